@@ -23,7 +23,7 @@ from scheduler_service.domain.job_key import read_job_key, write_job_key
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.replies import Started as ExecutionStarted
 from scheduler_service.engine.posting import find_too_many
-from scheduler_service.hosts.operations.operation import Outcome, Started, read_piece, write_piece
+from scheduler_service.hosts.operations.operation import Outcome, StartedExecution, read_piece, write_piece
 from scheduler_service.language.values import as_json
 from scheduler_service.persistence.history.queries import ExecutionQuery
 from scheduler_service.ports.delivery import Command
@@ -76,7 +76,7 @@ class JobWork:
         """Does it for one job."""
         return await _outcome(self._do(*read_piece(piece)))
 
-    async def _do(self, job_id: str, life: str) -> Started | None:
+    async def _do(self, job_id: str, life: str) -> StartedExecution | None:
         try:
             return await self._do_to(job_id, life)
         except ApiProblem as problem:
@@ -85,7 +85,7 @@ class JobWork:
                 return None
             raise
 
-    async def _do_to(self, job_id: str, life: str) -> Started | None:
+    async def _do_to(self, job_id: str, life: str) -> StartedExecution | None:
         posted, job_key = self._posted, write_job_key(self._request.caller.tenant, job_id)
         if (await find_job(self._request, job_key)).uid != life:
             raise no_job(job_key)
@@ -126,7 +126,7 @@ class ExecutionWork:
         """Does it for one execution."""
         return await _outcome(self._do(execution_id))
 
-    async def _do(self, execution_id: str) -> Started | None:
+    async def _do(self, execution_id: str) -> StartedExecution | None:
         request, posted = self._request, self._posted
         if posted.action == "cancel":
             subject, body = f"executions/{execution_id}/cancel", (posted.reason or "").encode()
@@ -140,7 +140,7 @@ class ExecutionWork:
         return show_started(*await replay_one(request, execution_id, self._replay, remembered, self._behind))
 
 
-async def _outcome(done: Awaitable[Started | None]) -> Outcome:
+async def _outcome(done: Awaitable[StartedExecution | None]) -> Outcome:
     try:
         return Outcome(started=await done)
     except ApiProblem as problem:
@@ -155,11 +155,11 @@ def remember(request: ApiRequest, subject: str, key: str, body: bytes) -> Rememb
     return Remembered(subject, key, sha256(body).digest(), b"", request.deps.clock.now().wall)
 
 
-def show_started(job_id: str, reply: Reply) -> Started | None:
+def show_started(job_id: str, reply: Reply) -> StartedExecution | None:
     """The execution that a command started, if it started one."""
     if not isinstance(reply, ExecutionStarted):
         return None
-    return Started(job_id, write_execution_id(reply.uid, reply.execute_number))
+    return StartedExecution(job_id, write_execution_id(reply.uid, reply.execute_number))
 
 
 async def select_jobs(

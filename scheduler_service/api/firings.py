@@ -24,8 +24,8 @@ from scheduler_service.persistence.common.pagination import Number, mark_list, r
 from scheduler_service.persistence.history.queries import FiringQuery
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.security.callers import Role
-from scheduler_service.timing.occurrences import advance, between, latest, tally
 from scheduler_service.timing.preview import Shown, preview, show
+from scheduler_service.timing.schedule import advance, between, latest, tally
 from scheduler_service.timing.timer import Timer
 
 ROUTES = Routes("timers")

@@ -16,7 +16,7 @@ from scheduler_service.api.responses import ApiProblem, FoundFlaw, absent, succe
 from scheduler_service.domain.events import Destroyed
 from scheduler_service.domain.execution import JobState
 from scheduler_service.persistence.common.pagination import mark_list, read_cursor, write_cursor
-from scheduler_service.persistence.history.answer_room import AnswerRoom
+from scheduler_service.persistence.history.answer_room import AnswerBudget
 from scheduler_service.persistence.history.queries import Wire
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command
@@ -127,7 +127,7 @@ async def _show_children(
     mark = mark_list("children", parent, execution)
     after = "" if cursor is None else read_cursor(mark, cursor, ChildPlace).job_id
     items: list[Wire] = []
-    room, more = AnswerRoom(), True
+    room, more = AnswerBudget(), True
     while more:
         page = await request.deps.catalogue.children(parent, execution, after=after, limit=PAGE)
         own = [entry.job_id for entry in page if entry.tenant == request.caller.tenant]

@@ -32,9 +32,9 @@ from scheduler_service.engine.retry import PLANNED_MAX, Failure, plan_retries
 from scheduler_service.engine.template_preview import PreviewedTemplate, TemplatePreview
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.security.callers import Role
-from scheduler_service.timing.occurrences import warnings_at
 from scheduler_service.timing.outlook import DayAhead, FiringCounts, Outlook, look_ahead
 from scheduler_service.timing.preview import COUNT_MAX, preview
+from scheduler_service.timing.schedule import warnings_at
 from scheduler_service.timing.timer import Timer
 from scheduler_service.timing.times import parse_time
 

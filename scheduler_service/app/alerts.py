@@ -24,7 +24,7 @@ from scheduler_service.settings.alerts import Alert
 from scheduler_service.telemetry.alerts.desk import AlertDesk, DeskParts, FindLost, Leads, always, nothing
 from scheduler_service.telemetry.alerts.lateness import LatenessWatch
 from scheduler_service.telemetry.alerts.lookout import Lookout
-from scheduler_service.telemetry.alerts.recovery import IsOnline, ListNodes, Recovery, no_nodes
+from scheduler_service.telemetry.alerts.recovery import IsOnline, ListNodes, RecoveryWatch, no_nodes
 from scheduler_service.telemetry.alerts.rules import AlertRule
 from scheduler_service.telemetry.alerts.saying import Saying
 from scheduler_service.telemetry.occurrences import Occurrences
@@ -142,7 +142,7 @@ class ProcessAlerts:
             lateness=LatenessWatch(
                 rules=rules, table=table, catalogue=catalogue, clock=clock, tenant=DEFAULT_TENANT
             ),
-            recovery=Recovery(
+            recovery=RecoveryWatch(
                 rules=rules,
                 table=table,
                 catalogue=catalogue,

@@ -38,7 +38,7 @@ from scheduler_service.ports.sending import Sender
 from scheduler_service.ports.services import Router
 from scheduler_service.ports.state import JobStore, OpenStore
 from scheduler_service.security.masking import Masking
-from scheduler_service.settings import Loaded, Settings
+from scheduler_service.settings import LoadedSettings, Settings
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
 from scheduler_service.telemetry.trouble import HistoryWatch
 from scheduler_service.transport.addresses import read_url
@@ -173,7 +173,7 @@ def system_functions(
 
 
 def make_sender(
-    loaded: Loaded,
+    loaded: LoadedSettings,
     served: str,
     *,
     directory: Directory,
@@ -212,7 +212,7 @@ def make_sender(
     )
 
 
-def egress_of(loaded: Loaded, *, sidecar_ports: Collection[int] = ()) -> EgressPolicy:
+def egress_of(loaded: LoadedSettings, *, sidecar_ports: Collection[int] = ()) -> EgressPolicy:
     """The egress policy: without any configuration loopback is allowed, else what the settings say.
 
     Either way but for the ports of a node's own sidecar.
@@ -224,7 +224,7 @@ def egress_of(loaded: Loaded, *, sidecar_ports: Collection[int] = ()) -> EgressP
     return EgressPolicy(allow=egress.allow, deny=egress.deny, sidecar_ports=sidecar_ports)
 
 
-def log_egress(loaded: Loaded, log: Log) -> None:
+def log_egress(loaded: LoadedSettings, log: Log) -> None:
     """The first log line: which addresses jobs may reach."""
     egress = loaded.settings.egress
     if egress is None and not loaded.has_file:
@@ -237,12 +237,12 @@ def log_egress(loaded: Loaded, log: Log) -> None:
         )
 
 
-def judge_of(loaded: Loaded) -> Callable[[str], str | None]:
+def judge_of(loaded: LoadedSettings) -> Callable[[str], str | None]:
     """Judges the host of a literal URL of a definition by the egress policy."""
     return partial(judge_literal, egress_of(loaded))
 
 
-def name_check_of(loaded: Loaded) -> NameCheck:
+def name_check_of(loaded: LoadedSettings) -> NameCheck:
     """Judges host names of definitions that are posted."""
     return NameCheck(policy=egress_of(loaded), resolver=SystemResolver(at_once=4, most=4, spare=0))
 
@@ -255,7 +255,7 @@ def machine_user() -> str:
         return str(os.geteuid())
 
 
-def vouched_of(loaded: Loaded, sidecar: str | None = None) -> Callable[[str], bool]:
+def vouched_of(loaded: LoadedSettings, sidecar: str | None = None) -> Callable[[str], bool]:
     """Whether a key or the settings vouch for the base address of a service, wherever its name leads.
 
     With a key, whoever registers an instance has it. Without one anybody on this machine may register a name
@@ -272,7 +272,7 @@ def vouched_of(loaded: Loaded, sidecar: str | None = None) -> Callable[[str], bo
     return is_vouched
 
 
-def admit_of(loaded: Loaded) -> Callable[[str], Awaitable[None]] | None:
+def admit_of(loaded: LoadedSettings) -> Callable[[str], Awaitable[None]] | None:
     """Judges the address under which somebody registers; None where a key vouches for who does."""
     if loaded.settings.server.key is not None:
         return None

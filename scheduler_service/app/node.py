@@ -58,7 +58,7 @@ from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.queue_watch import DOWNTIME_MS, QueueWatch
 from scheduler_service.services.rate_sharing import RateSharing
 from scheduler_service.services.shared_view import SharedView
-from scheduler_service.settings import Loaded, SettingsError
+from scheduler_service.settings import LoadedSettings, SettingsError
 from scheduler_service.telemetry.event_feed import EventFeed
 from scheduler_service.telemetry.metrics.samples import Source
 from scheduler_service.telemetry.tally import Tally
@@ -72,14 +72,14 @@ LISTENERS = 2
 SIDECAR_KEEP_ALIVE_SECONDS = 600
 
 
-def run_node(loaded: Loaded) -> None:
+def run_node(loaded: LoadedSettings) -> None:
     """`punctual serve --runtime dapr`. Raises SettingsError and StoreError where it cannot start."""
     with process_log(loaded.settings) as log:
         serving = serve(loaded, log=log, opening=open_node, listeners=LISTENERS)
         uvloop.run(through_hangups(serving, log=log))
 
 
-async def open_node(loaded: Loaded, *, served: str, log: Log) -> "NodeService":
+async def open_node(loaded: LoadedSettings, *, served: str, log: Log) -> "NodeService":
     """A node that fires nothing before `start`. Raises SettingsError; StoreError, also if it is running."""
     settings, telemetry = loaded.settings, Telemetry(settings=loaded.settings, log=log)
     if settings.contexts.url not in (None, "dapr", "sql"):

@@ -45,7 +45,7 @@ from scheduler_service.ports.catalogue import Catalogue
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.sending import CallingSender
 from scheduler_service.ports.state import JobStore, RequestStore, StateStore
-from scheduler_service.settings import Loaded
+from scheduler_service.settings import LoadedSettings
 from scheduler_service.telemetry.event_feed import EventFeed
 from scheduler_service.telemetry.metrics.exposition import Exposition
 from scheduler_service.telemetry.metrics.samples import Ask, Source
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 class ServiceBase(msgspec.Struct, frozen=True, kw_only=True):
     """What a service stands on: settings, its log, the history, its clock."""
 
-    loaded: Loaded
+    loaded: LoadedSettings
     served: str
     surroundings: Surroundings
     compiler: DefinitionCompiler

@@ -23,7 +23,7 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.ports.log import Log
-from scheduler_service.settings import Loaded, Settings, SettingsError
+from scheduler_service.settings import LoadedSettings, Settings, SettingsError
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
 from scheduler_service.telemetry.loop_watch import watching
 from scheduler_service.telemetry.report_signal import SignalReports
@@ -42,11 +42,11 @@ OnListening = Callable[[str], Awaitable[None]]
 class OpenService(Protocol):
     """Opens a service; nothing fires before its `start`."""
 
-    async def __call__(self, loaded: Loaded, *, served: str, log: Log) -> RunningService:
+    async def __call__(self, loaded: LoadedSettings, *, served: str, log: Log) -> RunningService:
         """Raises StoreError, SettingsError."""
 
 
-def run_service(loaded: Loaded, *, begins_anew: bool = False) -> None:
+def run_service(loaded: LoadedSettings, *, begins_anew: bool = False) -> None:
     """`punctual serve`; `begins_anew`: without jobs, where the state of those in its history is missing.
 
     Raises SettingsError and StoreError where it cannot start.
@@ -65,7 +65,7 @@ async def through_hangups(work: Awaitable[None], *, log: Log) -> None:
 
 
 async def serve(
-    loaded: Loaded,
+    loaded: LoadedSettings,
     *,
     log: Log,
     decorators: PortDecorators = NO_DECORATORS,
@@ -89,7 +89,7 @@ async def serve(
 
 
 async def _serve(
-    loaded: Loaded,
+    loaded: LoadedSettings,
     opening: OpenService,
     log: Log,
     reports: SignalReports,
@@ -244,7 +244,7 @@ class EndSignals:
 
 
 async def _open(
-    opening: OpenService, loaded: Loaded, served: str, log: Log, listener: socket.socket
+    opening: OpenService, loaded: LoadedSettings, served: str, log: Log, listener: socket.socket
 ) -> RunningService:
     try:
         return await opening(loaded, served=served, log=log)

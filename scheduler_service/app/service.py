@@ -46,7 +46,7 @@ from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import ServiceStore
 from scheduler_service.services.pull_queues import PullQueues
-from scheduler_service.settings import Loaded
+from scheduler_service.settings import LoadedSettings
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
 from scheduler_service.telemetry.event_feed import EventFeed, LocalEvents
 from scheduler_service.telemetry.metrics.process_metrics import process_age
@@ -285,7 +285,7 @@ class LocalService(RunningService):
 
 
 async def open_service(
-    loaded: Loaded,
+    loaded: LoadedSettings,
     *,
     served: str,
     log: Log,
@@ -337,7 +337,7 @@ async def open_service(
 
 
 async def _open_store(
-    loaded: Loaded,
+    loaded: LoadedSettings,
     log: Log,
     watch: StoreWatch,
     job_shard: ShardOf,

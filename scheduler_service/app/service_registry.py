@@ -27,7 +27,7 @@ from scheduler_service.services.registry import DeclaredRoom, Registry, Registry
 from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.services.routing_policies import RANDOM
 from scheduler_service.services.shared_view import SharedView
-from scheduler_service.settings.model import Services
+from scheduler_service.settings.model import ServicesSettings
 
 ReadJob = Callable[[str], Awaitable[Job | None]]
 Read = Callable[[str, int], Awaitable[bytes | None]]
@@ -48,7 +48,7 @@ class ServiceRegistry:
         self,
         *,
         database: HistoryDatabase,
-        settings: Services,
+        settings: ServicesSettings,
         keeps: bool,
         clock: Timekeeper,
         tenant: str,
@@ -224,12 +224,12 @@ class ServiceRegistry:
         await self._table.close()
 
 
-def _lost_after(settings: Services) -> int:
+def _lost_after(settings: ServicesSettings) -> int:
     """In ms: how long an instance is offline before its work is ended; 0: for ever."""
     seconds = settings.lost_after_seconds
     return round((settings.offline_seconds if seconds is None else seconds) * SECOND)
 
 
-def _first_of(settings: Services) -> dict[str, str]:
+def _first_of(settings: ServicesSettings) -> dict[str, str]:
     """The first address of each service that the settings have."""
     return {name: bases[0] for name, bases in settings.static.items() if bases}

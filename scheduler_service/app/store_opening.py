@@ -30,7 +30,7 @@ from scheduler_service.persistence.sqlite.gathering import gather
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
-from scheduler_service.settings import Loaded, Settings, SettingsError
+from scheduler_service.settings import LoadedSettings, Settings, SettingsError
 from scheduler_service.telemetry.tally import Outage
 
 MEMORY = ":memory:"
@@ -183,7 +183,7 @@ def shard_of(shards: int) -> ShardOf:
 
 
 def worker_configs(
-    loaded: Loaded, surroundings: Surroundings, served: str, node: str, clock: Clock
+    loaded: LoadedSettings, surroundings: Surroundings, served: str, node: str, clock: Clock
 ) -> Callable[[int], WorkerConfig]:
     """Makes the configuration for a start of a worker process. Its steady time is that of `clock`."""
 

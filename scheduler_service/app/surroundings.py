@@ -20,7 +20,7 @@ from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.settings import Settings
-from scheduler_service.settings.model import Defaults, History
+from scheduler_service.settings.model import DefaultsSettings, HistorySettings
 from scheduler_service.settings.sources import read_env_file
 
 # A job that comes back from the store was checked when it was posted; these belong to the platform instead.
@@ -35,7 +35,7 @@ class Secrets(msgspec.Struct, frozen=True):
 
 
 NO_SECRETS = Secrets()
-NO_HISTORY = History()
+NO_HISTORY = HistorySettings()
 
 
 def make_surroundings(
@@ -80,13 +80,13 @@ class DefinitionCompiler:
     def __init__(
         self,
         *,
-        defaults: Defaults,
+        defaults: DefaultsSettings,
         surroundings: Surroundings,
-        history: History = NO_HISTORY,
+        history: HistorySettings = NO_HISTORY,
         secrets: Secrets = NO_SECRETS,
     ) -> None:
         self._defaults = defaults
-        names = [name for name in Defaults.model_fields if name not in NO_JOB_FIELDS]
+        names = [name for name in DefaultsSettings.model_fields if name not in NO_JOB_FIELDS]
         self._values = {name: getattr(defaults, name) for name in names} | {"retry": list(defaults.retry)}
         self._surroundings = surroundings
         self._history = history

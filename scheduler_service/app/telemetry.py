@@ -23,7 +23,7 @@ from scheduler_service.telemetry.event_feed import EventFeed, EventSource
 from scheduler_service.telemetry.metrics.executions import ExecutionMetrics
 from scheduler_service.telemetry.metrics.samples import Sample, Source
 from scheduler_service.telemetry.occurrences import OccurrenceLog, Occurrences
-from scheduler_service.telemetry.span_export import Collector, SpanExport, Traces, WriteSpans
+from scheduler_service.telemetry.span_export import Collector, SpanExport, TraceExport, WriteSpans
 from scheduler_service.telemetry.tally import Tally
 from scheduler_service.telemetry.trouble import HistoryWatch, Standstills
 
@@ -125,7 +125,7 @@ class Telemetry:
         return round(time.time() * SECOND) if self._clock is None else self._clock.now().wall
 
 
-def open_traces(settings: Settings, *, log: Log) -> Traces | None:
+def open_traces(settings: Settings, *, log: Log) -> TraceExport | None:
     """The export of this process, None where it is off. Raises SettingsError where the extra is missing."""
     traces = settings.traces
     if not traces.is_on:
@@ -135,7 +135,7 @@ def open_traces(settings: Settings, *, log: Log) -> Traces | None:
             f"traces need the extra otel; {how_to_install('service', 'otel')}, "
             "or switch them off by OTEL_TRACES_EXPORTER=none"
         )
-    return Traces(
+    return TraceExport(
         sampling=sampling_of(traces.sampler, traces.sampler_ratio),
         export=SpanExport(
             collector=_collector(traces),

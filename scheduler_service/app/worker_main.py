@@ -49,7 +49,7 @@ from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log
-from scheduler_service.settings import Loaded, Settings
+from scheduler_service.settings import LoadedSettings, Settings
 from scheduler_service.telemetry.logs import EventLog
 from scheduler_service.telemetry.loop_watch import RunningWatch
 from scheduler_service.telemetry.metrics.process_metrics import process_age
@@ -96,7 +96,7 @@ class OpenShard:
     def __init__(
         self,
         config: WorkerConfig,
-        loaded: Loaded,
+        loaded: LoadedSettings,
         *,
         telemetry: Telemetry,
         own: SqliteStateStore,
@@ -257,7 +257,7 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
     )
     return OpenShard(
         config,
-        Loaded(settings, config.sources, config.has_file),
+        LoadedSettings(settings, config.sources, config.has_file),
         telemetry=telemetry,
         own=own,
         store=store,
@@ -267,7 +267,7 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
 
 
 def _make_worker_sender(
-    loaded: Loaded,
+    loaded: LoadedSettings,
     config: WorkerConfig,
     connection: RpcConnection,
     clock: Clock,
@@ -313,7 +313,7 @@ async def _open_store(
     return own, await keep_contexts(settings, own, log=log, is_own=is_own)
 
 
-def _make_compiler(loaded: Loaded, config: WorkerConfig) -> DefinitionCompiler:
+def _make_compiler(loaded: LoadedSettings, config: WorkerConfig) -> DefinitionCompiler:
     """That of the service: the environment is as the service has read it."""
     settings = loaded.settings
     surroundings = msgspec.structs.replace(

@@ -13,7 +13,7 @@ from scheduler_service.cli.output import note
 from scheduler_service.cli.serving import read_settings
 
 if TYPE_CHECKING:
-    from scheduler_service.settings import Loaded, Settings
+    from scheduler_service.settings import LoadedSettings, Settings
 
 app = Commands(no_args_is_help=True, help="Check, migrate, back up and restore the data folder.")
 Data = Annotated[str | None, typer.Option(help="The data folder; else the setting store.data.")]
@@ -135,7 +135,7 @@ def _megabytes(size: int) -> str:
     return f"{size / 1_000_000:.1f} MB"
 
 
-async def _name_unfit(loaded: "Loaded", folder: Path) -> None:
+async def _name_unfit(loaded: "LoadedSettings", folder: Path) -> None:
     from scheduler_service.app.doctor.folder import REMEDY, find_unfit
 
     async for job_id, problem in find_unfit(loaded, folder):
@@ -149,7 +149,7 @@ def _settings(data: str | None, config: Path | None) -> tuple["Settings", Path]:
     return loaded.settings, folder
 
 
-def _load(data: str | None, config: Path | None) -> tuple["Loaded", Path]:
+def _load(data: str | None, config: Path | None) -> tuple["LoadedSettings", Path]:
     loaded = read_settings({"store.data": data}, config)
     if loaded.settings.store.data == ":memory:":
         raise CommandError("--data :memory: stores nothing, so there is nothing to check", Exit.USAGE)

@@ -13,7 +13,7 @@ from scheduler_service.cli.options import Config, Output
 from scheduler_service.cli.output import Format, note, show
 
 if TYPE_CHECKING:
-    from scheduler_service.settings import Loaded
+    from scheduler_service.settings import LoadedSettings
 
 Host = Annotated[str | None, typer.Option(help="Where to listen; default 127.0.0.1.")]
 Port = Annotated[int | None, typer.Option(help="The port; default 8000, 0 takes a free one.")]
@@ -70,7 +70,7 @@ def serve(
     run_service(loaded, begins_anew=new_state)
 
 
-def _check_runtime(loaded: "Loaded", runtime: str) -> None:
+def _check_runtime(loaded: "LoadedSettings", runtime: str) -> None:
     """Raises CommandError for settings that are of the embedded runtime alone."""
     if runtime == "dapr" and loaded.settings.server.workers > 1:
         raise CommandError(
@@ -79,7 +79,7 @@ def _check_runtime(loaded: "Loaded", runtime: str) -> None:
         )
 
 
-def _find_node_runner() -> Callable[["Loaded"], None]:
+def _find_node_runner() -> Callable[["LoadedSettings"], None]:
     try:
         from scheduler_service.app.node import run_node
     except ModuleNotFoundError as error:
@@ -126,7 +126,7 @@ def show_settings(config: Config = None, output: Output = Format.TABLE) -> None:
     show(rows, output, ("name", "value", "source"))
 
 
-def read_settings(arguments: Mapping[str, object], config: Path | None) -> "Loaded":
+def read_settings(arguments: Mapping[str, object], config: Path | None) -> "LoadedSettings":
     """The settings of a command that has no log. Raises CommandError."""
     loaded = load_own(arguments, config)
     if loaded.passed_over:
@@ -134,7 +134,7 @@ def read_settings(arguments: Mapping[str, object], config: Path | None) -> "Load
     return loaded
 
 
-def load_own(arguments: Mapping[str, object], config: Path | None) -> "Loaded":
+def load_own(arguments: Mapping[str, object], config: Path | None) -> "LoadedSettings":
     """The settings of this process. Raises CommandError."""
     from scheduler_service.settings import SettingsError, load_settings
     from scheduler_service.settings.sources import read_env_file

@@ -18,7 +18,7 @@ from scheduler_service.engine.states import TERMINAL
 from scheduler_service.http_server.server import Server
 from scheduler_service.ports.history import Batch, History
 from scheduler_service.ports.log import Log
-from scheduler_service.settings import Loaded
+from scheduler_service.settings import LoadedSettings
 from scheduler_service.telemetry.decorators import PortDecorators
 
 TARGET_HOST = "127.0.0.1"
@@ -28,7 +28,7 @@ class DemoError(PunctualError):
     """The demo cannot start."""
 
 
-def run_demo(loaded: Loaded, *, shows_crash: bool = True) -> None:
+def run_demo(loaded: LoadedSettings, *, shows_crash: bool = True) -> None:
     """Runs until SIGTERM or Ctrl-C. Raises SettingsError, StoreError, DemoError.
 
     `shows_crash`: a second service is killed and started again meanwhile.
@@ -37,7 +37,7 @@ def run_demo(loaded: Loaded, *, shows_crash: bool = True) -> None:
         uvloop.run(_run(loaded, log, shows_crash=shows_crash))
 
 
-async def _run(loaded: Loaded, log: Log, *, shows_crash: bool) -> None:
+async def _run(loaded: LoadedSettings, log: Log, *, shows_crash: bool) -> None:
     loaded = loaded.allowing(TARGET_HOST)
     listener = listen(TARGET_HOST, 0)
     target = f"http://{TARGET_HOST}:{listener.getsockname()[1]}"

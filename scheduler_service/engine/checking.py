@@ -23,7 +23,7 @@ from scheduler_service.engine.requests import (
 from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.engine.turn_state import TurnState
-from scheduler_service.engine.verdicts import Unreadable, read_report, read_retry_after, settle
+from scheduler_service.engine.verdicts import UnreadableReport, read_report, read_retry_after, settle
 from scheduler_service.language.values import parse_json
 
 TOLERATED = 2
@@ -134,7 +134,7 @@ def _read(turn: TurnState, run: Open, outcome: Outcome) -> Report | FailedCheck:
     if polled:
         return _read_location(outcome, value, token)
     report = read_report(value, token)
-    return FailedCheck(report.message) if isinstance(report, Unreadable) else report
+    return FailedCheck(report.message) if isinstance(report, UnreadableReport) else report
 
 
 def _describe_fault(program: Program, fault: Fault) -> str:
@@ -150,7 +150,7 @@ def _read_location(answer: Answer, value: object, token: str) -> Report | Failed
     """202 is running; another 2xx counts by its `status`, and is success when that is absent or empty."""
     members = value if isinstance(value, dict) else {}
     report = read_report(members | {"status": ""} if answer.status == ACCEPTED else members, token)
-    if isinstance(report, Unreadable):
+    if isinstance(report, UnreadableReport):
         return FailedCheck(report.message)
     succeeded = answer.status != ACCEPTED and not report.status
     return msgspec.structs.replace(report, status="succeed") if succeeded else report

@@ -28,7 +28,7 @@ from scheduler_service.engine.own_members import OwnMembers
 from scheduler_service.engine.program import Program, Step
 from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.language.template import constant_json
-from scheduler_service.timing.occurrences import warnings_at
+from scheduler_service.timing.schedule import warnings_at
 from scheduler_service.timing.timer import Timer
 
 Members = Mapping[str, msgspec.Raw]
@@ -119,7 +119,9 @@ class CompileCache:
         """
         return self._timer(raw).timer
 
-    def _fill(self, shape: "_CachedShape", posted: "_Posted", members: Members) -> CachedDefinition | None:
+    def _fill(
+        self, shape: "_CachedShape", posted: "_SplitDefinition", members: Members
+    ) -> CachedDefinition | None:
         job_id = _TEXT.decode(members["jobId"])
         if JOB_ID_FORM.fullmatch(job_id) is None or job_id in RESERVED_IDS:
             return None
@@ -167,7 +169,7 @@ class _CachedTimer(msgspec.Struct, frozen=True):
     digest: bytes
 
 
-class _Posted(msgspec.Struct, frozen=True, gc=False):
+class _SplitDefinition(msgspec.Struct, frozen=True, gc=False):
     """A definition split into `key`, its shape, and the body of each step."""
 
     key: Key
@@ -194,7 +196,7 @@ class _Recent(Generic[Value]):
             self._bytes -= self._values.pop(next(iter(self._values)))[1]
 
 
-def _split(members: Members) -> _Posted:
+def _split(members: Members) -> _SplitDefinition:
     """Raises msgspec.DecodeError if it is not a definition, RecursionError if it may be nested too deep."""
     whole = b"".join(members.values())
     if len(whole) > LOOKED_UP_MAX or whole.count(b"[") + whole.count(b"{") > BRACKETS_MAX:
@@ -207,7 +209,7 @@ def _split(members: Members) -> _Posted:
             key.append(_split_steps(member, bodies))
         elif name not in OUTSIDE_SHAPE:
             key += (name, bytes(member))
-    return _Posted(tuple(key), tuple(bodies))
+    return _SplitDefinition(tuple(key), tuple(bodies))
 
 
 def _split_steps(request: msgspec.Raw, bodies: list[bytes | None]) -> Key:
@@ -237,7 +239,7 @@ def _is_constant(body: bytes) -> bool:
     return b"${" not in body and b"\\u" not in body
 
 
-def _fill_steps(shape: _CachedShape, posted: _Posted, bodies: list[list[Any]]) -> tuple[Step, ...]:
+def _fill_steps(shape: _CachedShape, posted: _SplitDefinition, bodies: list[list[Any]]) -> tuple[Step, ...]:
     """The steps with the bodies of this definition; equal steps are shared."""
     steps = shape.program.steps
     if posted.bodies == shape.bodies:

@@ -22,7 +22,7 @@ from scheduler_service.engine.notification_events import notify, report_event
 from scheduler_service.engine.parts.join import Verdicts, settle_reports
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.engine.turn_state import TurnState, replace
-from scheduler_service.engine.verdicts import Unreadable, has_decided, read_report, settle
+from scheduler_service.engine.verdicts import UnreadableReport, has_decided, read_report, settle
 
 FEEDBACK_STATUS = "200"
 BY_PART = (PartsOpen, PartsQueued, PartsAwaited)
@@ -39,7 +39,7 @@ def handle_feedback(turn: TurnState, event: FeedbackArrived) -> Reply:
             "/token",
         )
     report = read_report(event.body, expected)
-    if isinstance(report, Unreadable):
+    if isinstance(report, UnreadableReport):
         return Refusal(RefusalCode.INVALID, report.message, report.pointer)
     run = _awaited(turn, event.request_counts)
     if run is None:

@@ -12,7 +12,7 @@ from scheduler_service.engine.decision import Job
 from scheduler_service.engine.turn_state import LATE_AFTER, TurnState, replace
 from scheduler_service.timing.durations import mean_length
 from scheduler_service.timing.misfire import DueFirings, MissedRun, plan
-from scheduler_service.timing.occurrences import Firing, upcoming
+from scheduler_service.timing.schedule import Firing, upcoming
 from scheduler_service.timing.timer import RECURRING, Timer, TimerKind
 
 MISFIRE, DEBUG = "misfire", "debug"

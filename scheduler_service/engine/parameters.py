@@ -86,7 +86,7 @@ def check_schema(schema: object) -> list[Problem]:
     except jsonschema.SchemaError as error:
         pointer = "/paramsSchema" + write_pointer(error.absolute_path)
         return [Problem(pointer, "invalid", f"not a JSON Schema: {error.message[:LONGEST_MESSAGE]}")]
-    return list(islice(_Parts(schema).check(schema, "/paramsSchema"), PROBLEMS_MAX))
+    return list(islice(_SchemaParts(schema).check(schema, "/paramsSchema"), PROBLEMS_MAX))
 
 
 class _Exhausted(Exception):
@@ -206,7 +206,7 @@ def _values(value: object) -> Iterator[object]:
         yield from _values(item)
 
 
-class _Parts:
+class _SchemaParts:
     """Walks a schema once. `known` has the ids of the parts that are known to be schemas."""
 
     def __init__(self, root: object) -> None:

@@ -32,23 +32,23 @@ DIGEST = 12
 WAIT_MAX_SECONDS = 30 * 24 * 3600
 
 
-class Unreadable(msgspec.Struct, frozen=True):
+class UnreadableReport(msgspec.Struct, frozen=True):
     """A report that cannot be read: where it is wrong, and why."""
 
     pointer: str
     message: str
 
 
-def read_report(value: object, token: str) -> Report | Unreadable:
+def read_report(value: object, token: str) -> Report | UnreadableReport:
     """A check's answer or a feedback; `status` becomes empty (running), `succeed` or `failed`.
 
     Its texts are cut, in `body` too: nothing else that an execution keeps of a report has a limit of its own.
     A target that repeats the `token` of its attempt, in whatever form, does not make it known to others.
     """
     if not isinstance(value, dict):
-        return Unreadable("", "a report is a JSON object with a member status")
+        return UnreadableReport("", "a report is a JSON object with a member status")
     status = _status(_hide(value.get("status"), token))
-    if isinstance(status, Unreadable):
+    if isinstance(status, UnreadableReport):
         return status
     said = {name: _text(value.get(name)) for name in TEXTS}
     kept = {name: cut(_text(_hide(said[name], token))) for name, cut in TEXTS.items()}
@@ -108,7 +108,7 @@ def read_retry_after(answer: Answer, now: int) -> int | None:
     return min(max(then - (now if sent is None else sent), 0), WAIT_MAX_SECONDS * SECOND)
 
 
-def _status(value: object) -> str | Unreadable:
+def _status(value: object) -> str | UnreadableReport:
     if value is None or value == "":
         return ""
     if isinstance(value, str) and value in SUCCEED_WORDS:
@@ -116,7 +116,7 @@ def _status(value: object) -> str | Unreadable:
     if value == FAILED_WORD:
         return FAILED_WORD
     words = "succeed, failed, or nothing while it runs"
-    return Unreadable("/status", f"status is {cut_status(as_text(value))!r}; expected {words}")
+    return UnreadableReport("/status", f"status is {cut_status(as_text(value))!r}; expected {words}")
 
 
 def _text(value: object) -> str | None:

@@ -110,7 +110,7 @@ class TrialRounds:
 PAGE = 500
 
 
-class Removed(Protocol):
+class RetentionRound(Protocol):
     """What one round of retention removed."""
 
     @property
@@ -128,7 +128,7 @@ class HistoryRetention(Protocol):
     async def clean(self, *, retain: int, destroyed: Sequence[str], tenant: str) -> Mapping[str, int]:
         """Removes these lives, and all but the newest `retain` executions of each living job."""
 
-    async def run(self, now: int) -> Removed:
+    async def run(self, now: int) -> RetentionRound:
         """Removes what the settings do not keep as of `now` (wall ms)."""
 
     async def lives(self, tenant: str, job_ids: Mapping[str, int]) -> Sequence[str]:

@@ -66,7 +66,7 @@ Plain = (
 AnyReply = Taken | Unchanged | Started | Reactivated | Recalled | Refusal
 
 
-class Ended(msgspec.Struct, frozen=True, omit_defaults=True):
+class EndedMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     """A call's outcome: an answer, or why there was none."""
 
     token: Token
@@ -81,7 +81,7 @@ class Handover(msgspec.Struct, frozen=True):
     document: bytes
 
 
-class Report(msgspec.Struct, frozen=True):
+class ReportMessage(msgspec.Struct, frozen=True):
     """`FeedbackArrived`, its body as JSON: numbers there are of any size, those of msgpack have 64 bits."""
 
     event: FeedbackArrived
@@ -95,12 +95,12 @@ class Ask(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     event: Plain | None = None
-    ended: Ended | None = None
+    ended: EndedMessage | None = None
     handover: Handover | None = None
     unsent: Unsent | None = None
     definition: bytes | None = None
     remembered: Remembered | None = None
-    report: Report | None = None
+    report: ReportMessage | None = None
 
 
 class ReadReply(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -133,16 +133,16 @@ def write_ask(command: Command | None) -> bytes:
         return _ENCODER.encode(Ask())
     match command.event:
         case CallEnded(token=token, outcome=Answer() as answer):
-            ask = Ask(ended=Ended(token, answer=answer))
+            ask = Ask(ended=EndedMessage(token, answer=answer))
         case CallEnded(token=token, outcome=Fault() as fault):
-            ask = Ask(ended=Ended(token, fault=fault))
+            ask = Ask(ended=EndedMessage(token, fault=fault))
         case Adopted(document=Document() as document) as event:
             ask = Ask(handover=Handover(msgspec.structs.replace(event, document=None), encode_all(document)))
         case Unsent() as event:
             ask = Ask(unsent=event)
         case FeedbackArrived(body=body) as event:
             bare = msgspec.structs.replace(event, body=None)
-            ask = Ask(report=Report(bare, json.dumps(body).encode()), remembered=command.remembered)
+            ask = Ask(report=ReportMessage(bare, json.dumps(body).encode()), remembered=command.remembered)
         case event:
             text = None if command.definition is None else command.definition.text
             ask = Ask(event=event, definition=text, remembered=command.remembered)  # type: ignore[arg-type]

@@ -47,7 +47,7 @@ class Connection(Protocol):
         """Closes it at once, whatever was still to be sent."""
 
 
-class Line(dict[Connection, float]):
+class ConnectionLine(dict[Connection, float]):
     """Connections by the moment from which each waits, the longest first; cut after so many seconds.
 
     `reason` is what the log counts them as, None: not at all.
@@ -99,19 +99,19 @@ class Connections:
         self.open: set[Connection] = set()
         self.events = Tally("connections_closed", log=log)
         self._clock = clock or asyncio.get_running_loop().time
-        self._heads = Line(head_seconds, "silent")
-        self._bodies = Line(stall_seconds)
-        self._idle = Line(idle_seconds)
-        self._ends = Line(LINGER_SECONDS)
+        self._heads = ConnectionLine(head_seconds, "silent")
+        self._bodies = ConnectionLine(stall_seconds)
+        self._idle = ConnectionLine(idle_seconds)
+        self._ends = ConnectionLine(LINGER_SECONDS)
         self._lines = (self._heads, self._idle, self._bodies, self._ends)
         self._room = held_bytes
         self._holding: dict[Connection, int] = {}
         # Those of `_holding`, by the moment at which each began to send, or its answer was due.
-        self._sending = Line(math.inf)
-        self._answering = Line(ANSWER_SECONDS)
+        self._sending = ConnectionLine(math.inf)
+        self._answering = ConnectionLine(ANSWER_SECONDS)
         # Whose answers wait to be read: from when nothing was read, how much was unsent then; and all, in the
         # order in which they began to wait.
-        self._unread = Line(stall_seconds)
+        self._unread = ConnectionLine(stall_seconds)
         self._unsent: dict[Connection, int] = {}
         self._slow: dict[Connection, None] = {}
         self._unread_bytes = unread_bytes
@@ -234,7 +234,7 @@ class Connections:
             self._timer.cancel()
         self.events.flush()
 
-    def _stand(self, connection: Connection, line: Line) -> None:
+    def _stand(self, connection: Connection, line: ConnectionLine) -> None:
         self.begin(connection)
         now = line[connection] = self._clock()
         self._ring_by(now + line.seconds)

@@ -49,7 +49,7 @@ class Wire(Protocol):
         """The answer is complete."""
 
 
-class Exchange:
+class HttpExchange:
     """A request whose head is complete, with what has come of its body, and the state of its answer.
 
     What is sent after the caller has gone is dropped. `send` raises RuntimeError for messages that are no

@@ -11,7 +11,7 @@ import httptools
 
 from scheduler_service.http_server.connections import Connections
 from scheduler_service.http_server.exchange import (
-    Exchange,
+    HttpExchange,
     address_of,
     make_scope,
     write_answer,
@@ -67,7 +67,7 @@ Headers = list[tuple[bytes, bytes]]
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
 
-class Site:
+class ServedSite:
     """What the connections of one listener have in common.
 
     `malformed` counts refused requests, `faults` what the application raises; `date` is the line of the
@@ -104,14 +104,14 @@ class HttpProtocol(asyncio.Protocol):
 
     _transport: asyncio.Transport
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ServedSite) -> None:
         self.has_input_end = self.is_unread = False
         self.date = site.date
         self._site = site
         self._connections = site.connections
         self._parser = _make_parser(self)
-        self._exchanges: deque[Exchange] = deque()  # those that are not answered; the first one has begun
-        self._incoming: Exchange | None = None  # the one whose body is coming, answered or not
+        self._exchanges: deque[HttpExchange] = deque()  # those that are not answered; the first one has begun
+        self._incoming: HttpExchange | None = None  # the one whose body is coming, answered or not
         self._is_endless = self._is_over = self._is_paused = self._is_counted = False
         # Of the request that is coming: its bytes, those of its body, its headers, and its bytes when it was
         # answered.
@@ -211,7 +211,7 @@ class HttpProtocol(asyncio.Protocol):
             server=self._server,
             client=self._client,
         )
-        self._incoming = Exchange(self, scope, keeps_alive=keeps_alive, wants_continue=wants_continue)
+        self._incoming = HttpExchange(self, scope, keeps_alive=keeps_alive, wants_continue=wants_continue)
         self._exchanges.append(self._incoming)
         self._begin()
 
@@ -309,7 +309,7 @@ class HttpProtocol(asyncio.Protocol):
             self._site.tasks.add(task)
             task.add_done_callback(self._site.tasks.discard)
 
-    async def _make_answer(self, exchange: Exchange) -> None:
+    async def _make_answer(self, exchange: HttpExchange) -> None:
         if exchange.is_gone:
             return
         scope, faults = exchange.scope, self._site.faults

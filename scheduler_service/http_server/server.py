@@ -9,7 +9,7 @@ from email.utils import formatdate
 from functools import partial
 
 from scheduler_service.http_server.connections import STALL_SECONDS, Connections
-from scheduler_service.http_server.protocol import Asgi, HttpProtocol, Site
+from scheduler_service.http_server.protocol import Asgi, HttpProtocol, ServedSite
 from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.tally import Tally
 
@@ -52,7 +52,7 @@ class Server:
         self._exhausted = Tally("descriptors_exhausted", log=log)
         self._malformed = Tally("requests_malformed", log=log, line_seconds=MALFORMED_SECONDS)
         self._faults = Tally("requests_failed", log=log)
-        self.site = Site(
+        self.site = ServedSite(
             app,
             connections=self.connections,
             malformed=self._malformed,
@@ -102,7 +102,7 @@ class Acceptor:
     after a fault of the listening socket itself.
     """
 
-    def __init__(self, listener: socket.socket, site: Site, *, exhausted: Tally) -> None:
+    def __init__(self, listener: socket.socket, site: ServedSite, *, exhausted: Tally) -> None:
         self._listener = listener
         self._site = site
         self._exhausted = exhausted

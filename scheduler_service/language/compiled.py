@@ -6,7 +6,7 @@ import msgspec
 
 from scheduler_service.language.expression import Expression
 from scheduler_service.language.jsonpath import Path
-from scheduler_service.language.places import Place
+from scheduler_service.language.places import ValuePlace
 
 Parts = tuple[str | Expression, ...]
 
@@ -15,7 +15,7 @@ class Slot(msgspec.Struct, frozen=True):
     """An expression in a URL, and its place."""
 
     expression: Expression
-    place: Place
+    place: ValuePlace
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ _UNSAFE = re.compile(r"[^\x21-\x7e]+")
 _OPEN_ESCAPE = re.compile(r"%(?=[0-9A-Fa-f]?\Z)")
 
 
-class Place(StrEnum):
+class ValuePlace(StrEnum):
     """The place of a value; `JOINT`, `LATER`: after a leading variable, which may contain any part."""
 
     START = "start"
@@ -36,22 +36,22 @@ class Place(StrEnum):
     FRAGMENT = "fragment"
 
 
-def place_after(prefix: str, *, opened: bool) -> Place:
+def place_after(prefix: str, *, opened: bool) -> ValuePlace:
     """The place after `prefix`; `opened`: the url begins with a variable of the environment."""
     if not prefix:
-        return Place.START
+        return ValuePlace.START
     scheme = _SCHEME.match(prefix)
     rest = prefix[scheme.end() :] if scheme else ""
     if opened and not rest.startswith("//"):
-        return Place.LATER if _SEPARATOR.search(prefix) else Place.JOINT
+        return ValuePlace.LATER if _SEPARATOR.search(prefix) else ValuePlace.JOINT
     if not rest.startswith("/"):
-        return Place.SCHEME
+        return ValuePlace.SCHEME
     tail = _behind_authority(rest)
     if tail is None:
-        return Place.AUTHORITY
+        return ValuePlace.AUTHORITY
     if "#" in tail:
-        return Place.FRAGMENT
-    return Place.QUERY if "?" in tail else Place.PATH
+        return ValuePlace.FRAGMENT
+    return ValuePlace.QUERY if "?" in tail else ValuePlace.PATH
 
 
 def check_start(prefix: str, *, offered: tuple[str, ...]) -> None:

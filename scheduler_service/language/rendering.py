@@ -23,7 +23,7 @@ from scheduler_service.language.compiled import (
 from scheduler_service.language.expression import Environment, Expression, Name, Query, Variable
 from scheduler_service.language.filters import Budget
 from scheduler_service.language.jsonpath import NODES_MAX, Missing, Path, Stopped, evaluate
-from scheduler_service.language.places import Place, encode_value, place_after
+from scheduler_service.language.places import ValuePlace, encode_value, place_after
 from scheduler_service.language.values import (
     NOT_READ,
     NOT_TEXT,
@@ -33,8 +33,8 @@ from scheduler_service.language.values import (
     parse_json,
 )
 
-RAW = frozenset({Place.START, Place.AUTHORITY, Place.JOINT})
-ENCODED = frozenset({Place.PATH, Place.QUERY, Place.FRAGMENT})
+RAW = frozenset({ValuePlace.START, ValuePlace.AUTHORITY, ValuePlace.JOINT})
+ENCODED = frozenset({ValuePlace.PATH, ValuePlace.QUERY, ValuePlace.FRAGMENT})
 
 CHARACTERS_MAX = 16 << 20
 """How many characters a rendered text may have, or the texts of a body together."""
@@ -262,7 +262,7 @@ def _placed(slot: Slot, scope: Scope, pieces: list[str], room: int) -> str | Unr
         )
     if slot.place in RAW:
         return text
-    if slot.place is Place.LATER and place_after("".join(pieces), opened=False) not in ENCODED:
+    if slot.place is ValuePlace.LATER and place_after("".join(pieces), opened=False) not in ENCODED:
         return Unrenderable(slot.expression.text, "would be in the scheme or the host of the url")
     return encode_value(text)
 

@@ -31,7 +31,13 @@ from scheduler_service.language.expression import (
     scan,
 )
 from scheduler_service.language.jsonpath import Path as JSONPath
-from scheduler_service.language.places import Place, check_start, close_escape, encode_literal, place_after
+from scheduler_service.language.places import (
+    ValuePlace,
+    check_start,
+    close_escape,
+    encode_literal,
+    place_after,
+)
 from scheduler_service.language.values import DEPTH_MAX, LARGE_BYTES, as_json, find_control, is_shallow
 
 PROBLEMS_MAX = 100
@@ -65,7 +71,7 @@ def compile_json(value: object, *, names: Names) -> JsonTemplate:
     encoded = as_json(value)
     if OPENING not in encoded and is_shallow(value, encoded.count(b"[") + encoded.count(b"{")):
         return _constant_json(value, encoded)
-    body = _Body(names)
+    body = _BodyCompiler(names)
     node = body.node(value, (), 0)
     if body.problems:
         raise DefinitionError(body.problems)
@@ -165,7 +171,7 @@ Path = tuple[Any, ...]
 NODES = frozenset((Splice, Interpolation, ObjectNode, ArrayNode))
 
 
-class _Body:
+class _BodyCompiler:
     """Compiles a body; `problems` and `used`, the expressions, are those found so far."""
 
     def __init__(self, names: Names) -> None:
@@ -261,7 +267,7 @@ def _whole(piece: str | Found, names: Names) -> UrlTemplate:
         message = f"${{{expression.text}}} finds a list, and a url is one text; write a path to one value"
         raise ExpressionError(message, column=piece.column)
     return UrlTemplate(
-        parts=(Slot(expression, Place.START),),
+        parts=(Slot(expression, ValuePlace.START),),
         members=_members([expression]),
         whole=True,
         source=_source(expression, names),
@@ -295,15 +301,19 @@ def _placed_parts(pieces: list[str | Found], names: Names) -> tuple[str | Slot, 
     return tuple(parts)
 
 
-def _slot(piece: Found, place: Place, names: Names) -> Slot:
+def _slot(piece: Found, place: ValuePlace, names: Names) -> Slot:
     expression = piece.expression
-    if place in (Place.PATH, Place.QUERY, Place.FRAGMENT, Place.LATER):
+    if place in (ValuePlace.PATH, ValuePlace.QUERY, ValuePlace.FRAGMENT, ValuePlace.LATER):
         return Slot(expression, place)
     if isinstance(expression, Name) and expression.name in names.environment:
         return Slot(Environment(expression.text, expression.name), place)
-    if place is Place.JOINT:
-        return Slot(expression, Place.LATER)
-    if place is not Place.SCHEME and isinstance(expression, Variable) and expression.text in FEEDBACK_URLS:
+    if place is ValuePlace.JOINT:
+        return Slot(expression, ValuePlace.LATER)
+    if (
+        place is not ValuePlace.SCHEME
+        and isinstance(expression, Variable)
+        and expression.text in FEEDBACK_URLS
+    ):
         return Slot(expression, place)
     message = f"${{{expression.text}}} cannot be in the {place} of a url"
     if isinstance(expression, Name):

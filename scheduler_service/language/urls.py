@@ -46,7 +46,7 @@ class ForeignOrigin(msgspec.Struct, frozen=True):
     message: str
 
 
-class _Parts(msgspec.Struct, frozen=True):
+class _UrlParts(msgspec.Struct, frozen=True):
     scheme: str
     authority: str | None
     path: str
@@ -145,7 +145,7 @@ def has_dot_segment(path: str) -> bool:
     return _DOT_SEGMENT.search(path) is not None
 
 
-def _origin(parts: _Parts) -> str | None:
+def _origin(parts: _UrlParts) -> str | None:
     if parts.scheme == "service":
         return "service:" if parts.authority is None else f"service://{parts.authority}"
     host = _HOST.fullmatch(parts.authority or "")
@@ -155,24 +155,24 @@ def _origin(parts: _Parts) -> str | None:
     return f"{parts.scheme}://{host[1].lower()}:{port}" if port <= _HIGHEST_PORT else None
 
 
-def _split(url: str) -> _Parts:
+def _split(url: str) -> _UrlParts:
     found = _PARTS.fullmatch(url)
     assert found is not None  # the expression matches every text
     scheme, authority, path, query, fragment = found.groups()
-    return _Parts((scheme or "").lower(), authority, path, query or "", fragment or "")
+    return _UrlParts((scheme or "").lower(), authority, path, query or "", fragment or "")
 
 
-def _resolve(reference: _Parts, base: _Parts) -> _Parts:
+def _resolve(reference: _UrlParts, base: _UrlParts) -> _UrlParts:
     """RFC 3986 section 5.2.2, strict."""
     if reference.scheme:
         return msgspec.structs.replace(reference, path=_without_dots(reference.path))
     if reference.authority is not None:
         return msgspec.structs.replace(reference, scheme=base.scheme, path=_without_dots(reference.path))
     path, query = _merge(reference, base), reference.query or ("" if reference.path else base.query)
-    return _Parts(base.scheme, base.authority, path, query, reference.fragment)
+    return _UrlParts(base.scheme, base.authority, path, query, reference.fragment)
 
 
-def _merge(reference: _Parts, base: _Parts) -> str:
+def _merge(reference: _UrlParts, base: _UrlParts) -> str:
     if not reference.path:
         return base.path
     if reference.path.startswith("/"):
@@ -193,7 +193,7 @@ def _without_dots(path: str) -> str:
     return "/".join([*kept, ""] if segments[-1] in (".", "..") else kept)
 
 
-def _join(parts: _Parts) -> str:
+def _join(parts: _UrlParts) -> str:
     authority = "" if parts.authority is None else f"//{parts.authority}"
     return f"{parts.scheme}:{authority}{parts.path}{parts.query}{parts.fragment}"
 

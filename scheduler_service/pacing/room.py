@@ -6,7 +6,7 @@ from functools import partial
 from typing import Protocol
 
 
-class Timer(Protocol):
+class Cancellable(Protocol):
     """Something that will be called, unless it is cancelled."""
 
     def cancel(self) -> object:
@@ -14,7 +14,7 @@ class Timer(Protocol):
 
 
 Callback = Callable[[], None]
-Later = Callable[[Callback], Timer]
+Later = Callable[[Callback], Cancellable]
 """Calls back when whoever has waited since now has waited long enough."""
 
 

@@ -17,7 +17,7 @@ class AlertState(StrEnum):
     RECOVERED = "recovered"
 
 
-class Noted(msgspec.Struct, frozen=True, kw_only=True):
+class AlertOccasion(msgspec.Struct, frozen=True, kw_only=True):
     """Something that happened and that an alert is for; `lasts`: until `recover` says that it is over.
 
     `is_new`: it is known not to be noted yet, whatever the order in which it was found.
@@ -85,7 +85,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
         return sum(one.happenings for one in self.tallied)
 
 
-class Run(msgspec.Struct, frozen=True):
+class EndedExecution(msgspec.Struct, frozen=True):
     """An execution that ended by itself."""
 
     has_failed: bool
@@ -98,7 +98,7 @@ class AlertTable(Protocol):
     async def marks(self) -> Mapping[str, int]:
         """Up to which moment each kind of happening was looked for."""
 
-    async def note(self, noted: Sequence[Noted], marks: Mapping[str, int]) -> Sequence[Noted]:
+    async def note(self, noted: Sequence[AlertOccasion], marks: Mapping[str, int]) -> Sequence[AlertOccasion]:
         """Keeps what happened and moves the marks: one transaction. A repetition changes nothing.
 
         Returns those that were not known.
@@ -149,5 +149,5 @@ class AlertTable(Protocol):
         By their moment, but the first `skip`.
         """
 
-    async def runs(self, job_ids: Sequence[str], most: int) -> Mapping[str, Sequence[Run]]:
+    async def runs(self, job_ids: Sequence[str], most: int) -> Mapping[str, Sequence[EndedExecution]]:
         """The newest executions of each job that succeeded or failed, the newest first."""

@@ -17,13 +17,13 @@ Apart = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Awaits the result of work that is done beside the loop."""
 
 
-class _Named(msgspec.Struct, rename="camel"):
+class _NamedDeclaration(msgspec.Struct, rename="camel"):
     job_id: str
 
 
 UNDECLARED = "undeclared"
 """The reason of a pause by the scan."""
-_NAMED = msgspec.json.Decoder(_Named)
+_NAMED = msgspec.json.Decoder(_NamedDeclaration)
 _CANONICAL = msgspec.json.Encoder(order="sorted")
 
 
@@ -44,7 +44,7 @@ class DeclaredJob(msgspec.Struct, frozen=True, gc=False):
         return self.active is not False and not self.manual
 
 
-class StoredJob(msgspec.Struct, frozen=True, gc=False):
+class ExistingJob(msgspec.Struct, frozen=True, gc=False):
     """A job that exists. `owner` is the service that created it; empty: it was created in another way.
 
     `equal`: its definition equals the declared one; determined only if `must_compare` is true. `is_gone`: it
@@ -95,7 +95,7 @@ class Case(msgspec.Struct, frozen=True):
     job_id: str
     declared: DeclaredJob | None
     applied: Applied | None
-    stored: StoredJob | None
+    stored: ExistingJob | None
     now: int
     force: bool = False
 
@@ -112,7 +112,7 @@ class Verdict(msgspec.Struct, frozen=True):
     noted: Applied | None = None
 
 
-def must_compare(declared: DeclaredJob | None, applied: Applied | None, stored: StoredJob | None) -> bool:
+def must_compare(declared: DeclaredJob | None, applied: Applied | None, stored: ExistingJob | None) -> bool:
     """Whether the definitions must be compared: not if neither side changed since they were equal."""
     if declared is None or stored is None:
         return False
@@ -172,7 +172,7 @@ def _judge_absent(case: Case, declared: DeclaredJob) -> Verdict:
     return Verdict(DriftKind.MISSING if done is None else DriftKind.LOST, Action.CREATE, noted=noted)
 
 
-def _judge_foreign(case: Case, declared: DeclaredJob, stored: StoredJob) -> Verdict:
+def _judge_foreign(case: Case, declared: DeclaredJob, stored: ExistingJob) -> Verdict:
     """The job of a person or of another service: left alone unless forced."""
     if not case.force:
         return Verdict(DriftKind.FOREIGN)
@@ -180,7 +180,7 @@ def _judge_foreign(case: Case, declared: DeclaredJob, stored: StoredJob) -> Verd
     return Verdict(DriftKind.FOREIGN, Action.UPDATE, _active_to_send(declared), noted)
 
 
-def _judge_present(case: Case, declared: DeclaredJob, stored: StoredJob) -> Verdict:
+def _judge_present(case: Case, declared: DeclaredJob, stored: ExistingJob) -> Verdict:
     done = case.applied
     was_paused = (_is_paused_by_us(done) or stored.is_gone) and declared.active is not False
     is_changed = done is None or done.digest != declared.digest
@@ -204,7 +204,7 @@ def _judge_present(case: Case, declared: DeclaredJob, stored: StoredJob) -> Verd
 def _switch(
     case: Case,
     declared: DeclaredJob,
-    stored: StoredJob,
+    stored: ExistingJob,
     noted: Applied,
     *,
     was_paused: bool,
@@ -237,7 +237,7 @@ def _judge_undeclared(case: Case) -> Verdict:
     return Verdict(DriftKind.REMOVED, noted=done)
 
 
-def _is_ours(case: Case, stored: StoredJob) -> bool:
+def _is_ours(case: Case, stored: ExistingJob) -> bool:
     done = case.applied
     return stored.owner == case.service.name or (done is not None and done.uid == stored.uid)
 
@@ -246,7 +246,7 @@ def _is_paused_by_us(done: Applied | None) -> bool:
     return done is not None and done.removed_at is not None and done.paused
 
 
-def _is_edited(done: Applied, stored: StoredJob) -> bool:
+def _is_edited(done: Applied, stored: ExistingJob) -> bool:
     return (done.uid, done.revision) != (stored.uid, stored.revision)
 
 

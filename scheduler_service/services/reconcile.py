@@ -25,7 +25,7 @@ from scheduler_service.services.declared import (
     Case,
     Declarations,
     DeclaredJob,
-    StoredJob,
+    ExistingJob,
     Verdict,
     judge,
     must_compare,
@@ -110,7 +110,7 @@ class ReconcileInputs:
 
     async def _describe(
         self, entry: CatalogueEntry | None, done: Applied | None, *, asks_reason: bool
-    ) -> StoredJob | None:
+    ) -> ExistingJob | None:
         if entry is None or entry.state is JobState.DESTROYED:
             return None
         asks_owner = done is None or done.uid != entry.uid
@@ -120,7 +120,7 @@ class ReconcileInputs:
         owner = head.owner if head is not None and asks_owner else ""
         reason = head.pause_reason if asks_reason and head is not None and head.uid == entry.uid else ""
         is_gone = reason in (GONE, UNDECLARED)
-        return StoredJob(entry.uid, entry.revision, entry.state, owner, is_gone=is_gone)
+        return ExistingJob(entry.uid, entry.revision, entry.state, owner, is_gone=is_gone)
 
     async def _judge(self, case: Case, texts: "_DeclaredTexts") -> Finding:
         compares = must_compare(case.declared, case.applied, case.stored)
@@ -134,7 +134,7 @@ class ReconcileInputs:
             case = msgspec.structs.replace(case, stored=msgspec.structs.replace(case.stored, equal=equal))
         return Finding(case, judge(case), definition)
 
-    async def _is_equal(self, stored: StoredJob, definition: Definition) -> bool:
+    async def _is_equal(self, stored: ExistingJob, definition: Definition) -> bool:
         text = await self._definition(stored.uid, stored.revision)
         if text is None:
             return False

@@ -410,7 +410,7 @@ def is_new_declaration(
     return not any(one.declares == current for one in others)
 
 
-class TimerText:
+class DeclaredTimers:
     """The declared timers of a service, a JSON array, for as long as somebody has this object."""
 
     def __init__(self, text: bytes) -> None:
@@ -422,16 +422,16 @@ class TimerTexts:
 
     def __init__(self, *, table: ServiceTable) -> None:
         self._table = table
-        self._known: WeakValueDictionary[tuple[str, str, bytes], TimerText] = WeakValueDictionary()
+        self._known: WeakValueDictionary[tuple[str, str, bytes], DeclaredTimers] = WeakValueDictionary()
         self._reading = asyncio.Lock()
 
-    async def read(self, service: Service) -> TimerText:
+    async def read(self, service: Service) -> DeclaredTimers:
         """The timers that `service` declares. Raises StoreUnavailable."""
         key = (service.tenant, service.name, service.digest)
         async with self._reading:
             found = self._known.get(key)
             if found is None:
-                found = TimerText(await self._table.timers(service.tenant, service.name))
+                found = DeclaredTimers(await self._table.timers(service.tenant, service.name))
                 self._known[key] = found
             return found
 

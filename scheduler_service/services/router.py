@@ -30,7 +30,7 @@ from scheduler_service.services.wait_queues import Key, WaitQueue, WaitQueues, w
 AVOID_MS = 10 * SECOND
 
 
-class Window(Protocol):
+class ProcessWindow(Protocol):
     """What counts for one rate limit in this process; moments are steady ms."""
 
     def wait(self, limit: RateLimit, now: int) -> int:
@@ -92,7 +92,7 @@ class Terms(msgspec.Struct, frozen=True):
     wait: int = 0
 
 
-class Answer(Enum):
+class RouterAnswer(Enum):
     """What else a search or a call that waits comes to."""
 
     PAUSED = auto()
@@ -126,7 +126,7 @@ class MemoryRouter:
         clock: Timekeeper,
         losses: Losses | None = None,
         others: OtherNodes | None = None,
-        windows: Callable[[str, str], Window] | None = None,
+        windows: Callable[[str, str], ProcessWindow] | None = None,
         is_paused: Callable[[str, str], bool] = lambda *_: False,
     ) -> None:
         self._instances = instances
@@ -161,10 +161,10 @@ class MemoryRouter:
             await self._expect(search)
         if self._others is not None and not self._instances.online(*key, self._clock.now().steady):
             await self._others.ask()
-        found: tuple[Chosen, ...] | Literal[Answer.PAUSED] = await self._queues.pass_through(
+        found: tuple[Chosen, ...] | Literal[RouterAnswer.PAUSED] = await self._queues.pass_through(
             (*key, *search.tags), key, lambda: self._look(search, route)
         )
-        if found is Answer.PAUSED:
+        if found is RouterAnswer.PAUSED:
             return (), route, 0, True
         wait = 0 if found or search.waits else self._terms(*key).wait
         return found, route, wait, False
@@ -183,10 +183,10 @@ class MemoryRouter:
         with one that has waited. None: the service is paused.
         """
         key = (call.tenant, call.service)
-        found: bool | Literal[Answer.PAUSED] = await self._queues.pass_through(
+        found: bool | Literal[RouterAnswer.PAUSED] = await self._queues.pass_through(
             _queue_of(call), key, lambda: self._take_place(call)
         )
-        return None if found is Answer.PAUSED else found
+        return None if found is RouterAnswer.PAUSED else found
 
     def leave(self, token: Token) -> None:
         """Frees the place of a call or a search, if it holds one."""
@@ -215,7 +215,7 @@ class MemoryRouter:
         """The calls from this process that each instance has to answer."""
         return self._in_flight.counts()
 
-    def rate_of(self, tenant: str, service: str) -> tuple[RateLimit, Window] | None:
+    def rate_of(self, tenant: str, service: str) -> tuple[RateLimit, ProcessWindow] | None:
         """The rate limit of a service with the calls that count for it; None: it has none."""
         limit = self._terms(tenant, service).rate
         return None if limit is None else (limit, self._window(tenant, service))
@@ -276,10 +276,10 @@ class MemoryRouter:
 
     def _look(
         self, search: ResolveInstances, route: str
-    ) -> tuple[Chosen, ...] | Literal[Answer.PAUSED] | None:
+    ) -> tuple[Chosen, ...] | Literal[RouterAnswer.PAUSED] | None:
         """The instances for the step, () if there are none; None: all are full, or may be back soon."""
         if self._is_paused(search.tenant, search.service):
-            return Answer.PAUSED
+            return RouterAnswer.PAUSED
         terms = self._terms(search.tenant, search.service)
         wanted = self._fitting(search, terms)
         if not wanted and (terms.awaits_instances or self._may_come_back(search, terms)):
@@ -336,10 +336,10 @@ class MemoryRouter:
         busy = self._in_flight.busy(place, one.load, one.seen, elsewhere)
         return Candidate(one.instance_id, one.address, one.tags, one.capacity, busy)
 
-    def _take_place(self, call: CallPart) -> bool | Literal[Answer.PAUSED] | None:
+    def _take_place(self, call: CallPart) -> bool | Literal[RouterAnswer.PAUSED] | None:
         """Whether the call may be made; None: not yet."""
         if self._is_paused(call.tenant, call.service):
-            return Answer.PAUSED
+            return RouterAnswer.PAUSED
         if self._has_withdrawn(call):
             return False
         in_flight = self._in_flight

@@ -144,7 +144,7 @@ class Group(BaseModel):
         return value
 
 
-class Server(Group):
+class ServerSettings(Group):
     """Where the service listens, and the key of its callers."""
 
     host: str = "127.0.0.1"
@@ -155,7 +155,7 @@ class Server(Group):
     drain_seconds: Seconds = 20
 
 
-class Store(Group):
+class StoreSettings(Group):
     """The folder with the state of jobs, and how durably it is written. `url` is refused, with a way out."""
 
     url: Annotated[str, AfterValidator(_refuse_store)] | None = None
@@ -163,7 +163,7 @@ class Store(Group):
     durability: Literal["full", "process"] = "full"
 
 
-class Contexts(Group):
+class ContextsSettings(Group):
     """Where the contexts of qos 1 are stored.
 
     None or `sql`: in the row of their job; an address: in a Redis database of their own; `dapr`: in the actor
@@ -173,13 +173,13 @@ class Contexts(Group):
     url: Annotated[str, AfterValidator(_check_contexts)] | None = None
 
 
-class Database(Group):
+class DatabaseSettings(Group):
     """Where the history is stored; None: in the folder of the state."""
 
     url: Annotated[str, AfterValidator(_check_database)] | None = None
 
 
-class Defaults(Group):
+class DefaultsSettings(Group):
     """The platform's defaults of a definition (SPEC section 2).
 
     `retry` is written as in a definition. `on_change` is that of a service whose registration does not say.
@@ -205,7 +205,7 @@ class Defaults(Group):
         return [policy.model_dump(mode="json", by_alias=True, exclude_unset=True) for policy in policies]
 
 
-class Egress(Group):
+class EgressSettings(Group):
     """Which addresses `http(s)` targets may have (SPEC section 9); `deny` wins."""
 
     allow: tuple[Pattern, ...] = ()
@@ -213,14 +213,14 @@ class Egress(Group):
     follow: tuple[Origin, ...] = ()
 
 
-class Feedback(Group):
+class FeedbackSettings(Group):
     """Bases of feedback URLs; None: the served address."""
 
     internal_url: Base | None = None
     external_url: Base | None = None
 
 
-class Limits(Group):
+class LimitsSettings(Group):
     """Limits on input from outside."""
 
     response_bytes: PositiveCount = 1 << 20
@@ -234,7 +234,7 @@ class Limits(Group):
     event_readers: PositiveCount = 200
 
 
-class History(Group):
+class HistorySettings(Group):
     """What is kept of executions, and for how long (SPEC section 12)."""
 
     retain_days: Positive = 5
@@ -247,7 +247,7 @@ class History(Group):
     statistics_days: Annotated[int, Field(ge=1, le=100_000)] = 400
 
 
-class Notification(Group):
+class NotificationSettings(Group):
     """Delivery of notifications (SPEC section 7)."""
 
     retries: Count = 3
@@ -255,7 +255,7 @@ class Notification(Group):
     outbox_seconds: Positive = 60
 
 
-class Services(Group):
+class ServicesSettings(Group):
     """Services without registration (name to base addresses), the gateway, and heartbeats."""
 
     static: dict[ServiceName, Bases] = {}
@@ -268,7 +268,7 @@ class Services(Group):
     declared_bytes: PositiveCount = 16 << 20
 
 
-class Log(Group):
+class LogSettings(Group):
     """What the log has, and in which form; `format` None: text on a terminal, else JSON.
 
     `access`: a line for each request of a caller."""
@@ -314,21 +314,21 @@ class Traces(Group):
         return self.exporter == "otlp" or (self.exporter is None and self.endpoint is not None)
 
 
-class Metrics(Group):
+class MetricsSettings(Group):
     """`GET /metrics`, and the jobs that have figures of their own."""
 
     enabled: bool = True
     jobs: Annotated[tuple[JobId, ...], Field(max_length=100)] = ()
 
 
-class Debug(Group):
+class DebugSettings(Group):
     """Switches that hold executions (SPEC section 13)."""
 
     hold_recurring: bool = False
     hold_triggered: bool = False
 
 
-class Node(Group):
+class NodeSettings(Group):
     """The name of this node in its cluster."""
 
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")] | None = None
@@ -338,7 +338,7 @@ HEADER_VALUE = r"^[!-~]+$"
 """What a header can carry."""
 
 
-class Dapr(Group):
+class DaprSettings(Group):
     """The ports of this node's daprd, and of the listener that only daprd calls.
 
     `app_token`: what daprd shows there, its own `APP_API_TOKEN`; None: all of this machine may call it.
@@ -355,23 +355,23 @@ class Dapr(Group):
 class Settings(Group):
     """All settings of one process."""
 
-    server: Server = Server()
-    store: Store = Store()
-    contexts: Contexts = Contexts()
-    database: Database = Database()
-    defaults: Defaults = Defaults()
-    egress: Egress | None = None
-    feedback: Feedback = Feedback()
-    limits: Limits = Limits()
-    history: History = History()
-    notification: Notification = Notification()
-    services: Services = Services()
-    log: Log = Log()
+    server: ServerSettings = ServerSettings()
+    store: StoreSettings = StoreSettings()
+    contexts: ContextsSettings = ContextsSettings()
+    database: DatabaseSettings = DatabaseSettings()
+    defaults: DefaultsSettings = DefaultsSettings()
+    egress: EgressSettings | None = None
+    feedback: FeedbackSettings = FeedbackSettings()
+    limits: LimitsSettings = LimitsSettings()
+    history: HistorySettings = HistorySettings()
+    notification: NotificationSettings = NotificationSettings()
+    services: ServicesSettings = ServicesSettings()
+    log: LogSettings = LogSettings()
     traces: Traces = Traces()
-    metrics: Metrics = Metrics()
-    debug: Debug = Debug()
-    node: Node = Node()
-    dapr: Dapr = Dapr()
+    metrics: MetricsSettings = MetricsSettings()
+    debug: DebugSettings = DebugSettings()
+    node: NodeSettings = NodeSettings()
+    dapr: DaprSettings = DaprSettings()
     alerts: Alerts = ()
     env: dict[Literal["default"], dict[VariableName, str]] = {}
     env_file: str | None = None

@@ -12,7 +12,7 @@ import msgspec
 from pydantic import BaseModel, ValidationError
 
 from scheduler_service.domain.errors import PunctualError
-from scheduler_service.settings.model import Egress, Settings
+from scheduler_service.settings.model import EgressSettings, Settings
 from scheduler_service.settings.otel_variables import SOURCE as OTEL_SOURCE
 from scheduler_service.settings.otel_variables import OtelError, read_otel, variables_of
 
@@ -57,7 +57,7 @@ class SettingsError(PunctualError):
     """A setting that is unknown or wrong: the message has its name, value, source and the remedy."""
 
 
-class Loaded(msgspec.Struct, frozen=True):
+class LoadedSettings(msgspec.Struct, frozen=True):
     """The settings, and the source of each given one (`egress.allow`). `has_file`: one source is a file.
 
     `passed_over` are the variables that look like settings, and that Kubernetes sets for a Service.
@@ -68,7 +68,7 @@ class Loaded(msgspec.Struct, frozen=True):
     has_file: bool = False
     passed_over: tuple[str, ...] = ()
 
-    def allowing(self, host: str) -> "Loaded":
+    def allowing(self, host: str) -> "LoadedSettings":
         """The same settings with `host` in `egress.allow`, if they have a group `egress` or come from a file.
 
         Otherwise loopback is allowed by default. What `egress.deny` refuses stays refused.
@@ -76,7 +76,7 @@ class Loaded(msgspec.Struct, frozen=True):
         egress = self.settings.egress
         if egress is None and not self.has_file:
             return self
-        egress = egress or Egress()
+        egress = egress or EgressSettings()
         wider = egress.model_copy(update={"allow": (*egress.allow, host)})
         settings = self.settings.model_copy(update={"egress": wider})
         return msgspec.structs.replace(self, settings=settings)
@@ -98,7 +98,7 @@ class Loaded(msgspec.Struct, frozen=True):
 
 def load_settings(
     arguments: Mapping[str, object], environ: Mapping[str, str], config: Path | None = None
-) -> Loaded:
+) -> LoadedSettings:
     """The effective settings. `arguments` are those of the command line by name (`server.port`).
 
     Raises SettingsError for a file that cannot be read, and for a setting that is unknown or wrong.
@@ -119,7 +119,7 @@ def load_settings(
             sources[".".join(path)] = source
         # After each source, so that a wrong value is refused even if a later source overrides it.
         settings = _validate(tree, sources)
-    return Loaded(
+    return LoadedSettings(
         settings, sources, config is not None, tuple(filter(partial(_is_link, environ), sorted(environ)))
     )
 

@@ -152,7 +152,7 @@ def read_event_id(text: str) -> EventId:
     return EventId(found[1], int(found[2]))
 
 
-class Taken(NamedTuple):
+class TakenEvents(NamedTuple):
     """What a reader has read: `gap` events were lost before `events` (-1: nobody knows how many)."""
 
     gap: int
@@ -211,7 +211,7 @@ class EventReader:
                 self._position = self._ring.at(end - 1).position
         return gap
 
-    def take(self, wants: Wants, most: int, end: int | None = None) -> Taken:
+    def take(self, wants: Wants, most: int, end: int | None = None) -> TakenEvents:
         """The next events for which `wants` is true, at most `most`; there may be more behind them.
 
         `end` of `look_ahead`: nothing is looked at that came later.
@@ -230,7 +230,7 @@ class EventReader:
                 found.append(event)
                 if len(found) == most:
                     break
-        return Taken(gap, found)
+        return TakenEvents(gap, found)
 
     def changed(self) -> Coroutine[Any, Any, bool]:
         """Ends when there is more than at the moment of the call, or nothing comes any more."""

@@ -17,7 +17,7 @@ from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.records import AttemptEnded
 from scheduler_service.domain.texts import MARK, cut
 from scheduler_service.ports.log import Log
-from scheduler_service.telemetry.tally import LINE_SECONDS, Flood, Kind, kind_of
+from scheduler_service.telemetry.tally import LINE_SECONDS, Flood, LineKind, kind_of
 from scheduler_service.telemetry.vocabulary import UNKNOWN, VOCABULARY, Level
 
 LONGEST = 200
@@ -135,7 +135,7 @@ class EventLog:
         for kind, more in self._flood.take_ended(all_of_them=all_of_them):
             self._log_sum("lines_omitted", kind, more)
 
-    def _log_sum(self, event: str, kind: Kind, more: int) -> None:
+    def _log_sum(self, event: str, kind: LineKind, more: int) -> None:
         level = VOCABULARY.get(kind.word, UNKNOWN).level
         self._write(level, event, {"of": kind.word, "more": more, **dict(kind.names)})
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from scheduler_service.ports.log import Log
-from scheduler_service.telemetry.tally import LINE_SECONDS, Window
+from scheduler_service.telemetry.tally import LINE_SECONDS, LineWindow
 from scheduler_service.telemetry.trouble import Standstills
 
 NoteLag = Callable[[float], None]
@@ -56,7 +56,7 @@ class LoopWatch:
         self._clock = clock
         self._stack = stack
         self._last = clock()
-        self._window = Window(seconds=LINE_SECONDS)
+        self._window = LineWindow(seconds=LINE_SECONDS)
         self._seen: tuple[float, Sequence[str]] = (0.0, ())  # the beat after which it was seen, and what
 
     def beat(self) -> None:

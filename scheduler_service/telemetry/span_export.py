@@ -44,7 +44,7 @@ class Collector(msgspec.Struct, frozen=True, kw_only=True):
     client_key: str | None = None
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class ExportRefusal(msgspec.Struct, frozen=True):
     """Why a collector has not taken a batch; `is_final`: it never will."""
 
     reason: str
@@ -152,11 +152,11 @@ class SpanExport:
             with self._lock:
                 batch = list(islice(waiting, self._batch_size))
                 self._sending = len(batch)
-            refusal: Refusal | None
+            refusal: ExportRefusal | None
             try:
                 body = write(batch)
             except Exception as error:  # noqa: BLE001 - one bad text must not end the thread, and all traces
-                refusal = Refusal(f"{type(error).__name__}: {error}", is_final=True)
+                refusal = ExportRefusal(f"{type(error).__name__}: {error}", is_final=True)
             else:
                 refusal = self._post(client, body)
             if refusal is not None:
@@ -179,7 +179,7 @@ class SpanExport:
         self._by_reason[reason] += count
         self._dropped.count("spans", count, reason=reason)
 
-    def _post(self, client: "httpx.Client", body: bytes) -> Refusal | None:
+    def _post(self, client: "httpx.Client", body: bytes) -> ExportRefusal | None:
         import httpx  # takes long, and is loaded only where traces are exported
 
         left = self._collector.timeout
@@ -192,10 +192,10 @@ class SpanExport:
                 timeout=left,
             )
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-            return Refusal(f"{type(error).__name__}: {error}")
+            return ExportRefusal(f"{type(error).__name__}: {error}")
         if answer.is_success:
             return None
-        return Refusal(f"the collector answered {answer.status_code}", answer.status_code not in AGAIN)
+        return ExportRefusal(f"the collector answered {answer.status_code}", answer.status_code not in AGAIN)
 
     def _tell(self, *, fails: bool, error: str = "") -> None:
         """One line when the collector stops taking spans, one when it takes them again."""
@@ -233,7 +233,7 @@ def _context(collector: Collector) -> ssl.SSLContext:
     return context
 
 
-class Traces:
+class TraceExport:
     """Hands the spans of every turn to `export`, those that `sampling` keeps."""
 
     def __init__(self, *, sampling: Sampling, export: SpanExport) -> None:

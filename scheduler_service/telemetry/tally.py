@@ -12,7 +12,7 @@ from scheduler_service.ports.log import Log
 LINE_SECONDS = 10.0
 
 
-class Window:
+class LineWindow:
     """Of one kind the first `full` in `seconds` are told; what comes after them is `untold`.
 
     Moments are seconds of any clock that does not go back.
@@ -77,7 +77,7 @@ class Tally:
         self._event = event
         self._log = log
         self._clock = clock
-        self._window = Window(seconds=line_seconds)
+        self._window = LineWindow(seconds=line_seconds)
         self._fresh: Counter[str] = Counter()
         self._keys: dict[str, object] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -158,7 +158,7 @@ MOST_KINDS = 100
 LONGEST_NAME = 64
 
 
-class Kind(NamedTuple):
+class LineKind(NamedTuple):
     """What is counted together: lines of one word, with equal values of the keys that tell it apart."""
 
     word: str
@@ -174,22 +174,22 @@ class Flood:
     def __init__(self, *, clock: Callable[[], float], seconds: float = LINE_SECONDS) -> None:
         self._clock = clock
         self._seconds = seconds
-        self._windows: dict[Kind, Window] = {}
+        self._windows: dict[LineKind, LineWindow] = {}
         self._due = float("inf")
         self._lock = threading.Lock()
 
-    def admits(self, kind: Kind, lines: int = FULL) -> bool:
+    def admits(self, kind: LineKind, lines: int = FULL) -> bool:
         """Whether a line of this kind, of which `lines` are written in a window, is; else it is counted."""
         now = self._clock()
         with self._lock:
             window = self._windows.get(kind)
             if window is None:
-                kind = kind if len(self._windows) < MOST_KINDS else Kind(kind.word)
-                window = self._windows.setdefault(kind, Window(full=lines, seconds=self._seconds))
+                kind = kind if len(self._windows) < MOST_KINDS else LineKind(kind.word)
+                window = self._windows.setdefault(kind, LineWindow(full=lines, seconds=self._seconds))
                 self._due = min(self._due, now + self._seconds)
             return window.admits(now)
 
-    def omits(self, kind: Kind) -> bool:
+    def omits(self, kind: LineKind) -> bool:
         """Whether a line of this kind is not written now; then it is counted. Otherwise ask `admits`."""
         now = self._clock()
         with self._lock:
@@ -206,7 +206,7 @@ class Flood:
         """Seconds until the first window ends."""
         return max(self._due - self._clock(), 0)
 
-    def take_ended(self, *, all_of_them: bool = False) -> Sequence[tuple[Kind, int]]:
+    def take_ended(self, *, all_of_them: bool = False) -> Sequence[tuple[LineKind, int]]:
         """The kinds whose windows have ended, or all, with how many lines were not written."""
         now = self._clock()
         if now < self._due and not all_of_them:
@@ -218,11 +218,11 @@ class Flood:
         return [(kind, untold) for kind, untold in counted if untold]
 
 
-def kind_of(word: str, told_apart_by: tuple[str, ...], keys: dict[str, object]) -> Kind:
+def kind_of(word: str, told_apart_by: tuple[str, ...], keys: dict[str, object]) -> LineKind:
     """The kind of a line."""
     if not told_apart_by:
-        return Kind(word)
-    return Kind(word, tuple([(name, str(keys.get(name))[:LONGEST_NAME]) for name in told_apart_by]))
+        return LineKind(word)
+    return LineKind(word, tuple([(name, str(keys.get(name))[:LONGEST_NAME]) for name in told_apart_by]))
 
 
 @runtime_checkable

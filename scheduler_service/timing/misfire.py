@@ -3,7 +3,7 @@
 import msgspec
 
 from scheduler_service.domain.document import Cursor
-from scheduler_service.timing.occurrences import (
+from scheduler_service.timing.schedule import (
     Firing,
     advance,
     following,
@@ -58,7 +58,7 @@ class Resumption(msgspec.Struct, frozen=True):
     cursor: Cursor
 
 
-class Tally(msgspec.Struct, frozen=True, gc=False):
+class MisfireCount(msgspec.Struct, frozen=True, gc=False):
     """A count in progress: `count` moments up to and including `at`."""
 
     count: int
@@ -126,21 +126,21 @@ def resume(timer: Timer, cursor: Cursor, *, now: int, seed: str, policy: str = "
 
 
 def count_missed(
-    timer: Timer, first: int, last: int, *, start: Tally | None = None, most: int = 500
-) -> Tally:
+    timer: Timer, first: int, last: int, *, start: MisfireCount | None = None, most: int = 500
+) -> MisfireCount:
     """One slice of the count of a run that `plan` left uncounted, from `first` to `last`.
 
     Walks at most `most` moments; call again with `start` until it is done. Stops at 10,000. Only runs of
     cron timers are ever left uncounted.
     """
-    tallied = start or Tally(1, first, first >= last)
+    tallied = start or MisfireCount(1, first, first >= last)
     count, at = tallied.count, tallied.at
     for _ in range(most):
         after = following(timer, Cursor(first - 1, at))
         if tallied.done or after is None or after > last or count >= COUNT_MAX:
-            return Tally(count, at, True)
+            return MisfireCount(count, at, True)
         count, at = count + 1, after
-    return Tally(count, at, False)
+    return MisfireCount(count, at, False)
 
 
 def _last_missed(timer: Timer, cursor: Cursor, seed: str, before: int) -> Firing | None:

@@ -7,7 +7,7 @@ import msgspec
 from scheduler_service.domain.document import Cursor
 from scheduler_service.timing.durations import LATEST
 from scheduler_service.timing.languages import LANGUAGES
-from scheduler_service.timing.occurrences import between
+from scheduler_service.timing.schedule import between
 from scheduler_service.timing.timer import Timer, TimerKind
 from scheduler_service.timing.times import local_text
 

@@ -35,14 +35,14 @@ class Site(msgspec.Struct, frozen=True, gc=False):
     address: Address | None = None
 
 
-class Target(msgspec.Struct, frozen=True, gc=False):
+class TargetAddress(msgspec.Struct, frozen=True, gc=False):
     """A whole target: the site, and path with query as they are sent."""
 
     site: Site
     path: str
 
 
-def read_url(url: str) -> Target:
+def read_url(url: str) -> TargetAddress:
     """Reads an absolute `http` or `https` URL; the fragment is dropped.
 
     Characters outside ASCII in path and query are percent-encoded as UTF-8. Raises RefusedTarget for
@@ -50,7 +50,7 @@ def read_url(url: str) -> Target:
     hosts that are odd spellings of numbers, percent-encoded, or not ASCII.
     """
     scheme, authority, rest = split_url(url)
-    return Target(read_site(scheme, authority), rest)
+    return TargetAddress(read_site(scheme, authority), rest)
 
 
 def split_url(url: str) -> tuple[str, str, str]:

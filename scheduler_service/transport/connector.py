@@ -15,7 +15,7 @@ from scheduler_service.transport.connection import ConnectionOwner, HttpConnecti
 from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.errors import (
     ConnectFailed,
-    Exhausted,
+    MachineExhausted,
     Unreached,
     has_descriptor,
     is_exhausted,
@@ -67,7 +67,7 @@ class Connector:
             try:
                 async with asyncio.timeout(_CONNECT_SECONDS):
                     return await self._connect(route.site, address, owner)
-            except Exhausted:
+            except MachineExhausted:
                 raise
             except (ConnectFailed, TimeoutError):
                 continue
@@ -157,14 +157,14 @@ def _make_socket(family: socket.AddressFamily, site: Site) -> socket.socket:
     try:
         raw = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
-        kind = Exhausted if is_exhausted(error) else Unreached
+        kind = MachineExhausted if is_exhausted(error) else Unreached
         raise kind(f"{site.origin} cannot be reached: {error.strerror}. Raise LimitNOFILE.") from error
     raw.setblocking(False)
     return raw
 
 
-def _exhausted(site: Site, cause: str) -> Exhausted:
-    return Exhausted(f"{site.origin} cannot be reached: {cause}. Raise LimitNOFILE.")
+def _exhausted(site: Site, cause: str) -> MachineExhausted:
+    return MachineExhausted(f"{site.origin} cannot be reached: {cause}. Raise LimitNOFILE.")
 
 
 def _reason(error: OSError) -> str:

@@ -10,7 +10,7 @@ from scheduler_service.telemetry.tally import Tally
 _MOST_CLOSING = 16
 
 
-class Holder(Protocol):
+class RouteShare(Protocol):
     """A route; `held` counts its connections that carry a call or are being opened."""
 
     @property
@@ -18,7 +18,7 @@ class Holder(Protocol):
         """Changes as calls begin and end."""
 
 
-H = TypeVar("H", bound=Holder)
+H = TypeVar("H", bound=RouteShare)
 
 
 class DescriptorBudget(Generic[H]):
@@ -86,7 +86,7 @@ class DescriptorBudget(Generic[H]):
         del self.blocked[neediest]
         return neediest
 
-    def owes(self, one: Holder, connection: object) -> bool:
+    def owes(self, one: RouteShare, connection: object) -> bool:
         """Whether `connection`, now free, is to be closed by the caller for a blocked one that holds less."""
         if len(self._closing) >= _MOST_CLOSING or one.held <= min(map(_held, self.blocked)) + 1:
             return False
@@ -99,5 +99,5 @@ class DescriptorBudget(Generic[H]):
         self.exhausted.flush()
 
 
-def _held(one: Holder) -> int:
+def _held(one: RouteShare) -> int:
     return one.held

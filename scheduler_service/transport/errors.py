@@ -48,7 +48,7 @@ class Unreached(ConnectFailed):
     """No connection was made: refused, unreachable, no such name. Nothing of the request was sent."""
 
 
-class Exhausted(Unreached):
+class MachineExhausted(Unreached):
     """This machine had no descriptor or no memory for a connection; the pool tries again."""
 
 

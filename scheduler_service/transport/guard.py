@@ -8,7 +8,13 @@ from typing import Protocol
 import msgspec
 
 from scheduler_service.transport.addresses import Address, Site, read_url
-from scheduler_service.transport.errors import Exhausted, PolicyError, RefusedTarget, Unreached, is_exhausted
+from scheduler_service.transport.errors import (
+    MachineExhausted,
+    PolicyError,
+    RefusedTarget,
+    Unreached,
+    is_exhausted,
+)
 
 Network = IPv4Network | IPv6Network
 _GLOBAL_V6 = IPv6Network("2000::/3")
@@ -270,7 +276,9 @@ class Guard:
             addresses = await self._resolver.resolve(site.host)
         except (OSError, UnicodeError) as error:
             if isinstance(error, OSError) and is_exhausted(error):
-                raise Exhausted(f"{site.host} cannot be looked up: {error}. Raise LimitNOFILE.") from error
+                raise MachineExhausted(
+                    f"{site.host} cannot be looked up: {error}. Raise LimitNOFILE."
+                ) from error
             raise Unreached(f"{site.host} has no address: {error}. Check the name.") from error
         if not addresses:
             raise Unreached(f"{site.host} has no address. Check the name.")

@@ -17,7 +17,7 @@ from scheduler_service.transport.connection_limit import ConnectionLimit, Waiter
 from scheduler_service.transport.connector import Connector
 from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.descriptor_budget import DescriptorBudget
-from scheduler_service.transport.errors import ConnectFailed, Exhausted, TransportError
+from scheduler_service.transport.errors import ConnectFailed, MachineExhausted, TransportError
 from scheduler_service.transport.guard import Guard, Route
 
 _EXHAUSTED_SECONDS = 0.05  # until a connection is tried again for which this machine had no descriptor
@@ -285,7 +285,7 @@ class Pool:
             async with asyncio.timeout_at(deadline):
                 while True:
                     self._check_open()
-                    with suppress(Exhausted):
+                    with suppress(MachineExhausted):
                         return self._adopt(limit, await self._connector.connect(limit.route, self))
                     is_short = True
                     self.budget.note_exhausted("connect")

@@ -7,7 +7,7 @@ from operator import itemgetter
 import msgspec
 
 from scheduler_service.domain.wire import Headers
-from scheduler_service.transport.addresses import Target
+from scheduler_service.transport.addresses import TargetAddress
 from scheduler_service.transport.errors import ConnectFailed
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -28,7 +28,7 @@ class Hop(msgspec.Struct, frozen=True, gc=False):
     """One exchange of a call: the first, or a redirect's. `by_sidecar`: this node's sidecar is called."""
 
     method: str
-    target: Target
+    target: TargetAddress
     headers: Headers
     body: bytes | None
     trusted: bool

@@ -18,7 +18,7 @@ from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import MayGo, NotSent, always
 from scheduler_service.telemetry.metrics.samples import Sample
-from scheduler_service.transport.addresses import Target, read_url
+from scheduler_service.transport.addresses import TargetAddress, read_url
 from scheduler_service.transport.connection import HttpConnection
 from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.errors import (
@@ -114,7 +114,7 @@ class HttpSender:
             room=Room(RESPONSES_BYTES) if room is None else room,
         )
         self._clock = clock
-        self._targets: dict[str, Target] = {}
+        self._targets: dict[str, TargetAddress] = {}
         self._is_closed = False
 
     @cached_property
@@ -171,7 +171,7 @@ class HttpSender:
     def _write_deadline(self, request: OutboundRequest) -> str:
         return rfc3339(self._clock.now().wall + (request.awaited or request.timeout))
 
-    def _plain_target(self, url: str) -> Target | None:
+    def _plain_target(self, url: str) -> TargetAddress | None:
         """The target of an http(s) URL; None: a function of this process, or an address of a service."""
         if url.startswith(SYSTEM_PREFIX) or url[:8].lower() == "service:" or self._is_closed:
             return None
@@ -237,7 +237,7 @@ class HttpSender:
                 return await _run_system(request.url, function)
         raise TimedOut(f"{request.url} did not end in time")  # outside of the block, as in the pool
 
-    def _read(self, url: str) -> Target:
+    def _read(self, url: str) -> TargetAddress:
         """Reads a URL and caches its target."""
         target = read_url(url)
         if len(self._targets) >= _MAX_CACHED_URLS:
@@ -331,12 +331,12 @@ def follow(hop: Hop, reply: ParsedResponse) -> Hop | None:
     return Hop(method, target, _without(headers, _OF_BODY), None, trusted)
 
 
-def write_url(target: Target) -> str:
+def write_url(target: TargetAddress) -> str:
     """The URL of a target."""
     return target.site.origin + target.path
 
 
-def _read_location(base: Target, location: str) -> Target:
+def _read_location(base: TargetAddress, location: str) -> TargetAddress:
     # urljoin silently drops some control characters, so they are refused first.
     if _FORBIDDEN.search(location):
         raise RefusedTarget(

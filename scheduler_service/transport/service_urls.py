@@ -9,7 +9,7 @@ import msgspec
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, Headers, OutboundRequest, Outcome
 from scheduler_service.language.urls import has_dot_segment, is_service_name
 from scheduler_service.ports.sending import CallingSender, MayGo, always
-from scheduler_service.transport.addresses import Target, read_url, write_path
+from scheduler_service.transport.addresses import TargetAddress, read_url, write_path
 from scheduler_service.transport.errors import NoInstance, NotBack, RefusedTarget
 from scheduler_service.transport.sidecar_exchanges import show_token
 
@@ -35,7 +35,7 @@ class Located(msgspec.Struct, frozen=True, gc=False):
     `by_sidecar`: the sidecar is called, which finds the service, and is to be shown the `credentials`.
     """
 
-    target: Target
+    target: TargetAddress
     trusted: bool
     by_sidecar: bool = False
     credentials: Headers = ()
@@ -82,7 +82,7 @@ class ServiceUrls:
             raise RefusedTarget("A service URL may not have . or .. as a path segment: write the path out.")
         given, trusted = (base, self._vouched(base)) if base else self._base(name)
         found = read_url(given)
-        whole = Target(found.site, found.path.partition("?")[0].rstrip("/") + write_path(path))
+        whole = TargetAddress(found.site, found.path.partition("?")[0].rstrip("/") + write_path(path))
         if self._sidecar is None or given != self._sidecar.base_of(name or ""):
             return Located(whole, trusted)
         return Located(whole, trusted, by_sidecar=True, credentials=self._sidecar.credentials)

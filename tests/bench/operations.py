@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 from scheduler_service.app.service import open_service
-from scheduler_service.settings import Loaded, Settings
+from scheduler_service.settings import LoadedSettings, Settings
 from tests.bench.stage import Stage, figures, one_shot, show, stage
 
 ACTIONS = ("pause", "resume", "label")
@@ -39,7 +39,7 @@ async def _measure_steps(jobs: int) -> None:
     with tempfile.TemporaryDirectory(prefix="punctual-operations-") as folder:
         settings = Settings.model_validate({"store": {"data": folder}})
         service = await open_service(
-            Loaded(settings, {}), served="http://127.0.0.1:1", log=lambda event, /, **keys: None
+            LoadedSettings(settings, {}), served="http://127.0.0.1:1", log=lambda event, /, **keys: None
         )
         await service.start()
         transport = httpx.ASGITransport(service.api, client=("127.0.0.1", 1))

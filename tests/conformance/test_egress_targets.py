@@ -7,7 +7,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from scheduler_service.transport.addresses import Address, Target, read_url
+from scheduler_service.transport.addresses import Address, TargetAddress, read_url
 from scheduler_service.transport.errors import TransportError
 from scheduler_service.transport.guard import EgressPolicy, Guard, Route
 from scheduler_service.transport.request_bytes import Hop
@@ -59,7 +59,7 @@ def _admit(row: Row, guard: Guard) -> list[Address]:
     return addresses
 
 
-async def _addresses(guard: Guard, place: Target, trusted: bool) -> list[Address]:
+async def _addresses(guard: Guard, place: TargetAddress, trusted: bool) -> list[Address]:
     return list(await guard.admit(Route(place.site, trusted)))
 
 

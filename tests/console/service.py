@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 from scheduler_service.app.listener import listen
 from scheduler_service.app.service import open_service
 from scheduler_service.http_server.server import Server
-from scheduler_service.settings import Loaded, Settings
+from scheduler_service.settings import LoadedSettings, Settings
 from tests.wire.target import Target
 
 START_SECONDS = 60
@@ -74,7 +74,7 @@ class ConsoleService:
         listener = listen("127.0.0.1", self._port)
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         given = {"store": {"data": ":memory:"}, "services": {"static": {"shop": [self.target.url]}}}
-        loaded = Loaded(Settings.model_validate(given | self._settings), {})
+        loaded = LoadedSettings(Settings.model_validate(given | self._settings), {})
         service = await open_service(loaded, served=self.url, log=_drop)
         await service.start()
         servers = [(server := Server(service.api, log=_drop), _begin(server, listener))]

@@ -24,7 +24,7 @@ from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.ports.errors import StoreError, StoreUncertain
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import MemoryRouter, Terms
-from scheduler_service.settings import Loaded, Settings
+from scheduler_service.settings import LoadedSettings, Settings
 from tests.faults.processes import LOOK, PATIENCE
 from tests.manual_clock import ManualClock
 
@@ -47,7 +47,7 @@ class Supervised:
         self.exits: list[object] = []
         self.restarted = asyncio.Event()
         self._router = MemoryRouter(instances=Instances(), terms=lambda _, __: Terms(), clock=clock)
-        loaded, surroundings = Loaded(settings, {}), make_surroundings(settings, SERVED)
+        loaded, surroundings = LoadedSettings(settings, {}), make_surroundings(settings, SERVED)
         context = WorkerContext(
             config_for=worker_configs(loaded, surroundings, SERVED, "node-1", clock),
             new_parent=lambda: ParentService(

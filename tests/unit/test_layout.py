@@ -199,6 +199,15 @@ def test_most_modules_have_their_test_at_its_place() -> None:
     )
 
 
+def test_each_class_of_the_service_has_a_name_of_its_own() -> None:
+    """A reader who meets a name knows what it is, whatever file he is in."""
+    service = (path for path in modules() if path.parts[0] == "scheduler_service")
+    defined = (
+        one.name for path in service for one in statements(parse(path)) if isinstance(one, ast.ClassDef)
+    )
+    assert [name for name, times in Counter(defined).items() if times > 1] == []
+
+
 def long_functions() -> Iterator[str]:
     """The functions of the product with more than MOST_LINES lines, as "FILE:NAME"."""
     for module in modules():

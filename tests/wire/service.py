@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from scheduler_service.app.service import LocalService, open_service
-from scheduler_service.settings import Loaded, Settings
+from scheduler_service.settings import LoadedSettings, Settings
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
 from tests.manual_clock import ManualClock
 from tests.wire.target import Target
@@ -131,7 +131,7 @@ async def running(*, decorators: PortDecorators = NO_DECORATORS, **settings: Any
         given = {"store": {"data": ":memory:"}} | settings
         given["services"] = {"static": static, **settings.get("services", {})}
         service = await open_service(
-            Loaded(Settings.model_validate(given), {}),
+            LoadedSettings(Settings.model_validate(given), {}),
             served=SERVED,
             log=lambda event, /, **keys: log.append((event, keys)),
             keep_time=lambda *, skew, on_step: clock,

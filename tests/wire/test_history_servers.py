@@ -6,7 +6,7 @@ import pytest
 
 from scheduler_service.app.service import open_service
 from scheduler_service.ports.errors import StoreUnavailable
-from scheduler_service.settings import Loaded, Settings
+from scheduler_service.settings import LoadedSettings, Settings
 from tests.unit.persistence.servers import each_server, mariadb_server, postgres_server
 from tests.wire.service import SERVED, World, data_of, definition, running
 
@@ -76,6 +76,8 @@ async def test_a_service_whose_history_is_away_does_not_start() -> None:
     given = {"store": {"data": ":memory:"}, "database": {"url": "postgresql://p:secret@127.0.0.1:1/h"}}
     with pytest.raises(StoreUnavailable, match=r"PostgreSQL at 127\.0\.0\.1:1 ") as found:
         await open_service(
-            Loaded(Settings.model_validate(given), {}), served=SERVED, log=lambda event, /, **keys: None
+            LoadedSettings(Settings.model_validate(given), {}),
+            served=SERVED,
+            log=lambda event, /, **keys: None,
         )
     assert "secret" not in str(found.value)

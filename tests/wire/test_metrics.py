@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.telemetry.metrics.families import FAMILIES, Family, Kind
+from scheduler_service.telemetry.metrics.families import FAMILIES, Family, MetricKind
 from tests.otlp_collector import collecting
 from tests.wire.metrics_text import OPENMETRICS, Scraped, read_openmetrics, read_text
 from tests.wire.service import World, data_of, definition, pointers, running
@@ -67,7 +67,7 @@ async def work(world: World) -> None:
 
 def expected_labels(family: Family) -> set[str]:
     """Those of its samples."""
-    return {"process", *family.labels} | ({"le"} if family.kind is Kind.HISTOGRAM else set())
+    return {"process", *family.labels} | ({"le"} if family.kind is MetricKind.HISTOGRAM else set())
 
 
 @pytest.mark.parametrize("accept", [None, OPENMETRICS])

@@ -8,7 +8,7 @@ import httpx
 import msgspec
 
 from client_sdk.decoding import CODINGS, read_decoded, with_body
-from scheduler_service.settings import Loaded
+from scheduler_service.settings import LoadedSettings
 
 LARGEST_ANSWER = 1 << 20
 """Nothing that is asked has more."""
@@ -39,7 +39,7 @@ class ExaminedService(msgspec.Struct, frozen=True, kw_only=True):
     `ca` is a file of certificates that are trusted as well.
     """
 
-    loaded: Loaded
+    loaded: LoadedSettings
     folder: Path | None
     config: Path | None = None
     is_node: bool = False

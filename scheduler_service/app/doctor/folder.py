@@ -27,7 +27,7 @@ from scheduler_service.persistence.sqlite.folder import (
 )
 from scheduler_service.persistence.sqlite.folder_holder import find_holder
 from scheduler_service.ports.errors import StoreError
-from scheduler_service.settings import Loaded
+from scheduler_service.settings import LoadedSettings
 
 FOLDER = ExaminedPart("folder")
 LEAST_BYTES = 100 << 20
@@ -217,7 +217,7 @@ async def examine_jobs(subject: ExaminedService, *, seconds: float = SECONDS) ->
     return named or [JOBS.well("run", "all can")]
 
 
-async def find_unfit(loaded: Loaded, folder: Path) -> AsyncGenerator[tuple[str, str | None], None]:
+async def find_unfit(loaded: LoadedSettings, folder: Path) -> AsyncGenerator[tuple[str, str | None], None]:
     """Each job, with the first reason for which it cannot run; None: it can.
 
     Raises StoreRefused, SettingsError, PolicyError.

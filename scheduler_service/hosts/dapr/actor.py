@@ -16,7 +16,7 @@ IDLE_TIMEOUT = timedelta(hours=24)
 DRAIN_TIMEOUT = timedelta(seconds=2)
 
 
-class Job(ActorInterface):
+class JobActorInterface(ActorInterface):
     """The methods of a job's actor."""
 
     @actormethod(name=TAKE)  # type: ignore[untyped-decorator]
@@ -25,7 +25,7 @@ class Job(ActorInterface):
         raise NotImplementedError
 
 
-class JobActor(Actor, Job, Remindable):
+class JobActor(Actor, JobActorInterface, Remindable):
     """One job. A turn is taken without the SDK's state, under a lock of its own."""
 
     def __init__(self, ctx: ActorRuntimeContext, actor_id: ActorId, host: DaprHost) -> None:

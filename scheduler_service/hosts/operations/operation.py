@@ -15,7 +15,7 @@ MOST_LISTED = 100
 """So many problems, and so many started executions, are listed; the others are counted."""
 
 
-class Started(msgspec.Struct, frozen=True, rename="camel"):
+class StartedExecution(msgspec.Struct, frozen=True, rename="camel"):
     """An execution that an operation started."""
 
     job_id: str
@@ -29,7 +29,7 @@ class Outcome(msgspec.Struct, frozen=True):
     so it is asked again. `is_defect`: of this service, which the next ones may meet as well.
     """
 
-    started: Started | None = None
+    started: StartedExecution | None = None
     problem: Mapping[str, Any] | None = None
     is_passing: bool = False
     is_defect: bool = False
@@ -60,7 +60,7 @@ class Operation(msgspec.Struct, kw_only=True, rename="camel"):
     failed: int = 0
     problems: list[dict[str, Any]] = msgspec.field(default_factory=list)
     more_problems: int = 0
-    started: list[Started] = msgspec.field(default_factory=list)
+    started: list[StartedExecution] = msgspec.field(default_factory=list)
     more_started: int = 0
     warnings: list[dict[str, str]] = msgspec.field(default_factory=list)
     ended_at: str | None = None
@@ -81,7 +81,7 @@ class Operation(msgspec.Struct, kw_only=True, rename="camel"):
         else:
             self._fail(piece, outcome.problem)
 
-    def _succeed(self, started: Started | None) -> None:
+    def _succeed(self, started: StartedExecution | None) -> None:
         self.succeeded += 1
         if started is not None and len(self.started) < MOST_LISTED:
             self.started.append(started)

@@ -15,7 +15,7 @@ from scheduler_service.hosts.operations.operation import (
     read_kept,
     scope_of,
 )
-from scheduler_service.hosts.operations.run import PATIENCE_SECONDS, Pace, Run, Work, name_of
+from scheduler_service.hosts.operations.run import PATIENCE_SECONDS, OperationRun, Pace, Work, name_of
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
@@ -65,7 +65,7 @@ class Operations:
         self._save_seconds = save_seconds
         self._patience = patience
         self._pace = Pace()
-        self._runs: dict[tuple[str, str], Run] = {}
+        self._runs: dict[tuple[str, str], OperationRun] = {}
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._is_leaving = False
 
@@ -105,7 +105,7 @@ class Operations:
             return self._runs[name].operation
         self.check_room()
         operation.node, operation.boot = self._holder.node, self._holder.boot
-        run = Run(
+        run = OperationRun(
             operation=operation,
             ids=ids,
             work=work,
@@ -181,7 +181,9 @@ class Operations:
         elif not task.cancelled():
             self._log("operation_failed", operationId=name[1], error=name_of(error))
 
-    async def _attend(self, run: Run, ids: Sequence[str], saved: "asyncio.Future[Operation]") -> None:
+    async def _attend(
+        self, run: OperationRun, ids: Sequence[str], saved: "asyncio.Future[Operation]"
+    ) -> None:
         """Runs the operation and keeps its record up to date; does nothing where another began it."""
         operation = run.operation
         if operation.is_repeatable:

@@ -68,7 +68,7 @@ Work = Callable[[str], Awaitable[Outcome]]
 """Does one piece, named by its id; what it raises is a defect of this service."""
 
 
-class Run:
+class OperationRun:
     """The pieces of `operation` that are not done yet, which are done `at_once` at a time, with rests.
 
     Those that meet a store or a process that is away are asked again behind the others, for

@@ -205,7 +205,7 @@ class Shards:
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-class SharedStore:
+class StoreBesideTurns:
     """The store as the service's own process uses it outside of turns.
 
     All processes write it; but a job is forgotten by the process that has it (`RowVersions` of SQLite).
@@ -248,6 +248,6 @@ def build_processes(*, count: int, store: OpenStore, shard_of: ShardOf, compiler
     return Processes(
         workers=workers,
         remotes=remotes,
-        store=SharedStore(store=store, remotes=remotes, shard_of=shard_of) if remotes else store,
+        store=StoreBesideTurns(store=store, remotes=remotes, shard_of=shard_of) if remotes else store,
         shard_of=shard_of,
     )

@@ -40,7 +40,7 @@ OnTrouble = Callable[[str | None], None]
 """Is told why the server cannot be asked, and None when it can again."""
 
 
-class ServerReport(msgspec.Struct, frozen=True):
+class RedisReport(msgspec.Struct, frozen=True):
     """What a server says of itself. `syncs` None: it does not say."""
 
     role: str
@@ -138,14 +138,14 @@ class RedisContexts:
             self._sending = asyncio.ensure_future(self._send())
         return await answers
 
-    async def inspect(self) -> ServerReport:
+    async def inspect(self) -> RedisReport:
         """What the server says of itself. Raises StoreUnavailable."""
         info = _read_info((await self.ask((b"INFO",)))[0])
         try:
             found = (await self.ask((b"CONFIG", b"GET", b"appendfsync")))[0]
         except StoreUnavailable:  # hosted servers often refuse CONFIG
             found = []
-        return ServerReport(
+        return RedisReport(
             role=info.get("role", "master"),
             is_cluster=info.get("cluster_enabled") == "1",
             appends=info.get("aof_enabled") == "1",
@@ -288,7 +288,7 @@ def pack(parts: tuple[Part, ...]) -> bytes:
     return b"*%d\r\n" % len(texts) + b"".join([b"$%d\r\n%b\r\n" % (len(text), text) for text in texts])
 
 
-def find_fault(server: ServerReport) -> str | None:
+def find_fault(server: RedisReport) -> str | None:
     """Why a server cannot be written to as it has to be."""
     if server.is_cluster:
         return "it is a node of a Redis Cluster; name a server that stands alone"
@@ -297,7 +297,7 @@ def find_fault(server: ServerReport) -> str | None:
     return None
 
 
-def find_doubts(server: ServerReport) -> list[str]:
+def find_doubts(server: RedisReport) -> list[str]:
     """What a server may lose, and what to set."""
     doubts = []
     if server.evicts.startswith("allkeys"):

@@ -23,7 +23,14 @@ from scheduler_service.persistence.history.shapes import last_answer
 from scheduler_service.persistence.history.stored_records import read_failures
 from scheduler_service.persistence.sql.database import Database
 from scheduler_service.persistence.sql.expressions import replacing
-from scheduler_service.ports.alerts import AlertLine, AlertState, Noted, Run, Tallied, Waiting
+from scheduler_service.ports.alerts import (
+    AlertLine,
+    AlertOccasion,
+    AlertState,
+    EndedExecution,
+    Tallied,
+    Waiting,
+)
 from scheduler_service.telemetry.logs import told_message
 from scheduler_service.telemetry.occurrences import Take
 
@@ -65,12 +72,12 @@ class SqlAlertTable:
             lambda connection: {row.name: row.moment for row in connection.execute(wanted)}
         )
 
-    async def note(self, noted: Sequence[Noted], marks: Mapping[str, int]) -> Sequence[Noted]:
+    async def note(self, noted: Sequence[AlertOccasion], marks: Mapping[str, int]) -> Sequence[AlertOccasion]:
         """Nothing to keep costs nothing."""
         if not noted and not marks:
             return ()
 
-        def write(connection: sa.Connection) -> list[Noted]:
+        def write(connection: sa.Connection) -> list[AlertOccasion]:
             new = [one for one in noted if self._note(connection, one)]
             self._database.dialect.insert_many(connection, _MARKS, list(marks.items()))
             return new
@@ -173,14 +180,14 @@ class SqlAlertTable:
             lambda connection: read_late(connection, self._tenant, first, last, bound, limit, skip)
         )
 
-    async def runs(self, job_ids: Sequence[str], most: int) -> Mapping[str, Sequence[Run]]:
+    async def runs(self, job_ids: Sequence[str], most: int) -> Mapping[str, Sequence[EndedExecution]]:
         return await self._read(lambda connection: read_runs(connection, self._tenant, job_ids, most))
 
     async def close(self) -> None:
         """Ends the thread; the database is its opener's to close."""
         await asyncio.get_running_loop().run_in_executor(None, self._thread.shutdown)
 
-    def _note(self, connection: sa.Connection, one: Noted) -> bool:
+    def _note(self, connection: sa.Connection, one: AlertOccasion) -> bool:
         """Whether it was not known."""
         key = (one.alert, one.occurrence.kind.value, one.subject)
         known = connection.execute(sa.select(alerts).where(_is(key))).first()
@@ -214,7 +221,7 @@ def _end_of(line: AlertLine, at: int) -> Occurrence:
     )
 
 
-def _first(one: Noted) -> dict[str, Any]:
+def _first(one: AlertOccasion) -> dict[str, Any]:
     at = one.occurrence.at
     state = AlertState.OPEN if one.lasts else AlertState.POINT
     return {
@@ -229,7 +236,7 @@ def _first(one: Noted) -> dict[str, Any]:
     }
 
 
-def _next(known: Any, one: Noted) -> dict[str, Any] | None:
+def _next(known: Any, one: AlertOccasion) -> dict[str, Any] | None:
     """What changes with one more happening; None: it is known."""
     is_next = _place(one.occurrence) > _place(_decode(bytes(known.payload))) and one.occurrence.at >= known.at
     if known.state == _OPEN or not (is_next or (one.is_new and not one.lasts)):
@@ -382,12 +389,12 @@ def read_late(
 
 def read_runs(
     connection: sa.Connection, tenant: str, job_ids: Sequence[str], most: int
-) -> dict[str, list[Run]]:
+) -> dict[str, list[EndedExecution]]:
     """The newest executions of each job that succeeded or failed, the newest first."""
     return {job_id: _runs_of(connection, tenant, job_id, most) for job_id in job_ids}
 
 
-def _runs_of(connection: sa.Connection, tenant: str, job_id: str, most: int) -> list[Run]:
+def _runs_of(connection: sa.Connection, tenant: str, job_id: str, most: int) -> list[EndedExecution]:
     table = executions.c
     newest = (
         sa.select(table.state, table.ended_at)
@@ -395,10 +402,10 @@ def _runs_of(connection: sa.Connection, tenant: str, job_id: str, most: int) -> 
         .order_by(table.created_at.desc(), table.execute_number.desc())
         .limit(most + BESIDE)
     )
-    found: list[Run] = []
+    found: list[EndedExecution] = []
     for state, ended_at in connection.execute(newest):
         if state in _JUDGED and ended_at is not None:
-            found.append(Run(state == ExecutionState.TERMINATED.value, ended_at))
+            found.append(EndedExecution(state == ExecutionState.TERMINATED.value, ended_at))
             if len(found) == most:
                 break
     return found

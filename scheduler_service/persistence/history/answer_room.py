@@ -33,7 +33,7 @@ _STRUCTURE = (b",", b":", b"[", b"{")
 _VALUE_BYTES = 40
 
 
-class AnswerRoom:
+class AnswerBudget:
     """What may still be shown in one answer. It is to be filled with the newest first.
 
     The first record whose bodies, headers and long texts do not fit, and all after it, are shown without

@@ -20,7 +20,7 @@ from scheduler_service.domain.records import (
 )
 from scheduler_service.domain.tracing import trace_in, trace_of
 from scheduler_service.language.values import as_text, show_text
-from scheduler_service.persistence.history.answer_room import AnswerRoom
+from scheduler_service.persistence.history.answer_room import AnswerBudget
 from scheduler_service.persistence.history.log import AnyRow
 from scheduler_service.persistence.history.queries import Wire, select_newest
 from scheduler_service.persistence.history.shapes import exchange_wire, execution_wire, notification_wire
@@ -48,7 +48,7 @@ class ShownRecords(msgspec.Struct, frozen=True):
 
 
 def read_in_full(
-    connection: sa.Connection, row: AnyRow, room: AnswerRoom, request_counts: int | None = None
+    connection: sa.Connection, row: AnyRow, room: AnswerBudget, request_counts: int | None = None
 ) -> Wire:
     """The execution of `row`, or what it has of that attempt alone."""
     params = room.fit_params(row.params)
@@ -69,7 +69,7 @@ def read_in_full(
 
 
 def read_newest_of_each(
-    connection: sa.Connection, tenant: str, job_ids: Sequence[str], room: AnswerRoom, limit: int
+    connection: sa.Connection, tenant: str, job_ids: Sequence[str], room: AnswerBudget, limit: int
 ) -> NewestExecutions:
     """The newest executions of as many of these jobs as there is room for, at most `limit`.
 
@@ -91,7 +91,7 @@ def read_newest_of_each(
 
 
 def _read_records(
-    connection: sa.Connection, row: AnyRow, room: AnswerRoom, request_counts: int | None
+    connection: sa.Connection, row: AnyRow, room: AnswerBudget, request_counts: int | None
 ) -> ShownRecords:
     if request_counts is None:
         return read_shown(connection, row.uid, row.execute_number, room)
@@ -99,7 +99,7 @@ def _read_records(
 
 
 def _read_notifications(
-    connection: sa.Connection, row: AnyRow, room: AnswerRoom, request_counts: int | None
+    connection: sa.Connection, row: AnyRow, room: AnswerBudget, request_counts: int | None
 ) -> list[Wire]:
     """In the order of their creation; the newest where there are more than there is room for."""
     most = room.notifications
@@ -115,7 +115,7 @@ def _read_notifications(
     return shown[::-1]
 
 
-def _detail_word(row: AnyRow, room: AnswerRoom) -> str:
+def _detail_word(row: AnyRow, room: AnswerBudget) -> str:
     if row.dropped:
         return "dropped"
     return "partial" if room.has_left_out() else "kept"
@@ -296,7 +296,7 @@ class _Head(msgspec.Struct):
 _HEAD = msgspec.msgpack.Decoder(_Head)
 
 
-def read_shown(connection: sa.Connection, uid: str, execute_number: int, room: AnswerRoom) -> ShownRecords:
+def read_shown(connection: sa.Connection, uid: str, execute_number: int, room: AnswerBudget) -> ShownRecords:
     """The newest records of an execution as far as `room` goes, then the oldest few; each once."""
     found: dict[Place, Detail] = {}
     for stored in read_newest_first(connection, uid, execute_number):
@@ -312,7 +312,7 @@ def read_shown(connection: sa.Connection, uid: str, execute_number: int, room: A
 
 
 def read_shown_attempt(
-    connection: sa.Connection, uid: str, execute_number: int, room: AnswerRoom, request_counts: int
+    connection: sa.Connection, uid: str, execute_number: int, room: AnswerBudget, request_counts: int
 ) -> ShownRecords:
     """The same of one attempt alone; none where the execution has no such attempt."""
     found: dict[Place, Detail] = {}
@@ -337,7 +337,7 @@ def _end_in(stored: StoredRecord) -> AttemptEnded | None:
 
 
 def _add_record(
-    stored: StoredRecord, found: dict[Place, Detail], oldest: deque[StoredRecord], room: AnswerRoom
+    stored: StoredRecord, found: dict[Place, Detail], oldest: deque[StoredRecord], room: AnswerBudget
 ) -> None:
     if room.take_record():
         found[stored.place] = room.fit_record(stored.decode())
@@ -348,7 +348,7 @@ def _add_record(
 
 
 def _with_oldest(
-    connection: sa.Connection, uid: str, execute_number: int, room: AnswerRoom, newest: dict[Place, Detail]
+    connection: sa.Connection, uid: str, execute_number: int, room: AnswerBudget, newest: dict[Place, Detail]
 ) -> ShownRecords:
     """With the oldest, which may reach to the newest: then all are there."""
     oldest: dict[Place, Detail] = {}

@@ -58,7 +58,7 @@ class LinePlace(msgspec.Struct, frozen=True, array_like=True, order=True, forbid
     name: str
 
 
-class Line(msgspec.Struct, frozen=True):
+class LogLine(msgspec.Struct, frozen=True):
     """One line of the log."""
 
     at: int
@@ -78,7 +78,7 @@ class Line(msgspec.Struct, frozen=True):
         }
 
 
-PlacedLine = tuple[LinePlace, Line]
+PlacedLine = tuple[LinePlace, LogLine]
 
 
 def read_lines(
@@ -99,14 +99,14 @@ def _place_of(line: PlacedLine) -> LinePlace:
 def _read_all(connection: sa.Connection, execution: AnyRow) -> Iterator[PlacedLine]:
     """All lines, in no order."""
     created, ended = execution.created_at, execution.ended_at
-    yield LinePlace(created, 0, 0, 0, ""), Line(created, "created", TRIGGERS[execution.triggered_by])
+    yield LinePlace(created, 0, 0, 0, ""), LogLine(created, "created", TRIGGERS[execution.triggered_by])
     is_whole = yield from _record_lines(connection, execution)
     is_whole &= yield from _notification_lines(connection, execution)
     if not is_whole:
-        yield LinePlace(created, 1, 0, 0, ""), Line(created, "left_out", LEFT_OUT)
+        yield LinePlace(created, 1, 0, 0, ""), LogLine(created, "left_out", LEFT_OUT)
     if ended is not None:
         text = _join(execution.state, execution.error, execution.reason)
-        yield LinePlace(ended, 4, 0, 0, ""), Line(ended, "ended", text)
+        yield LinePlace(ended, 4, 0, 0, ""), LogLine(ended, "ended", text)
 
 
 def _record_lines(connection: sa.Connection, execution: AnyRow) -> Generator[PlacedLine, None, bool]:
@@ -138,27 +138,27 @@ def _placed(stored: StoredRecord) -> PlacedLine:
     return LinePlace(line.at, 2, stored.sequence, stored.ordinal, ""), line
 
 
-def _record_line(record: Detail) -> Line:
+def _record_line(record: Detail) -> LogLine:
     match record:
         case AttemptStarted():
-            return Line(record.at, "attempt", _join("started", record.reason), record.request_counts)
+            return LogLine(record.at, "attempt", _join("started", record.reason), record.request_counts)
         case AttemptEnded():
-            return Line(record.at, "attempt", _ending(record), record.request_counts)
+            return LogLine(record.at, "attempt", _ending(record), record.request_counts)
         case StepEnded():
             text = _join(_exchange(record.exchange), record.error)
-            return Line(record.at, "step", text, record.request_counts, record.index)
+            return LogLine(record.at, "step", text, record.request_counts, record.index)
         case CheckEnded():
             text = _join(_exchange(record.exchange), record.status, record.progress, record.error)
-            return Line(record.at, "check", text, record.request_counts)
+            return LogLine(record.at, "check", text, record.request_counts)
         case FeedbackSeen():
             text = _join("stale" if record.stale else None, show_text(record.body))
-            return Line(record.at, "feedback", text, record.request_counts)
+            return LogLine(record.at, "feedback", text, record.request_counts)
         case LeaseChanged():
             part = "" if record.part is None else f", part {record.part}"
             text = f"{record.what}: {record.instance}{part}"
-            return Line(record.at, "lease", text, record.request_counts, record.index)
+            return LogLine(record.at, "lease", text, record.request_counts, record.index)
         case Noted():
-            return Line(record.at, record.kind, record.text, record.request_counts, record.step)
+            return LogLine(record.at, record.kind, record.text, record.request_counts, record.step)
 
 
 def _ending(record: AttemptEnded) -> str:
@@ -179,7 +179,7 @@ def _delivery_lines(row: AnyRow) -> Iterator[PlacedLine]:
         answer = one.fault if one.status is None else one.status
         text = f"{row.event} → {row.url}: {answer} ({one.duration} ms)"
         place = LinePlace(one.at, 3, row.created_at, number, row.delivery_id)
-        yield place, Line(one.at, "notification", text, row.request_counts)
+        yield place, LogLine(one.at, "notification", text, row.request_counts)
 
 
 def _join(*parts: str | None) -> str:

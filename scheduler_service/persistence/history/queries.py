@@ -89,7 +89,7 @@ class DeliveryQuery(msgspec.Struct, frozen=True, kw_only=True):
         return mark_list("deliveries", self.tenant, self.job_id, self.state, self.event)
 
 
-class Page(msgspec.Struct, frozen=True):
+class ListPage(msgspec.Struct, frozen=True):
     """A part of a list in its wire form, and the cursor of what follows (None: nothing does)."""
 
     items: list[Wire]
@@ -100,7 +100,7 @@ class Page(msgspec.Struct, frozen=True):
         return {"items": self.items, "nextCursor": self.next_cursor}
 
 
-class Place(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class RowPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The last row of a page: its moment, its number and its name, as the list is ordered."""
 
     moment: Number
@@ -256,7 +256,7 @@ def _page(
 ) -> Listing:
     if query.cursor is not None:
         # By the first condition the index finds the position; the second orders rows of one moment.
-        last = read_cursor(query.mark, query.cursor, Place)
+        last = read_cursor(query.mark, query.cursor, RowPlace)
         values = (last.moment, last.number, last.name)
         selection = selection.where(place[0] <= last.moment, sa.tuple_(*place) < values)
     return Listing(selection, place, query.limit + 1)

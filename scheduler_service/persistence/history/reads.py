@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from scheduler_service.domain.execution import parse_execution_id
 from scheduler_service.domain.records import Exchange
 from scheduler_service.persistence.common.pagination import mark_list, read_cursor, write_cursor
-from scheduler_service.persistence.history.answer_room import AnswerRoom
+from scheduler_service.persistence.history.answer_room import AnswerBudget
 from scheduler_service.persistence.history.counts import (
     collect_counts,
     collect_delivery_counts,
@@ -31,8 +31,8 @@ from scheduler_service.persistence.history.queries import (
     ExecutionQuery,
     FiringQuery,
     Listing,
-    Page,
-    Place,
+    ListPage,
+    RowPlace,
     SeriesQuery,
     Wire,
     select_deliveries,
@@ -83,16 +83,16 @@ class HistoryReads:
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="history-reader")
         self._is_closed = False
 
-    async def executions(self, query: ExecutionQuery) -> Page:
+    async def executions(self, query: ExecutionQuery) -> ListPage:
         """Executions, newest first."""
         listing = select_executions(query, self._system_jobs)
         return await self._page(listing, query, _list_executions, _execution_place)
 
-    async def firings(self, query: FiringQuery) -> Page:
+    async def firings(self, query: FiringQuery) -> ListPage:
         """The ledger, latest planned moment first."""
         return await self._page(select_firings(query), query, _each(firing_wire), _firing_place)
 
-    async def deliveries(self, query: DeliveryQuery) -> Page:
+    async def deliveries(self, query: DeliveryQuery) -> ListPage:
         """Deliveries, newest first; a page ends early where it has PAGE_BYTES."""
         return await self._page(select_deliveries(query), query, _list_deliveries, _delivery_place)
 
@@ -113,24 +113,24 @@ class HistoryReads:
 
         def read(connection: sa.Connection) -> Wire | None:
             row = _find(connection, tenant, execution_id)
-            return None if row is None else read_in_full(connection, row, AnswerRoom(), request_counts)
+            return None if row is None else read_in_full(connection, row, AnswerBudget(), request_counts)
 
         return await self._run(read)
 
     async def log(
         self, tenant: str, execution_id: str, *, limit: int = 50, cursor: str | None = None
-    ) -> Page | None:
+    ) -> ListPage | None:
         """The log of an execution in order of time."""
         mark = mark_list("log", tenant, execution_id)
         after = None if cursor is None else read_cursor(mark, cursor, LinePlace)
 
-        def read(connection: sa.Connection) -> Page | None:
+        def read(connection: sa.Connection) -> ListPage | None:
             row = _find(connection, tenant, execution_id)
             if row is None:
                 return None
             lines = read_lines(connection, row, after=after, limit=limit + 1)
             more = write_cursor(mark, lines[limit - 1][0]) if len(lines) > limit else None
-            return Page([line.wire() for _, line in lines[:limit]], more)
+            return ListPage([line.wire() for _, line in lines[:limit]], more)
 
         return await self._run(read)
 
@@ -152,7 +152,7 @@ class HistoryReads:
         return row.params if row is not None and row.params_complete else None
 
     async def children_latest(
-        self, tenant: str, job_ids: Sequence[str], *, room: AnswerRoom, limit: int
+        self, tenant: str, job_ids: Sequence[str], *, room: AnswerBudget, limit: int
     ) -> NewestExecutions:
         """The newest execution of each of these jobs, in full, as far as `room` and `limit` go.
 
@@ -210,15 +210,15 @@ class HistoryReads:
         listing: Listing,
         query: ExecutionQuery | FiringQuery | DeliveryQuery,
         shape: Shape,
-        place: Callable[[AnyRow], Place],
-    ) -> Page:
+        place: Callable[[AnyRow], RowPlace],
+    ) -> ListPage:
         limit, dialect = query.limit, self._database.dialect
 
-        def read(connection: sa.Connection) -> Page:
+        def read(connection: sa.Connection) -> ListPage:
             rows = dialect.first_rows(connection, listing.selection, listing.place, listing.limit)
             items = shape(connection, rows[:limit])
             goes_on = len(items) < len(rows)
-            return Page(items, write_cursor(query.mark, place(rows[len(items) - 1])) if goes_on else None)
+            return ListPage(items, write_cursor(query.mark, place(rows[len(items) - 1])) if goes_on else None)
 
         return await self._run(read)
 
@@ -250,13 +250,13 @@ def _find(connection: sa.Connection, tenant: str, execution_id: str) -> AnyRow |
     return row if row is not None and row.tenant == tenant else None
 
 
-def _execution_place(row: AnyRow) -> Place:
-    return Place(row.created_at, row.execute_number, row.uid)
+def _execution_place(row: AnyRow) -> RowPlace:
+    return RowPlace(row.created_at, row.execute_number, row.uid)
 
 
-def _firing_place(row: AnyRow) -> Place:
-    return Place(row.planned_at, row.execute_number, str(row.until))
+def _firing_place(row: AnyRow) -> RowPlace:
+    return RowPlace(row.planned_at, row.execute_number, str(row.until))
 
 
-def _delivery_place(row: AnyRow) -> Place:
-    return Place(row.created_at, row.execute_number, row.delivery_id)
+def _delivery_place(row: AnyRow) -> RowPlace:
+    return RowPlace(row.created_at, row.execute_number, row.delivery_id)

@@ -38,7 +38,7 @@ _WINDOW = sa.literal_column(str(WINDOW_ROWS), sa.Integer)
 Mark = tuple[object, ...]
 
 
-class Removed(msgspec.Struct, frozen=True):
+class RemovedRows(msgspec.Struct, frozen=True):
     """How much was removed; `entries` are rows of detail removed because of `max_bytes`."""
 
     executions: int = 0
@@ -46,9 +46,9 @@ class Removed(msgspec.Struct, frozen=True):
     firings: int = 0
     entries: int = 0
 
-    def plus(self, other: "Removed") -> "Removed":
+    def plus(self, other: "RemovedRows") -> "RemovedRows":
         """Both together."""
-        return Removed(
+        return RemovedRows(
             self.executions + other.executions,
             self.notifications + other.notifications,
             self.firings + other.firings,
@@ -70,7 +70,9 @@ class Removal:
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
 
-    def trim(self, trim: Trim, mark: Mark | None, connection: sa.Connection) -> tuple[Removed, Mark | None]:
+    def trim(
+        self, trim: Trim, mark: Mark | None, connection: sa.Connection
+    ) -> tuple[RemovedRows, Mark | None]:
         """Looks at a window of rows behind `mark`; what was removed, and where to go on (None: the end)."""
         order = self._dialect.row_order(executions)
         window = sa.select(*(column.label(f"c{place}") for place, column in enumerate(order)))
@@ -81,7 +83,7 @@ class Removal:
         newest_first = [column.desc() for column in seen.c]
         last = connection.execute(sa.select(seen).order_by(*newest_first).limit(1)).first()
         if last is None:
-            return Removed(), None
+            return RemovedRows(), None
         within += [order[0] <= last[0], sa.tuple_(*order) <= _literal(last)]
         return self._remove(connection, [*within, *_trimmed(trim)]), tuple(last)
 
@@ -105,13 +107,13 @@ class Removal:
         statement = sa.select(sa.func.count()).select_from(wanted).where(sa.or_(*has_history))
         return connection.execute(statement).scalar_one()
 
-    def remove_lives(self, uids: Sequence[str], connection: sa.Connection) -> Removed:
+    def remove_lives(self, uids: Sequence[str], connection: sa.Connection) -> RemovedRows:
         """Removes a part of what there is of these lives; nothing removed: nothing is left."""
         removed = self._remove(connection, [_is_of(executions, uids)])
         if removed.executions:
             return removed
         # What belongs to no execution: missed firings, and deliveries that came too late.
-        return Removed(
+        return RemovedRows(
             firings=self._delete_window(connection, firings, [_is_of(firings, uids)]),
             notifications=self._delete_window(connection, deliveries, [_is_of(deliveries, uids)]),
         )
@@ -134,7 +136,7 @@ class Removal:
         gone = connection.execute(sa.delete(entries).where(is_held)).rowcount
         return gone, self._dialect.used_after(connection, used - freed)
 
-    def _remove(self, connection: sa.Connection, conditions: Iterable[sa.ColumnElement[Any]]) -> Removed:
+    def _remove(self, connection: sa.Connection, conditions: Iterable[sa.ColumnElement[Any]]) -> RemovedRows:
         """Removes executions, at most WINDOW_ROWS, with all that belongs to them."""
         table = executions.c
         found = sa.select(table.uid, table.execute_number, table.planned_at).where(*conditions).limit(_WINDOW)
@@ -150,7 +152,7 @@ class Removal:
                 (executions, _among(self._dialect, executions, held)),
             )
         )
-        return Removed(ended, notifications, started)
+        return RemovedRows(ended, notifications, started)
 
     def measure(self, connection: sa.Connection) -> int:
         """The bytes that the history uses."""

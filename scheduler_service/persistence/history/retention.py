@@ -6,7 +6,7 @@ from functools import partial
 from scheduler_service.domain.moments import DAY
 from scheduler_service.engine.states import TERMINAL
 from scheduler_service.persistence.history.day_counts import SLOT, SLOT_DAYS
-from scheduler_service.persistence.history.removal import Removed, Trim
+from scheduler_service.persistence.history.removal import RemovedRows, Trim
 from scheduler_service.persistence.history.writer import HistoryWriter
 
 # Removal under pressure goes on to this part of `max_bytes`, so that the next flush does not reach it again.
@@ -37,7 +37,7 @@ class Retention:
         self._max_bytes = max_bytes
         self._statistics_days = statistics_days
 
-    async def run(self, now: int) -> Removed:
+    async def run(self, now: int) -> RemovedRows:
         """One pass at `now` (wall ms): by age, then by size; then unused space goes back to the disk.
 
         Days of the statistics that are over are folded, old ones removed.
@@ -48,7 +48,7 @@ class Retention:
         removed = await self._walk(retain=self._count, before=before, tenant=None)
         oldest = partial(self._removal.remove_firings, min(before.values()))
         while firings := await self._writer.perform(oldest):
-            removed = removed.plus(Removed(firings=firings))
+            removed = removed.plus(RemovedRows(firings=firings))
         await self._tend_statistics(now // DAY)
         removed = removed.plus(await self._relieve())
         await self._give_back()
@@ -62,10 +62,12 @@ class Retention:
         Returns `{jobs, executions, notifications}`; `jobs` counts the lives of which there was history
         (`DELETE /main/schedule/clean`, SPEC section 10). `tenant` None: of all. Raises StoreUnavailable.
         """
-        removed = Removed()
+        removed = RemovedRows()
         uids = list(destroyed)
         jobs = await self._writer.perform(partial(self._removal.count_lives, uids))
-        while (batch := await self._writer.perform(partial(self._removal.remove_lives, uids))) != Removed():
+        while (
+            batch := await self._writer.perform(partial(self._removal.remove_lives, uids))
+        ) != RemovedRows():
             removed = removed.plus(batch)
         removed = removed.plus(await self._walk(retain=retain, before=None, tenant=tenant))
         await self._give_back()
@@ -82,7 +84,9 @@ class Retention:
         while await self._writer.perform(self._removal.give_back):
             pass
 
-    async def _walk(self, *, retain: int, before: Mapping[str, int] | None, tenant: str | None) -> Removed:
+    async def _walk(
+        self, *, retain: int, before: Mapping[str, int] | None, tenant: str | None
+    ) -> RemovedRows:
         trim = Trim(retain=retain, before=before, tenant=tenant)
         removed, mark = await self._writer.perform(partial(self._removal.trim, trim, None))
         while mark is not None:
@@ -101,9 +105,9 @@ class Retention:
         while await self._writer.perform(partial(folding.remove_slots, oldest)):
             pass
 
-    async def _relieve(self) -> Removed:
+    async def _relieve(self) -> RemovedRows:
         """Removes detail, oldest first, but never the executions' own rows."""
-        removed = Removed()
+        removed = RemovedRows()
         if self._max_bytes is None:
             return removed
         used = await self._writer.perform(self._removal.measure)
@@ -113,5 +117,5 @@ class Retention:
             entries, used = await self._writer.perform(partial(self._removal.drop_detail, used))
             if not entries:
                 break
-            removed = removed.plus(Removed(entries=entries))
+            removed = removed.plus(RemovedRows(entries=entries))
         return removed

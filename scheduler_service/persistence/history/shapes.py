@@ -11,7 +11,7 @@ from scheduler_service.domain.progress import progress_fraction
 from scheduler_service.domain.records import AttemptEnded, Exchange
 from scheduler_service.domain.texts import cut
 from scheduler_service.domain.wire import Headers
-from scheduler_service.persistence.history.answer_room import AnswerRoom
+from scheduler_service.persistence.history.answer_room import AnswerBudget
 from scheduler_service.persistence.history.coalesce import DeliveryDetail
 from scheduler_service.persistence.history.queries import Wire
 
@@ -70,7 +70,7 @@ def delivery_wire(row: sa.Row[tuple[object, ...]]) -> Wire:
     }
 
 
-def notification_wire(row: sa.Row[tuple[object, ...]], room: AnswerRoom | None = None) -> Wire:
+def notification_wire(row: sa.Row[tuple[object, ...]], room: AnswerBudget | None = None) -> Wire:
     """The members of a delivery among the notifications of its execution, as far as there is room."""
     url, detail = row.url, _DETAIL.decode(row.payload)
     if room is not None:

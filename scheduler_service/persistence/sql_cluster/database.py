@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import sqlalchemy as sa
 
-from scheduler_service.persistence.common.write_thread import Verdict, WriteThread
+from scheduler_service.persistence.common.group_thread import GroupThread, Verdict
 from scheduler_service.persistence.sql.database import Database
 from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain, store_closed
@@ -25,7 +25,7 @@ ENDS_WAIT_SECONDS = 0.015
 """How long a write that may wait is kept back: a group of one costs the node and the server 1.2 ms of CPU."""
 
 
-class Part(NamedTuple):
+class GroupedWork(NamedTuple):
     """A value that `work` takes together with the others of its group; it has a verdict for each.
 
     `is_single` says of which values it makes one statement.
@@ -56,14 +56,14 @@ class SharedDatabase:
             self._database.close()
             raise
         self._loop = loop
-        self._writer: WriteThread[Work | Part] = WriteThread(
+        self._writer: GroupThread[Work | GroupedWork] = GroupThread(
             name="shared-writer",
             serve=self._serve,
             size=GROUP_SIZE,
             loop=loop,
             wait_seconds=ENDS_WAIT_SECONDS,
         )
-        self._reader: WriteThread[Part] = WriteThread(
+        self._reader: GroupThread[GroupedWork] = GroupThread(
             name="shared-group-reader", serve=self._serve_reads, size=GROUP_SIZE, loop=loop
         )
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="shared-reader")
@@ -97,11 +97,11 @@ class SharedDatabase:
         statement of some values: where nothing else waits, that needs no transaction around it. What
         `may_wait` waits up to 15 ms for others.
         """
-        return await self._writer.put(Part(work, value, is_single), may_wait=may_wait)
+        return await self._writer.put(GroupedWork(work, value, is_single), may_wait=may_wait)
 
     async def write_all(self, work: JointWork, values: Sequence[object]) -> list[Any]:
         """Runs `work` once for all `values`, in one transaction: the verdict on each, errors among them."""
-        return await self._writer.put_all([Part(work, value) for value in values])
+        return await self._writer.put_all([GroupedWork(work, value) for value in values])
 
     async def write_apart(self, work: Callable[[sa.Connection], T]) -> T:
         """Runs `work` in a transaction of its own, for which no other write waits in this process.
@@ -119,7 +119,7 @@ class SharedDatabase:
 
         Raises StoreUnavailable.
         """
-        return await self._reader.put(Part(work, value))
+        return await self._reader.put(GroupedWork(work, value))
 
     async def first(
         self, statement: sa.Select[Any], values: Mapping[str, Any] | None = None
@@ -160,7 +160,7 @@ class SharedDatabase:
     def _write_apart(self, work: Callable[[sa.Connection], T]) -> T:
         return self._database.write(work)
 
-    def _serve_reads(self, items: list[Part]) -> list[Verdict]:
+    def _serve_reads(self, items: list[GroupedWork]) -> list[Verdict]:
         try:
             with self._database.reading() as connection:
                 return _run(connection, items)
@@ -171,7 +171,7 @@ class SharedDatabase:
                 return [error]
         return [verdict for item in items for verdict in self._serve_reads([item])]
 
-    def _serve(self, items: list[Work | Part]) -> list[Verdict]:
+    def _serve(self, items: list[Work | GroupedWork]) -> list[Verdict]:
         try:
             return self._database.write(lambda one: _run(one, items), is_single=_is_single(items))
         except StoreUncertain as error:
@@ -189,25 +189,25 @@ class SharedDatabase:
         return [verdict for item in items for verdict in self._serve([item])]
 
 
-def _is_single(items: Sequence[Work | Part]) -> bool:
+def _is_single(items: Sequence[Work | GroupedWork]) -> bool:
     """Whether all that waits is one statement."""
     first = items[0]
-    if not isinstance(first, Part) or first.is_single is None:
+    if not isinstance(first, GroupedWork) or first.is_single is None:
         return False
-    parts = [item for item in items if isinstance(item, Part) and item.work == first.work]
+    parts = [item for item in items if isinstance(item, GroupedWork) and item.work == first.work]
     return len(parts) == len(items) and first.is_single([part.value for part in parts])
 
 
-def _run(connection: sa.Connection, items: Sequence[Work | Part]) -> list[Verdict]:
+def _run(connection: sa.Connection, items: Sequence[Work | GroupedWork]) -> list[Verdict]:
     verdicts: list[Verdict] = [None] * len(items)
     joint: dict[JointWork, list[int]] = {}
     for place, item in enumerate(items):
-        if isinstance(item, Part):
+        if isinstance(item, GroupedWork):
             joint.setdefault(item.work, []).append(place)
         else:
             verdicts[place] = item(connection)
     for work, places in joint.items():
-        values = [cast("Part", items[place]).value for place in places]
+        values = [cast("GroupedWork", items[place]).value for place in places]
         for place, verdict in zip(places, work(connection, values), strict=True):
             verdicts[place] = verdict
     return verdicts

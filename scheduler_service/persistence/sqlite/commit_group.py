@@ -42,7 +42,7 @@ MAX_CONFIRMED = 1_024
 BatchKey = tuple[str, int]
 
 
-class Step(msgspec.Struct, frozen=True, gc=False):
+class WriterStep(msgspec.Struct, frozen=True, gc=False):
     """One conditional write, run in the writer's transaction; its result is the verdict."""
 
     make: Callable[[sa.Connection], object]
@@ -54,7 +54,7 @@ class Settle(msgspec.Struct, frozen=True, gc=False):
     settlements: tuple[Settlement, ...]
 
 
-class Written(msgspec.Struct, frozen=True, gc=False):
+class ConfirmedBatches(msgspec.Struct, frozen=True, gc=False):
     """The history has these batches (uid, sequence); `at_once`: what it has is deleted now."""
 
     keys: tuple[tuple[str, int], ...]
@@ -74,10 +74,10 @@ class Keep(msgspec.Struct, frozen=True, gc=False):
     value: int
 
 
-Write = Commit | Settle | Remembered | Written | Forget | Keep | Step
+Write = Commit | Settle | Remembered | ConfirmedBatches | Forget | Keep | WriterStep
 
 
-class Group:
+class CommitGroup:
     """The sum of some writes over what the file holds. Lives within one transaction.
 
     `statements` is the same `connection` for statements of SQLAlchemy, `dialect` the one they are made for.
@@ -125,7 +125,7 @@ class Group:
                     delivery = settlement.delivery
                     self._deliveries[delivery.delivery_id] = None if settlement.done else delivery
                     self._take_batch(settlement.batch)
-            case Written(keys, at_once):
+            case ConfirmedBatches(keys, at_once):
                 self._confirmed.update(keys)
                 self._drops_all = self._drops_all or at_once
                 for key in keys:
@@ -136,7 +136,7 @@ class Group:
                 return self._forget(job_id)
             case Keep(key, value):
                 self._meta[key] = value
-            case Step(make):
+            case WriterStep(make):
                 return make(self._statements)
         return None
 

@@ -25,7 +25,7 @@ class ListedEntry(CatalogueEntry, frozen=True, array_like=True, gc=False):
     """An entry as an array."""
 
 
-class Page(msgspec.Struct, frozen=True, array_like=True):
+class JournalPage(msgspec.Struct, frozen=True, array_like=True):
     """Turns (entry, sequence, document, due wall, due steady) and records of one group of commits."""
 
     turns: list[tuple[ListedEntry, int, bytes, int | None, int | None]]
@@ -45,7 +45,7 @@ OnDamagedPage = Callable[[Path], None]
 Any job may have lost its latest turn, which it repeats, and the history some records.
 """
 
-_read_page = msgspec.msgpack.Decoder(Page).decode
+_read_page = msgspec.msgpack.Decoder(JournalPage).decode
 
 
 def take_over(

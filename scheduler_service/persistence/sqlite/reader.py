@@ -8,10 +8,10 @@ from typing import Any, TypeVar, cast
 
 import sqlalchemy as sa
 
-from scheduler_service.persistence.common.write_thread import Verdict, WriteThread
+from scheduler_service.persistence.common.group_thread import GroupThread, Verdict
 from scheduler_service.persistence.sql.sqlite import SqliteDialect, driver_error
 from scheduler_service.persistence.sqlite.files import Files
-from scheduler_service.persistence.sqlite.rows import Loaded, read_jobs
+from scheduler_service.persistence.sqlite.rows import LoadedRow, read_jobs
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.state import StoredJob
 
@@ -44,7 +44,7 @@ class Reader:
         self._place = files.place
         self._guard = files.guard
         self._definitions: dict[tuple[str, int], bytes] = {}
-        self._thread: WriteThread[str | Read] = WriteThread(
+        self._thread: GroupThread[str | Read] = GroupThread(
             name=name, serve=self._serve, size=MAX_GROUP, loop=loop
         )
 
@@ -53,9 +53,9 @@ class Reader:
 
         Its current definition, which the caller needs next, is loaded with it; see `definition`.
         """
-        loaded: Loaded | Later | None = LATER
+        loaded: LoadedRow | Later | None = LATER
         while loaded is LATER:
-            loaded = cast("Loaded | Later | None", await self._thread.put(job_id))
+            loaded = cast("LoadedRow | Later | None", await self._thread.put(job_id))
         if loaded is None:
             return None
         if loaded.definition is not None:
@@ -105,6 +105,6 @@ class Reader:
             return StoreUnavailable(f"The store {self._place} cannot be read: {driver_error(error)}.")
 
 
-def _read_jobs(connection: sqlite3.Connection, job_ids: list[str]) -> dict[str, Loaded | Later]:
+def _read_jobs(connection: sqlite3.Connection, job_ids: list[str]) -> dict[str, LoadedRow | Later]:
     found, later = read_jobs(connection, job_ids)
     return {**found, **dict.fromkeys(later, LATER)}

@@ -122,7 +122,7 @@ def turn_columns(entry: CatalogueEntry, sequence: int, due: Due, document: bytes
     )  # fmt: skip
 
 
-class Loaded(msgspec.Struct, frozen=True, gc=False):
+class LoadedRow(msgspec.Struct, frozen=True, gc=False):
     """A job and its current definition as posted; None: too long, missing, or the job is destroyed."""
 
     job: StoredJob
@@ -131,12 +131,12 @@ class Loaded(msgspec.Struct, frozen=True, gc=False):
 
 def read_jobs(
     connection: sqlite3.Connection, job_ids: list[str], *, most_bytes: int = PAGE_BYTES
-) -> tuple[dict[str, Loaded], set[str]]:
+) -> tuple[dict[str, LoadedRow], set[str]]:
     """Those of `job_ids` that the file has, and the ids of those that are to be read later.
 
     What is large is read alone, and of that at most `most_bytes` and one more.
     """
-    found: dict[str, Loaded] = {}
+    found: dict[str, LoadedRow] = {}
     later: set[str] = set()
     for row in _select_jobs(connection, job_ids):
         if row[-2] != "":
@@ -158,17 +158,17 @@ def _select_jobs(connection: sqlite3.Connection, job_ids: list[str]) -> list[Any
     )
 
 
-def _read_job(row: list[Any]) -> Loaded:
+def _read_job(row: list[Any]) -> LoadedRow:
     document, definition = row[-2:]
     packed = None if document is None else bytes.fromhex(document)
-    return Loaded(_make_job(row, packed), None if definition is None else bytes.fromhex(definition))
+    return LoadedRow(_make_job(row, packed), None if definition is None else bytes.fromhex(definition))
 
 
-def _read_large_job(connection: sqlite3.Connection, job_id: str) -> Loaded | None:
+def _read_large_job(connection: sqlite3.Connection, job_id: str) -> LoadedRow | None:
     """All of it anew, as the job may have had a turn meanwhile; without hexadecimal digits."""
     text = f"SELECT json_array({_TURN_OF_ENTRY}), document FROM jobs WHERE job_id = ?"  # noqa: S608 - our own
     rows = connection.execute(text, (job_id,)).fetchall()
-    return Loaded(_make_job(msgspec.json.decode(rows[0][0]), rows[0][1]), None) if rows else None
+    return LoadedRow(_make_job(msgspec.json.decode(rows[0][0]), rows[0][1]), None) if rows else None
 
 
 def _make_job(row: list[Any], document: bytes | None) -> StoredJob:

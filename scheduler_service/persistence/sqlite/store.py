@@ -16,7 +16,13 @@ from scheduler_service.persistence.common.packing import read_deliveries
 from scheduler_service.persistence.queues.sql_queues import SqlQueues
 from scheduler_service.persistence.sql.job_catalogue import JobCatalogue
 from scheduler_service.persistence.sql.kept_answers import recall, remember_first
-from scheduler_service.persistence.sqlite.commit_group import Forget, Keep, Settle, Step, Written
+from scheduler_service.persistence.sqlite.commit_group import (
+    ConfirmedBatches,
+    Forget,
+    Keep,
+    Settle,
+    WriterStep,
+)
 from scheduler_service.persistence.sqlite.files import Files, open_files, open_memory
 from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.persistence.sqlite.journal import OnDamagedPage
@@ -29,7 +35,7 @@ from scheduler_service.ports.state import Commit, OpenJob, Remembered, Settlemen
 from scheduler_service.telemetry.metrics.samples import Sample
 
 CLOCK_SKEW = "clock_skew"
-_DROP_CONFIRMED = Written((), at_once=True)
+_DROP_CONFIRMED = ConfirmedBatches((), at_once=True)
 
 Found = TypeVar("Found")
 Owns = Callable[[str], bool]
@@ -134,7 +140,7 @@ class SqliteStateStore:
         return self.writer.put(remembered)
 
     def written(self, keys: Sequence[tuple[str, int]]) -> Awaitable[None]:
-        return self.writer.put(Written(tuple(keys)))
+        return self.writer.put(ConfirmedBatches(tuple(keys)))
 
     def forget(self, job_id: str) -> Awaitable[bool]:
         return self.writer.put(Forget(job_id))
@@ -229,7 +235,7 @@ class SqliteStateStore:
 
     def _run(self, work: Callable[[sa.Connection], Found]) -> Awaitable[Found]:
         """Runs `work` in the writer's transaction, together with what else waits."""
-        return self.writer.put(Step(work))
+        return self.writer.put(WriterStep(work))
 
     async def _due(self, column: str, before: int, limit: int, after: int) -> list[tuple[int, str]]:
         source = f"jobs WHERE {column} <= ? AND ({column}, job_id) > (?, ?) ORDER BY {column}, job_id LIMIT ?"

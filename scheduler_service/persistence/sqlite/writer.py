@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
-from scheduler_service.persistence.common.write_thread import Verdict, Weights, WriteThread
+from scheduler_service.persistence.common.group_thread import GroupThread, Verdict, Weights
 from scheduler_service.persistence.sql.sqlite import SqliteDialect, driver_error
-from scheduler_service.persistence.sqlite.commit_group import BatchKey, Group, Settle, Write
+from scheduler_service.persistence.sqlite.commit_group import BatchKey, CommitGroup, Settle, Write
 from scheduler_service.persistence.sqlite.files import Files
 from scheduler_service.persistence.sqlite.row_versions import RowVersions
 from scheduler_service.persistence.sqlite.rows import LARGE_BYTES
@@ -70,7 +70,7 @@ class Writer:
         self._clock = clock
         self._failed_at: float | None = None
         self._trouble: Exception | None = None
-        self._thread: WriteThread[Write] = WriteThread(
+        self._thread: GroupThread[Write] = GroupThread(
             name="state-writer", serve=self._serve, size=size, loop=loop,
             weights=Weights(weigh, LARGE_BYTES, LARGE_GROUP_BYTES),
         )  # fmt: skip
@@ -114,7 +114,7 @@ class Writer:
             self._connection.execute("BEGIN IMMEDIATE")
             self._after(FaultPoint.BEGIN)
             self._before(FaultPoint.WRITE)
-            group = Group(
+            group = CommitGroup(
                 connection=self._connection,
                 statements=self._statements,
                 dialect=self.dialect,
@@ -140,7 +140,7 @@ class Writer:
         half = len(writes) // 2
         return self._write(writes[:half]) + self._write(writes[half:])
 
-    def _make_durable(self, group: Group, verdicts: list[Verdict]) -> list[Verdict]:
+    def _make_durable(self, group: CommitGroup, verdicts: list[Verdict]) -> list[Verdict]:
         try:
             self._before(FaultPoint.COMMIT)
             self._connection.execute("COMMIT")

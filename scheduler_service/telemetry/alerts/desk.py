@@ -8,12 +8,12 @@ import msgspec
 
 from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
-from scheduler_service.ports.alerts import AlertTable, Noted
+from scheduler_service.ports.alerts import AlertOccasion, AlertTable
 from scheduler_service.ports.clock import Alarm, Timekeeper
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.telemetry.alerts.lateness import LatenessWatch
 from scheduler_service.telemetry.alerts.lookout import BEHIND, Lookout
-from scheduler_service.telemetry.alerts.recovery import Recovery
+from scheduler_service.telemetry.alerts.recovery import RecoveryWatch
 from scheduler_service.telemetry.alerts.rules import OF_THE_SERVICE, SERVICE, AlertRule
 from scheduler_service.telemetry.alerts.saying import Saying
 from scheduler_service.telemetry.tally import Tally
@@ -57,7 +57,7 @@ class DeskParts(msgspec.Struct, frozen=True, kw_only=True):
     clock: Timekeeper
     lookout: Lookout
     lateness: LatenessWatch
-    recovery: Recovery
+    recovery: RecoveryWatch
     saying: Saying
     delayed: Tally
     leads: Leads = always
@@ -179,7 +179,9 @@ class AlertDesk:
             subject = one.subject or SERVICE
             if lost is None:
                 rules = [rule.name for rule in self._parts.rules if one.kind in rule.kinds]
-                noted = [Noted(alert=name, subject=subject, occurrence=one, lasts=True) for name in rules]
+                noted = [
+                    AlertOccasion(alert=name, subject=subject, occurrence=one, lasts=True) for name in rules
+                ]
                 await table.note(noted, {})
             else:
                 lines = [line for line in await table.open((lost,), HELD_MOST) if line.subject == subject]

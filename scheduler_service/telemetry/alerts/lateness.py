@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
-from scheduler_service.ports.alerts import AlertTable, Noted
+from scheduler_service.ports.alerts import AlertOccasion, AlertTable
 from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry
 from scheduler_service.ports.clock import Clock
 from scheduler_service.telemetry.alerts.rules import AlertRule, find_labels, note_all
@@ -114,7 +114,9 @@ class LatenessWatch:
         while True:
             stuck = await self._catalogue.upcoming(first, last, limit, tenant=self._tenant)
             noted = [
-                Noted(alert=rule.name, subject=entry.job_id, occurrence=_overdue(entry, now), lasts=True)
+                AlertOccasion(
+                    alert=rule.name, subject=entry.job_id, occurrence=_overdue(entry, now), lasts=True
+                )
                 for entry in stuck
                 if rule.is_for(entry.job_id, entry.labels)
             ]

@@ -13,7 +13,7 @@ import msgspec
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
-from scheduler_service.ports.alerts import AlertTable, Noted
+from scheduler_service.ports.alerts import AlertOccasion, AlertTable
 from scheduler_service.ports.catalogue import Catalogue
 from scheduler_service.ports.clock import Clock
 from scheduler_service.telemetry.alerts.rules import NONE, AlertRule, Labels, find_labels, note_all
@@ -31,7 +31,7 @@ Name = tuple[OccurrenceKind, str | None, int | None, str | None, int]
 """What one happening is known by; the last one is its moment."""
 
 
-class Source(msgspec.Struct, frozen=True):
+class AlertSource(msgspec.Struct, frozen=True):
     """One kind of happening in the history: the name of its mark, and how it is read."""
 
     mark: str
@@ -60,8 +60,8 @@ class Lookout:
         given_up = frozenset({OccurrenceKind.UNDELIVERABLE})
         wanted = frozenset[OccurrenceKind]().union(*(rule.kinds for rule in rules))
         sources = (
-            Source("ended", table.ended_badly, failed),
-            Source("given up", table.given_up, given_up),
+            AlertSource("ended", table.ended_badly, failed),
+            AlertSource("given up", table.given_up, given_up),
         )
         self._sources = [source for source in sources if source.kinds & wanted]
         self._marks: dict[str, int] = {}
@@ -115,7 +115,7 @@ class Lookout:
         await self._table.note((), moved)
         self._marks.update(moved)
 
-    async def _follow(self, source: Source, since: int) -> None:
+    async def _follow(self, source: AlertSource, since: int) -> None:
         """Reads from `since` on, page by page; each is noted together with the mark behind it."""
         skip = 0
         for _ in range(PAGES_A_LOOK):
@@ -130,11 +130,11 @@ class Lookout:
             since = last
         self.rewind(since + BEHIND)  # the rest is for the next look
 
-    async def _note(self, source: Source, page: Sequence[Occurrence], last: int) -> None:
+    async def _note(self, source: AlertSource, page: Sequence[Occurrence], last: int) -> None:
         fresh = [one for one in page if _name(one) not in self._seen and one.job_id not in self._own]
         marks = {source.mark: last} if last > self._marks[source.mark] else {}
         labels = await find_labels(self._catalogue, self._rules, fresh)
-        noted: list[Noted] = []
+        noted: list[AlertOccasion] = []
         for rule in self._rules:
             for kind in source.kinds & rule.kinds:
                 if kind is OccurrenceKind.FAILING:
@@ -147,7 +147,7 @@ class Lookout:
 
     async def _find_failing(
         self, rule: AlertRule, found: Sequence[Occurrence], labels: Labels
-    ) -> list[Noted]:
+    ) -> list[AlertOccasion]:
         """The jobs among these whose newest executions all failed."""
         newest = {
             one.job_id: one

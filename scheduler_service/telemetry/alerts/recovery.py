@@ -23,7 +23,7 @@ async def no_nodes() -> Mapping[str, bool]:
     return {}
 
 
-class Recovery:
+class RecoveryWatch:
     """Looks through the open lines, a page at each call."""
 
     def __init__(

@@ -6,7 +6,7 @@ from math import inf
 import msgspec
 
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
-from scheduler_service.ports.alerts import Noted
+from scheduler_service.ports.alerts import AlertOccasion
 from scheduler_service.ports.catalogue import Catalogue
 
 OF_THE_SERVICE = frozenset(
@@ -62,10 +62,10 @@ def note_all(
     *,
     lasts: bool = False,
     new_since: float = inf,
-) -> list[Noted]:
+) -> list[AlertOccasion]:
     """Those that the rule is for; what happened from `new_since` on is known not to be noted yet."""
     return [
-        Noted(
+        AlertOccasion(
             alert=rule.name,
             subject=str(one.job_id),
             occurrence=one,

@@ -30,13 +30,13 @@ class Saying:
         self._table = table
         self._clock = clock
         self._send = send
-        self._budgets: dict[str, Budget] = {}
+        self._budgets: dict[str, MessageBudget] = {}
 
     async def say(self, rule: AlertRule) -> None:
         """Says what of one alert may be said now. Raises StoreError: what is not said yet stays."""
         now = self._clock.now()
         until = now.wall - rule.interval
-        budget = self._budgets.setdefault(rule.name, Budget(most=MOST_A_MINUTE))
+        budget = self._budgets.setdefault(rule.name, MessageBudget(most=MOST_A_MINUTE))
         left = budget.left(now.steady)
         if not left:
             return
@@ -63,7 +63,7 @@ class Saying:
         return True
 
 
-class Budget:
+class MessageBudget:
     """Messages that may still be sent: `most` at once, and as many in each minute; times are steady ms."""
 
     def __init__(self, *, most: int) -> None:

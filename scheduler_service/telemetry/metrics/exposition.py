@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from typing import Any, NamedTuple
 
 from scheduler_service.telemetry.metrics import families
-from scheduler_service.telemetry.metrics.families import FAMILIES, Family, Kind
+from scheduler_service.telemetry.metrics.families import FAMILIES, Family, MetricKind
 from scheduler_service.telemetry.metrics.process_metrics import RequestMetrics
 from scheduler_service.telemetry.metrics.samples import Ask, Sample
 
@@ -14,11 +14,11 @@ PATIENCE_SECONDS = 2.0
 """So long a process that stands still holds up a scrape."""
 
 PROCESS = "process"
-Apart = Callable[[Callable[[], "Rendered"]], Awaitable["Rendered"]]
+Apart = Callable[[Callable[[], "RenderedScrape"]], Awaitable["RenderedScrape"]]
 """Does work beside the event loop."""
 
 
-class Rendered(NamedTuple):
+class RenderedScrape(NamedTuple):
     """The answer to a scrape."""
 
     body: bytes
@@ -45,9 +45,9 @@ class Exposition:
         self._apart = apart
         self._patience = patience
         self._gathering: asyncio.Task[list[tuple[str, Sample]]] | None = None
-        self._texts: dict[str, asyncio.Task[Rendered]] = {}
+        self._texts: dict[str, asyncio.Task[RenderedScrape]] = {}
 
-    async def expose(self, accept: str) -> Rendered:
+    async def expose(self, accept: str) -> RenderedScrape:
         """The text in the format that `accept`, the header, prefers; after 2 s at most, but for a busy loop.
 
         A process that does not give its figures until then has `punctual_process_up 0` and nothing else.
@@ -57,7 +57,7 @@ class Exposition:
             text = self._texts[accept] = asyncio.get_running_loop().create_task(self._render(accept))
         return await asyncio.shield(text)
 
-    async def _render(self, accept: str) -> Rendered:
+    async def _render(self, accept: str) -> RenderedScrape:
         try:
             if self._gathering is None or self._gathering.done():
                 self._gathering = asyncio.get_running_loop().create_task(self._gather())
@@ -83,13 +83,13 @@ class Exposition:
             return None
 
 
-def render(found: Iterable[tuple[str, Sample]], accept: str) -> Rendered:
+def render(found: Iterable[tuple[str, Sample]], accept: str) -> RenderedScrape:
     """The samples by process as text, with what prometheus-client says of this process and of Python."""
     # Imported at the first scrape: it would take a tenth of a second of each start.
     from prometheus_client.exposition import choose_encoder
 
     encode, content_type = choose_encoder(accept)
-    return Rendered(encode(Collected(found)), content_type)
+    return RenderedScrape(encode(Collected(found)), content_type)
 
 
 class Collected:
@@ -119,12 +119,12 @@ def _metric_of(family: Family, samples: Iterable[tuple[str, Sample]]) -> Any:
 
     labels = [PROCESS, *family.labels]
     match family.kind:
-        case Kind.HISTOGRAM:
+        case MetricKind.HISTOGRAM:
             histogram = core.HistogramMetricFamily(family.name, family.help, labels=labels)
             for process, sample in samples:
                 histogram.add_metric([process, *sample.labels], _buckets(family, sample), sample.value)
             return histogram
-        case Kind.COUNTER:
+        case MetricKind.COUNTER:
             metric: Any = core.CounterMetricFamily(family.name, family.help, labels=labels)
         case _:
             metric = core.GaugeMetricFamily(family.name, family.help, labels=labels)

@@ -20,7 +20,7 @@ ASKED_SHARE = 10
 """An answer that took long is asked for so seldom that asking takes less than a tenth of the time."""
 
 
-class Part:
+class GatheredPart:
     """One question, asked once at a time; its latest answer is kept for a while."""
 
     def __init__(self, *, ask: Ask, keep_seconds: float, clock: Callable[[], float]) -> None:
@@ -77,7 +77,7 @@ class Gathering:
         self._patience = patience
         self._clock = clock
         self._sources: dict[str, Source] = {}
-        self._parts: dict[str, Part] = {}
+        self._parts: dict[str, GatheredPart] = {}
 
     def read(self, name: str, source: Source) -> None:
         """Reads `source` at each scrape from now on."""
@@ -85,7 +85,7 @@ class Gathering:
 
     def ask(self, name: str, ask: Ask, *, keep_seconds: float = KEEP_SECONDS) -> None:
         """Asks at scrapes from now on; an answer is kept for `keep_seconds` and shown meanwhile."""
-        self._parts[name] = Part(ask=ask, keep_seconds=keep_seconds, clock=self._clock)
+        self._parts[name] = GatheredPart(ask=ask, keep_seconds=keep_seconds, clock=self._clock)
 
     async def collect(self) -> list[Sample]:
         """All figures, after `patience` seconds at most. Never raises."""

@@ -9,14 +9,14 @@ from scheduler_service.domain.leases import QueueFigures, QueueQuery
 from scheduler_service.domain.moments import DAY, Now, rfc3339
 from scheduler_service.domain.records import Exchange, ExecutionRecord, FiringRecord, Record, StepEnded
 from scheduler_service.persistence.common.pagination import CursorError, cut_page, read_position, value_of
-from scheduler_service.persistence.history.answer_room import AnswerRoom
+from scheduler_service.persistence.history.answer_room import AnswerBudget
 from scheduler_service.persistence.history.day_statistics import DayQuery, Figures
 from scheduler_service.persistence.history.in_full import NewestExecutions
 from scheduler_service.persistence.history.queries import (
     DeliveryQuery,
     ExecutionQuery,
     FiringQuery,
-    Page,
+    ListPage,
     SeriesQuery,
     Wire,
 )
@@ -148,25 +148,25 @@ class MemoryHistory:
                 case FiringRecord():
                     self.ledger.setdefault(uid, []).append(record)
 
-    async def executions(self, query: ExecutionQuery) -> Page:
+    async def executions(self, query: ExecutionQuery) -> ListPage:
         if query.cursor is not None:
             raise CursorError(f"{query.cursor!r} is not a cursor of this list")
         items = [_run(uid, job_id, record) for (uid, _), (job_id, record) in self.runs.items()]
         items = [item for item in items if query.job_id in (None, item["jobId"])]
         items = [item for item in items if query.state in (None, item["state"])]
         items = [item for item in items if query.job_ids is None or item["jobId"] in query.job_ids]
-        return Page(items[::-1][: query.limit])
+        return ListPage(items[::-1][: query.limit])
 
-    async def firings(self, query: FiringQuery) -> Page:
-        return Page(
+    async def firings(self, query: FiringQuery) -> ListPage:
+        return ListPage(
             [
                 {"plannedAt": rfc3339(one.planned_at), "outcome": one.outcome}
                 for one in self.ledger.get(query.uid, [])
             ]
         )
 
-    async def deliveries(self, query: DeliveryQuery) -> Page:
-        return Page([])
+    async def deliveries(self, query: DeliveryQuery) -> ListPage:
+        return ListPage([])
 
     async def delivery(self, tenant: str, delivery_id: str) -> Wire | None:
         return {"deliveryId": delivery_id, "state": "delivered"} if delivery_id == "done" else None
@@ -191,8 +191,8 @@ class MemoryHistory:
 
     async def log(
         self, tenant: str, execution_id: str, *, limit: int = 50, cursor: str | None = None
-    ) -> Page | None:
-        return None if await self.execution(tenant, execution_id) is None else Page([])
+    ) -> ListPage | None:
+        return None if await self.execution(tenant, execution_id) is None else ListPage([])
 
     async def exchanges(self, tenant: str, execution_id: str) -> dict[int, Exchange] | None:
         uid, _, number = execution_id.rpartition("-")
@@ -204,7 +204,7 @@ class MemoryHistory:
         return record.params if record.params_complete else None
 
     async def children_latest(
-        self, tenant: str, job_ids: Sequence[str], *, room: AnswerRoom, limit: int
+        self, tenant: str, job_ids: Sequence[str], *, room: AnswerBudget, limit: int
     ) -> NewestExecutions:
         latest = {job_id: _run(uid, job_id, record) for (uid, _), (job_id, record) in self.runs.items()}
         items: list[Wire] = []

@@ -12,7 +12,7 @@ from scheduler_service import app
 from scheduler_service.app.builders import admit_of, call_on, egress_of, log_egress, make_sender, vouched_of
 from scheduler_service.domain.wire import Fault, FaultKind, OutboundRequest
 from scheduler_service.pacing.room import Room
-from scheduler_service.settings import Loaded, load_settings
+from scheduler_service.settings import LoadedSettings, load_settings
 from scheduler_service.transport.errors import RefusedTarget
 from scheduler_service.transport.service_urls import InvocationDirectory
 from tests.manual_clock import ManualClock
@@ -66,7 +66,7 @@ def test_each_host_is_made_of_the_same_parts(module: str) -> None:
 LOOPBACK = ["127.0.0.1", "::1", "127.9.9.9"]
 
 
-def opens(loaded: Loaded, addresses: list[str]) -> set[bool]:
+def opens(loaded: LoadedSettings, addresses: list[str]) -> set[bool]:
     """Whether jobs may reach these addresses."""
     policy = egress_of(loaded)
     return {policy.refuse_address(text, ip_address(text)) is None for text in addresses}

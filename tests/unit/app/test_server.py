@@ -15,7 +15,7 @@ from scheduler_service.app.server import serve
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log
-from scheduler_service.settings import Loaded, Settings, load_settings
+from scheduler_service.settings import LoadedSettings, Settings, load_settings
 from scheduler_service.telemetry.loop_watch import THREAD
 
 PATIENCE = 30
@@ -58,7 +58,7 @@ async def test_a_signal_ends_a_start() -> None:
     service = EndlessStart()
     began = []
 
-    async def opening(loaded: Loaded, *, served: str, log: Log) -> EndlessStart:
+    async def opening(loaded: LoadedSettings, *, served: str, log: Log) -> EndlessStart:
         return service
 
     async def begin(served: str) -> None:
@@ -108,7 +108,7 @@ class Held:
         assert self.release.is_set()
         self.has_flushed = True
 
-    async def open(self, loaded: Loaded, *, served: str, log: Log) -> "Held":
+    async def open(self, loaded: LoadedSettings, *, served: str, log: Log) -> "Held":
         return self
 
     async def serve(self) -> None:
@@ -199,7 +199,7 @@ async def test_the_loop_is_watched_until_the_drain_has_ended() -> None:
     """What holds the loop then is named like anything else."""
     service, before = WatchedDrain(), watches()
 
-    async def opening(loaded: Loaded, *, served: str, log: Log) -> WatchedDrain:
+    async def opening(loaded: LoadedSettings, *, served: str, log: Log) -> WatchedDrain:
         return service
 
     async def begin(served: str) -> None:

@@ -11,7 +11,7 @@ from scheduler_service.app.store_opening import check_workers, keep_contexts, sh
 from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.app.system_jobs import NAMES
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
-from scheduler_service.settings import Loaded, Settings, SettingsError
+from scheduler_service.settings import LoadedSettings, Settings, SettingsError
 from tests.manual_clock import ManualClock
 from tests.rows import each_row
 
@@ -83,7 +83,7 @@ def test_a_worker_process_has_all_settings_and_the_steady_line_of_its_service() 
         "history": {"mask": ["secret"]},
     }
     settings = Settings.model_validate(members)
-    loaded = Loaded(settings, {"server.workers": "command line"}, has_file=True)
+    loaded = LoadedSettings(settings, {"server.workers": "command line"}, has_file=True)
     clock = ManualClock(wall=1_000, skew=400)
     before = round(time.time() * 1_000)
     surroundings = make_surroundings(settings, "http://here")

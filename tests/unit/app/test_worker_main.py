@@ -16,7 +16,7 @@ from scheduler_service.app.worker_main import WorkerMain
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.settings import Loaded, Settings
+from scheduler_service.settings import LoadedSettings, Settings
 from scheduler_service.telemetry.logs import EventLog
 from scheduler_service.telemetry.loop_watch import THREAD
 from tests.manual_clock import ManualClock
@@ -61,7 +61,11 @@ async def test_the_loop_is_watched_from_its_start_to_the_end_of_its_drain(tmp_pa
     settings = Settings.model_validate({"store": {"data": str(tmp_path)}, "server": {"workers": 2}})
     HistoryDatabase(url=f"sqlite:///{tmp_path / 'history.db'}", durability="process").close()
     config_for = worker_configs(
-        Loaded(settings, {}), make_surroundings(settings, SERVED), SERVED, "node-1", ManualClock(wall=1)
+        LoadedSettings(settings, {}),
+        make_surroundings(settings, SERVED),
+        SERVED,
+        "node-1",
+        ManualClock(wall=1),
     )
     ours, theirs = socket.socketpair()
     connections = [await open_connection(ours), await open_connection(theirs)]

@@ -9,7 +9,7 @@ import promql_parser
 import pytest
 import yaml
 
-from scheduler_service.telemetry.metrics.families import FAMILIES, Family, Kind
+from scheduler_service.telemetry.metrics.families import FAMILIES, Family, MetricKind
 from tests.rows import each_row
 from tests.unit.docs.pages import anchors, fences, read, rows
 
@@ -42,7 +42,7 @@ def series() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for family in FAMILIES:
         labels = {"process", *family.labels, *TARGET}
-        if family.kind is Kind.HISTOGRAM:
+        if family.kind is MetricKind.HISTOGRAM:
             found[f"{family.name}_bucket"] = labels | {"le"}
             found |= {f"{family.name}_{end}": labels for end in ("sum", "count")}
         else:
@@ -110,10 +110,10 @@ def test_every_metric_has_a_row_and_no_other_has_one() -> None:
 def test_names_follow_the_conventions(family: Family) -> None:
     """A prefix; `_total` for counters alone; base units; no colon, no label that Prometheus adds."""
     assert re.fullmatch(r"punctual(_[a-z]+)+", family.name)
-    assert family.name.endswith("_total") == (family.kind is Kind.COUNTER)
+    assert family.name.endswith("_total") == (family.kind is MetricKind.COUNTER)
     assert not family.name.endswith(("_ms", "_milliseconds", "_kb", "_count", "_sum", "_bucket"))
     assert not (TARGET | {"process", "le"}) & set(family.labels)
-    if family.kind is Kind.HISTOGRAM:
+    if family.kind is MetricKind.HISTOGRAM:
         assert family.name.endswith(UNITS)
         assert list(family.bounds) == sorted(set(family.bounds))
     else:

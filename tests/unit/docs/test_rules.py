@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from scheduler_service.app.metrics import OUTBOX_SECONDS
 from scheduler_service.telemetry.metrics import families
 from scheduler_service.telemetry.metrics.exposition import render
-from scheduler_service.telemetry.metrics.families import FAMILIES, Family, Kind
+from scheduler_service.telemetry.metrics.families import FAMILIES, Family, MetricKind
 from scheduler_service.telemetry.metrics.gathering import Gathering
 from scheduler_service.telemetry.metrics.samples import Sample
 from tests.rows import each_row
@@ -176,7 +176,7 @@ def text_of(samples: Iterable[Sample]) -> str:
 
 def sample(family: Family, value: float, *labels: str) -> Sample:
     """Of a histogram: `value` observations, all in the last bucket but one."""
-    if family.kind is Kind.HISTOGRAM:
+    if family.kind is MetricKind.HISTOGRAM:
         return Sample(family.name, labels, value, (0,) * (len(family.bounds) - 1) + (int(value), 0))
     return Sample(family.name, labels, value)
 

@@ -27,7 +27,7 @@ from scheduler_service.engine.compile_cache import (
     read_members,
 )
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.timing.occurrences import warnings_at
+from scheduler_service.timing.schedule import warnings_at
 from scheduler_service.timing.timer import Timer
 from tests.rows import each_row
 from tests.unit.engine.rig import START, definition

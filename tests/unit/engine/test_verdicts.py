@@ -18,7 +18,7 @@ from scheduler_service.engine.notification_events import FINAL_FAILED
 from scheduler_service.engine.snapshot import encode
 from scheduler_service.engine.verdicts import (
     WAIT_MAX_SECONDS,
-    Unreadable,
+    UnreadableReport,
     find_header,
     read_report,
     read_retry_after,
@@ -195,7 +195,7 @@ def test_values_that_are_no_texts_are_cut_as_text() -> None:
 def test_an_unknown_status_is_named_short() -> None:
     """The message of a report that cannot be read does not repeat all of it."""
     wrong = read_report({"status": LONG}, TOKEN)
-    assert isinstance(wrong, Unreadable)
+    assert isinstance(wrong, UnreadableReport)
     assert len(wrong.message) < 200
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from scheduler_service.app.listener import listen
-from scheduler_service.http_server.exchange import Exchange
+from scheduler_service.http_server.exchange import HttpExchange
 from scheduler_service.http_server.protocol import COUNTED_BYTES, QUIET_BYTES
 from scheduler_service.http_server.server import Server
 from tests.rows import each_row
@@ -167,7 +167,7 @@ async def test_what_requests_hold_is_told_until_they_are_answered() -> None:
 
 def requests_in_memory() -> int:
     """Those that nothing has forgotten, or that only the collector could find."""
-    return sum(type(one) is Exchange for one in gc.get_objects())
+    return sum(type(one) is HttpExchange for one in gc.get_objects())
 
 
 async def test_requests_that_were_never_begun_are_gone_with_their_connection() -> None:

@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from scheduler_service.domain.execution import JobState
-from scheduler_service.persistence.sqlite.commit_group import Forget, Keep, Settle, Write, Written
+from scheduler_service.persistence.sqlite.commit_group import ConfirmedBatches, Forget, Keep, Settle, Write
 from scheduler_service.ports.state import Remembered, Settlement
 from tests.unit.persistence.samples import batch, commit, delivery
 
@@ -46,7 +46,7 @@ writes: st.SearchStrategy[Write] = st.one_of(
     turns(),
     turns(),
     settlements,
-    st.builds(lambda uid, number: Written(((uid, number),)), st.sampled_from("uw"), numbers),
+    st.builds(lambda uid, number: ConfirmedBatches(((uid, number),)), st.sampled_from("uw"), numbers),
     jobs.map(Forget),
     numbers.map(lambda number: Keep("skew", number)),
 )

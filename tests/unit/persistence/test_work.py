@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from scheduler_service.domain.moments import MINUTE, Due
 from scheduler_service.persistence.common.fault_points import FaultPoint
 from scheduler_service.persistence.sql.sqlite import SqliteDialect
-from scheduler_service.persistence.sqlite.commit_group import BatchKey, Group, Write, Written
+from scheduler_service.persistence.sqlite.commit_group import BatchKey, CommitGroup, ConfirmedBatches, Write
 from scheduler_service.persistence.sqlite.row_versions import RowVersions
 from scheduler_service.persistence.sqlite.rows import MAX_PREFETCHED_BYTES
 from scheduler_service.persistence.sqlite.schema import upgrade
@@ -84,7 +84,7 @@ def put(connection: sqlite3.Connection, writes: list[Write], known: Known | None
     with dialect.engine.connect() as statements:
         connection.set_trace_callback(heard.append)
         connection.execute("BEGIN IMMEDIATE")
-        group = Group(
+        group = CommitGroup(
             connection=connection,
             statements=statements,
             dialect=dialect,
@@ -110,7 +110,7 @@ def test_a_group_takes_the_same_statements_whatever_its_size(
     known.row_versions.clear()
     assert put(database, [firing(number, 1) for number in range(count)], known) == 5
     keys = tuple((f"{START:012x}{number:020x}", 2) for number in range(count))
-    assert put(database, [Written(keys)], known) == 2
+    assert put(database, [ConfirmedBatches(keys)], known) == 2
 
 
 def test_how_a_job_stands_is_not_asked_where_it_was_written(database: sqlite3.Connection) -> None:

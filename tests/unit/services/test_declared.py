@@ -13,7 +13,7 @@ from scheduler_service.services.declared import (
     Case,
     DeclaredJob,
     DriftKind,
-    StoredJob,
+    ExistingJob,
     Verdict,
     judge,
     must_compare,
@@ -27,8 +27,8 @@ DECLARED = DeclaredJob("job", b"one")
 OFF = DeclaredJob("job", b"one", active=False)
 DONE = Applied("default", "billing", "job", b"one", "uid", 1)
 ACTIVE, PAUSED, FINISHED = JobState.ACTIVE, JobState.PAUSED, JobState.FINISHED
-STORED = StoredJob("uid", 1, ACTIVE, "billing")
-EDITED = StoredJob("uid", 2, ACTIVE, "billing", equal=False)
+STORED = ExistingJob("uid", 1, ACTIVE, "billing")
+EDITED = ExistingJob("uid", 2, ACTIVE, "billing", equal=False)
 CHANGED = DeclaredJob("job", b"two")
 GONE = msgspec.structs.replace(DONE, removed_at=100, paused=True)
 
@@ -36,7 +36,7 @@ GONE = msgspec.structs.replace(DONE, removed_at=100, paused=True)
 def verdict(
     declared: DeclaredJob | None,
     applied: Applied | None,
-    stored: StoredJob | None,
+    stored: ExistingJob | None,
     *,
     service: Service = SERVICE,
     now: int = 100,
@@ -62,19 +62,19 @@ def verdict(
         (OFF, DONE, STORED, DriftKind.STARTED, Action.NONE),
         (OFF, DONE, msgspec.structs.replace(STORED, state=PAUSED), DriftKind.SAME, Action.NONE),
         (OFF, DONE, msgspec.structs.replace(STORED, state=FINISHED), DriftKind.SAME, Action.NONE),
-        (DECLARED, None, StoredJob("other", 1, ACTIVE, ""), DriftKind.FOREIGN, Action.NONE),
-        (DECLARED, DONE, StoredJob("other", 1, ACTIVE, "shop"), DriftKind.FOREIGN, Action.NONE),
+        (DECLARED, None, ExistingJob("other", 1, ACTIVE, ""), DriftKind.FOREIGN, Action.NONE),
+        (DECLARED, DONE, ExistingJob("other", 1, ACTIVE, "shop"), DriftKind.FOREIGN, Action.NONE),
         (None, DONE, STORED, DriftKind.REMOVED, Action.PAUSE),
         (None, DONE, msgspec.structs.replace(STORED, state=PAUSED), DriftKind.REMOVED, Action.NONE),
         (None, GONE, STORED, DriftKind.REMOVED, Action.NONE),
         (None, DONE, None, DriftKind.SAME, Action.NONE),
-        (None, DONE, StoredJob("other", 1, ACTIVE, ""), DriftKind.SAME, Action.NONE),
+        (None, DONE, ExistingJob("other", 1, ACTIVE, ""), DriftKind.SAME, Action.NONE),
     ],
 )
 def test_each_case_has_its_verdict(
     declared: DeclaredJob | None,
     applied: Applied | None,
-    stored: StoredJob | None,
+    stored: ExistingJob | None,
     kind: DriftKind,
     action: Action,
 ) -> None:
@@ -118,7 +118,7 @@ def test_force_ends_overrides_pauses_and_foreign_jobs() -> None:
     assert verdict(DECLARED, DONE, EDITED, force=True).action is Action.UPDATE
     paused = msgspec.structs.replace(STORED, state=PAUSED)
     assert verdict(DECLARED, DONE, paused, force=True).action is Action.ACTIVATE
-    foreign = StoredJob("other", 7, ACTIVE, "shop", equal=False)
+    foreign = ExistingJob("other", 7, ACTIVE, "shop", equal=False)
     taken = verdict(DECLARED, None, foreign, force=True)
     assert (taken.action, taken.noted and taken.noted.revision) == (Action.UPDATE, 7)
     assert verdict(OFF, None, STORED, force=True).action is Action.PAUSE
@@ -189,7 +189,7 @@ class World:
         stored = None
         if self.state is not None:
             same = self.noted is not None and self.noted.uid == str(self.uid)
-            stored = StoredJob(str(self.uid), self.revision, self.state, "" if same else self.owner)
+            stored = ExistingJob(str(self.uid), self.revision, self.state, "" if same else self.owner)
             if must_compare(declared, self.noted, stored):
                 stored = msgspec.structs.replace(stored, equal=self.text == self.declared)
         return Case(self.service, "job", declared, self.noted, stored, self.now, force)

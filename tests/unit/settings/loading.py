@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_service.settings import Loaded, SettingsError, load_settings
+from scheduler_service.settings import LoadedSettings, SettingsError, load_settings
 
 
 def write(folder: Path, text: str) -> Path:
@@ -21,6 +21,6 @@ def refusal(environ: dict[str, str], config: Path | None = None, **arguments: ob
     return str(caught.value)
 
 
-def shown(loaded: Loaded) -> dict[str, tuple[object, str]]:
+def shown(loaded: LoadedSettings) -> dict[str, tuple[object, str]]:
     """name → (value, source)."""
     return {name: (value, source) for name, value, source in loaded.effective()}

@@ -18,7 +18,7 @@ from scheduler_service.telemetry.event_feed import (
     FeedClosed,
     FeedFull,
     LocalEvents,
-    Taken,
+    TakenEvents,
     read_event_id,
 )
 from scheduler_service.telemetry.occurrences import Occurrences
@@ -71,11 +71,11 @@ class Scene:
         return self.timers[-1]
 
 
-def numbers(taken: Taken) -> list[int | None]:
+def numbers(taken: TakenEvents) -> list[int | None]:
     return [event.occurrence.execute_number for event in taken.events]
 
 
-def take(reader: EventReader, most: int = 100) -> Taken:
+def take(reader: EventReader, most: int = 100) -> TakenEvents:
     return reader.take(lambda occurrence: True, most)
 
 
@@ -102,8 +102,8 @@ async def test_a_slow_reader_is_told_how_many_it_has_lost() -> None:
     for number in range(1, 13):
         scene.happen(number)
         assert numbers(take(fast)) == [number]
-    assert take(slow) == Taken(12 - MOST, [scene.feed.ring.at(index) for index in range(7, 12)])
-    assert take(slow) == Taken(0, [])
+    assert take(slow) == TakenEvents(12 - MOST, [scene.feed.ring.at(index) for index in range(7, 12)])
+    assert take(slow) == TakenEvents(0, [])
 
 
 async def test_a_filter_moves_on_over_what_it_leaves_out() -> None:
@@ -113,9 +113,9 @@ async def test_a_filter_moves_on_over_what_it_leaves_out() -> None:
     reader = await scene.feed.follow()
     begin = reader.id.position
     scene.happen(*range(LOOKED_AT + 1))
-    assert reader.take(lambda occurrence: False, 10) == Taken(0, [])
+    assert reader.take(lambda occurrence: False, 10) == TakenEvents(0, [])
     assert (reader.id.position, reader.has_more) == (begin + LOOKED_AT, True)
-    assert reader.take(lambda occurrence: False, 10) == Taken(0, [])
+    assert reader.take(lambda occurrence: False, 10) == TakenEvents(0, [])
     assert not reader.has_more
 
 

@@ -10,7 +10,7 @@ from scheduler_service.telemetry.tally import (
     LONGEST_NAME,
     MOST_KINDS,
     Flood,
-    Kind,
+    LineKind,
     Outage,
     Tally,
     kind_of,
@@ -89,7 +89,7 @@ class FloodWorld:
         self.now = 0.0
         self.flood = Flood(clock=lambda: self.now)
 
-    def come(self, *kinds: Kind) -> int:
+    def come(self, *kinds: LineKind) -> int:
         """How many of these are admitted."""
         return sum(self.flood.admits(kind) for kind in kinds)
 
@@ -97,7 +97,7 @@ class FloodWorld:
 def test_each_kind_has_its_own_window() -> None:
     """From its first line; a window without counted lines ends without a word."""
     world = FloodWorld()
-    many, few = Kind("turn_failed"), Kind("job_paused")
+    many, few = LineKind("turn_failed"), LineKind("job_paused")
     assert world.come(*[many] * (FULL + 5)) == FULL
     world.now += LINE_SECONDS / 2
     assert world.come(*[few] * 3, many) == 3
@@ -117,13 +117,13 @@ def test_what_it_holds_is_bounded() -> None:
     assert world.come(*kinds) == MOST_KINDS + FULL
     assert max(len(name) for _, name in kinds[-1].names) == LONGEST_NAME
     counted = world.flood.take_ended(all_of_them=True)
-    assert counted == [(Kind("instance_lost"), 10_000 - MOST_KINDS - FULL)]
+    assert counted == [(LineKind("instance_lost"), 10_000 - MOST_KINDS - FULL)]
 
 
 def test_no_line_is_lost_between_threads() -> None:
     """Each is written or counted."""
     world = FloodWorld()
-    kind = Kind("turn_failed")
+    kind = LineKind("turn_failed")
     admitted: list[int] = []
     threads = [
         threading.Thread(target=lambda: admitted.append(world.come(*[kind] * 1_000))) for _ in range(4)

@@ -11,7 +11,7 @@ from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.domain.moments import DAY, HOUR, SECOND, as_moment
 from scheduler_service.timing.cron import Cron, parse_cron
-from scheduler_service.timing.occurrences import following
+from scheduler_service.timing.schedule import following
 from scheduler_service.timing.timer import TimerText, compile_timer
 from scheduler_service.timing.zones import Zone, load_zone
 from tests.rows import each_row

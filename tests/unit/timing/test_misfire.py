@@ -12,13 +12,13 @@ from scheduler_service.timing.durations import LATEST
 from scheduler_service.timing.misfire import (
     COUNT_MAX,
     DueFirings,
+    MisfireCount,
     MissedRun,
-    Tally,
     count_missed,
     plan,
     resume,
 )
-from scheduler_service.timing.occurrences import Firing, advance, between, upcoming
+from scheduler_service.timing.schedule import Firing, advance, between, upcoming
 from scheduler_service.timing.timer import Timer, TimerText, compile_timer
 from tests.rows import each_row
 
@@ -116,7 +116,7 @@ def test_counting_outside_goes_by_slices_and_ends_at_10_000() -> None:
     found = plan(timer, Cursor(NOON, NOON), "seed", now=NOON + 1_500 * MINUTE, policy="skip")
     assert found.missed is not None
     tally, slices = count_missed(timer, found.missed.first, found.missed.last), 1
-    assert tally == Tally(501, NOON + 501 * MINUTE, False)
+    assert tally == MisfireCount(501, NOON + 501 * MINUTE, False)
     while not tally.done:
         tally = count_missed(timer, found.missed.first, found.missed.last, start=tally)
         slices += 1
@@ -125,7 +125,7 @@ def test_counting_outside_goes_by_slices_and_ends_at_10_000() -> None:
     assert slices == 3
     tally = count_missed(timer, NOON, NOON + 100 * DAY, most=20_000)
     assert (tally.count, tally.done) == (COUNT_MAX, True)
-    assert count_missed(timer, NOON, NOON) == Tally(1, NOON, True)
+    assert count_missed(timer, NOON, NOON) == MisfireCount(1, NOON, True)
 
 
 def test_a_clock_set_back_repeats_nothing() -> None:

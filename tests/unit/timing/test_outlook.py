@@ -4,8 +4,8 @@ from collections import Counter
 
 from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.moments import DAY, HOUR
-from scheduler_service.timing.occurrences import between
 from scheduler_service.timing.outlook import FiringCounts, look_ahead
+from scheduler_service.timing.schedule import between
 from scheduler_service.timing.timer import Timer, TimerText, compile_timer
 from scheduler_service.timing.times import parse_time
 from scheduler_service.timing.zones import load_zone

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from scheduler_service.hosts.operations.operation import Operation, Outcome
-from scheduler_service.hosts.operations.run import REST_SECONDS, WORK_SECONDS, Pace, Run
+from scheduler_service.hosts.operations.run import REST_SECONDS, WORK_SECONDS, OperationRun, Pace
 from tests.unit.hosts.operations.line import Line
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +32,7 @@ async def test_pieces_rest_and_the_first_one_does_not() -> None:
     members = {"kind": "jobs", "action": "pause", "created_by": "", "started_at": "", "updated_at": ""}
     operation = Operation(operation_id="o", total=PIECES, **members)
     ids = [str(number) for number in range(PIECES)]
-    await Run(operation=operation, ids=ids, work=work, at_once=1, pace=pace, log=log).work_off()
+    await OperationRun(operation=operation, ids=ids, work=work, at_once=1, pace=pace, log=log).work_off()
     assert idle == pytest.approx([REST_SECONDS * number for number in range(PIECES)])
 
 

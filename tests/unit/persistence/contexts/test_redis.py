@@ -10,7 +10,7 @@ import pytest
 from scheduler_service.persistence.contexts.address import Address
 from scheduler_service.persistence.contexts.redis import (
     RedisContexts,
-    ServerReport,
+    RedisReport,
     find_doubts,
     find_fault,
     key_of,
@@ -21,7 +21,7 @@ from tests.unit.persistence.valve import Valve
 
 pytestmark = pytest.mark.anyio
 
-FIT = ServerReport(role="master", is_cluster=False, appends=True, evicts="", syncs="always")
+FIT = RedisReport(role="master", is_cluster=False, appends=True, evicts="", syncs="always")
 
 
 class Listener:

@@ -11,7 +11,7 @@ from scheduler_service.domain.execution import DeliveryState, FailureType
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.domain.records import AttemptEnded, DeliveryRecord, DeliveryTry
 from scheduler_service.persistence.history.alerts import SqlAlertTable
-from scheduler_service.ports.alerts import AlertState, Noted
+from scheduler_service.ports.alerts import AlertOccasion, AlertState
 from tests.unit.persistence.history.conftest import Room
 from tests.unit.persistence.history.samples import START, batch, execution
 
@@ -26,9 +26,11 @@ async def table(room: Room) -> AsyncIterator[SqlAlertTable]:
     await opened.close()
 
 
-def noted(at: int, kind: OccurrenceKind = FAILED, *, job: str = "nightly", alert: str = "ops") -> Noted:
+def noted(
+    at: int, kind: OccurrenceKind = FAILED, *, job: str = "nightly", alert: str = "ops"
+) -> AlertOccasion:
     one = Occurrence(kind=kind, at=at, job_id=job)
-    return Noted(alert=alert, subject=job, occurrence=one, lasts=kind is FAILING)
+    return AlertOccasion(alert=alert, subject=job, occurrence=one, lasts=kind is FAILING)
 
 
 async def ended(room: Room, number: int, state: str, **changes: Any) -> None:
@@ -219,7 +221,7 @@ class Events:
     async def note(self, kind: OccurrenceKind, *, at: int = 10) -> None:
         """Something that lasts."""
         one = Occurrence(kind=kind, at=at, tenant="default", job_id="nightly", uid="u", count=3)
-        await self.table.note([Noted(alert="ops", subject="nightly", occurrence=one, lasts=True)], {})
+        await self.table.note([AlertOccasion(alert="ops", subject="nightly", occurrence=one, lasts=True)], {})
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from scheduler_service.persistence.history.answer_room import (
     BODIES_BYTES,
     MOST_NOTIFICATIONS,
     MOST_RECORDS,
-    AnswerRoom,
+    AnswerBudget,
 )
 from scheduler_service.persistence.history.in_full import (
     OLDEST_RECORDS,
@@ -242,10 +242,10 @@ async def test_children_are_read_as_long_as_they_fit_whole(file_room: Room) -> N
     """The first that does not is left to the next page, and whole there."""
     half = BODIES_BYTES // 2
     jobs = ["none", *await some_jobs(file_room, half, half - 1_000, half, 10)]
-    first = await file_room.reads.children_latest("default", jobs, room=AnswerRoom(), limit=10)
+    first = await file_room.reads.children_latest("default", jobs, room=AnswerBudget(), limit=10)
     assert ([one["jobId"] for one in first.items], first.count) == (["j0", "j1"], 3)
     rest = jobs[first.count :]
-    second = await file_room.reads.children_latest("default", rest, room=AnswerRoom(), limit=10)
+    second = await file_room.reads.children_latest("default", rest, room=AnswerBudget(), limit=10)
     assert ([one["jobId"] for one in second.items], second.count) == (["j2", "j3"], 2)
     assert {one["detail"] for one in (*first.items, *second.items)} == {"kept"}
 
@@ -259,7 +259,9 @@ async def test_children_are_read_as_long_as_there_are_records_left(file_room: Ro
         jobs.append(f"j{number}")
     pages = []
     while jobs:
-        found = await file_room.reads.children_latest("default", jobs, room=AnswerRoom(records=25), limit=10)
+        found = await file_room.reads.children_latest(
+            "default", jobs, room=AnswerBudget(records=25), limit=10
+        )
         pages.append([one["detail"] for one in found.items])
         jobs = jobs[found.count :]
     assert pages == [["kept"] * 3] * 2
@@ -268,20 +270,20 @@ async def test_children_are_read_as_long_as_there_are_records_left(file_room: Ro
 async def test_a_child_that_is_too_large_for_any_answer_has_a_page_of_its_own(file_room: Room) -> None:
     """It is shown in part: so a page always goes on."""
     jobs = await some_jobs(file_room, BODIES_BYTES + 1, 10)
-    found = await file_room.reads.children_latest("default", jobs, room=AnswerRoom(), limit=10)
+    found = await file_room.reads.children_latest("default", jobs, room=AnswerBudget(), limit=10)
     assert ([one["detail"] for one in found.items], found.count) == (["partial"], 1)
 
 
 async def test_children_are_counted(room: Room) -> None:
     """Those without an execution do not count."""
     jobs = ["a", *await some_jobs(room, 1, 1, 1), "z"]
-    found = await room.reads.children_latest("default", jobs, room=AnswerRoom(), limit=2)
+    found = await room.reads.children_latest("default", jobs, room=AnswerBudget(), limit=2)
     assert ([one["jobId"] for one in found.items], found.count) == (["j0", "j1"], 3)
-    found = await room.reads.children_latest("default", ["a", "z"], room=AnswerRoom(), limit=0)
+    found = await room.reads.children_latest("default", ["a", "z"], room=AnswerBudget(), limit=0)
     assert (found.items, found.count) == ([], 2)
 
 
-def read(room: Room, space: AnswerRoom, request_counts: int | None = None) -> ShownRecords:
+def read(room: Room, space: AnswerBudget, request_counts: int | None = None) -> ShownRecords:
     with room.database.reading() as connection:
         if request_counts is None:
             return read_shown(connection, "u1", 1, space)
@@ -301,7 +303,7 @@ async def fill(room: Room, count: int) -> None:
 async def test_where_the_oldest_reach_to_the_newest_nothing_is_missing(room: Room) -> None:
     """The answer has all."""
     await fill(room, 40)
-    space = AnswerRoom(records=20)
+    space = AnswerBudget(records=20)
     assert moments(read(room, space).records) == [*range(40)]
     assert not space.has_left_out()
 
@@ -310,7 +312,7 @@ async def test_what_was_written_twice_counts_once(room: Room) -> None:
     """After a crash the writer may write turns again, in rows with others."""
     await write(room, batch(1, feedback(1)), batch(2, feedback(2)))
     await write(room, batch(2, feedback(2)), batch(3, feedback(3)))
-    space = AnswerRoom(records=3)
+    space = AnswerBudget(records=3)
     assert moments(read(room, space).records) == [1, 2, 3]
     assert not space.has_left_out()
     assert not space.take_record()
@@ -320,15 +322,15 @@ async def test_the_end_of_an_early_attempt_is_not_the_last_one(room: Room) -> No
     """Where the records between are left out, how the last one ended may be unknown."""
     first = AttemptEnded(1, 1, START, "500", message="of the first")
     await write(room, batch(1, first), *(batch(number, feedback(number, of=2)) for number in range(2, 600)))
-    assert read(room, AnswerRoom(records=20)).ended is None
-    assert read(room, AnswerRoom()).ended == first
+    assert read(room, AnswerBudget(records=20)).ended is None
+    assert read(room, AnswerBudget()).ended == first
 
 
 async def test_one_attempt_alone(room: Room) -> None:
     """Its records, also those that came late; of the others the last end alone, which says why it failed."""
     await write(room, *(batch(number, *attempt(1, number, error="500")) for number in (1, 2, 3)))
     await write(room, batch(4, feedback(9, of=2)), batch(5, execution()))
-    space = AnswerRoom()
+    space = AnswerBudget()
     found = read(room, space, 2)
     assert [type(record).__name__ for record in found.records] == [
         "AttemptStarted",
@@ -346,13 +348,13 @@ async def test_one_attempt_alone(room: Room) -> None:
 async def test_an_attempt_that_is_not_there_has_no_records(room: Room, request_counts: int) -> None:
     """Whether others are before or after it."""
     await write(room, *(batch(number, *attempt(1, number)) for number in (2, 4)))
-    assert read(room, AnswerRoom(), request_counts).records == []
+    assert read(room, AnswerBudget(), request_counts).records == []
 
 
 async def test_of_one_attempt_the_newest_and_the_oldest_are_shown(file_room: Room) -> None:
     """As of an execution."""
     await fill(file_room, OLDEST_RECORDS + 30)
-    space = AnswerRoom(records=20)
+    space = AnswerBudget(records=20)
     shown = moments(read(file_room, space, 1).records)
     assert shown == [*range(OLDEST_RECORDS), *range(OLDEST_RECORDS + 10, OLDEST_RECORDS + 30)]
     assert space.has_left_out()

@@ -17,7 +17,7 @@ from scheduler_service.domain.records import (
 )
 from scheduler_service.domain.tracing import trace_of
 from scheduler_service.persistence.common.pagination import CursorError, mark_list, write_cursor
-from scheduler_service.persistence.history.answer_room import AnswerRoom
+from scheduler_service.persistence.history.answer_room import AnswerBudget
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.persistence.history.conftest import Room
@@ -347,7 +347,9 @@ async def test_the_newest_execution_of_each_child(room: Room) -> None:
         *(batch(n, execution(n, "succeeded"), *attempt(n, n)) for n in (1, 2, 3)),
         batch(1, execution(9), uid="u2", job_id="other"),
     )
-    found = await room.reads.children_latest("default", ["job", "none", "other"], room=AnswerRoom(), limit=10)
+    found = await room.reads.children_latest(
+        "default", ["job", "none", "other"], room=AnswerBudget(), limit=10
+    )
     children: Any = found.items
     assert [child["executionId"] for child in children] == ["u1-3", "u2-9"]
     assert len(children[0]["attempts"][0]["steps"]) == 1

@@ -11,7 +11,7 @@ from scheduler_service.domain.execution import FiringOutcome
 from scheduler_service.domain.moments import DAY, HOUR
 from scheduler_service.domain.records import DeliveryRecord, FiringRecord, Noted
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
-from scheduler_service.persistence.history.removal import Removed
+from scheduler_service.persistence.history.removal import RemovedRows
 from scheduler_service.persistence.history.retention import Retention
 from scheduler_service.ports.history import Batch
 from tests.manual_clock import ManualClock
@@ -51,11 +51,11 @@ async def test_the_newest_executions_stay_whatever_their_age(room: Room) -> None
     removed = await Retention(writer=room.writer).run(START + 5 * DAY + 1)
     assert await numbers(room, job_id="job") == list(range(14, 4, -1))
     assert await numbers(room, job_id="other") == [3, 2, 1]
-    assert removed == Removed(executions=4, notifications=4, firings=4)
+    assert removed == RemovedRows(executions=4, notifications=4, firings=4)
     assert await room.reads.execution("default", "u1-4") is None
     assert len((await room.reads.firings(FiringQuery(uid="u1"))).items) == 10
     assert len((await room.reads.deliveries(DeliveryQuery(tenant="default"))).items) == 13
-    assert await Retention(writer=room.writer).run(START + 5 * DAY + 1) == Removed()
+    assert await Retention(writer=room.writer).run(START + 5 * DAY + 1) == RemovedRows()
 
 
 async def test_what_is_young_or_has_not_ended_stays(room: Room) -> None:

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.persistence.sql.sqlite import SqliteDialect
-from scheduler_service.persistence.sqlite.commit_group import BatchKey, Forget, Group, Write, Written
+from scheduler_service.persistence.sqlite.commit_group import (
+    BatchKey,
+    CommitGroup,
+    ConfirmedBatches,
+    Forget,
+    Write,
+)
 from scheduler_service.persistence.sqlite.row_versions import RowVersions
 from scheduler_service.persistence.sqlite.schema import upgrade
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
@@ -49,7 +55,7 @@ class Database:
     def put(self, group: Sequence[Write]) -> list[object]:
         """Writes one group; a refusal is returned by its type."""
         self._connection.execute("BEGIN")
-        sums = Group(
+        sums = CommitGroup(
             connection=self._connection,
             statements=self._statements,
             dialect=self._dialect,
@@ -65,7 +71,7 @@ class Database:
 
     def read_all(self) -> dict[str, list[Any]]:
         """Every row of the tables, once the records that the history has are gone."""
-        self.put([Written((), at_once=True)])
+        self.put([ConfirmedBatches((), at_once=True)])
         return {table: sorted(self._read(table), key=repr) for table in TABLES}
 
     def _read(self, table: str) -> Iterator[Any]:

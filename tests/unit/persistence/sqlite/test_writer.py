@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.persistence.common.fault_points import FaultPoint
-from scheduler_service.persistence.sqlite.commit_group import Settle, Write, Written
+from scheduler_service.persistence.sqlite.commit_group import ConfirmedBatches, Settle, Write
 from scheduler_service.persistence.sqlite.files import open_memory
 from scheduler_service.persistence.sqlite.writer import CALM_SECONDS, GROUP_BYTES, Writer, divide, weigh
 from scheduler_service.ports.errors import StoreConflict, StoreError
@@ -97,7 +97,7 @@ def test_what_is_large_is_several_groups_in_order() -> None:
     writes: list[Write] = [
         commit("a", document=THIRD),
         commit("b", definition=THIRD),
-        Written((("u", 1),)),
+        ConfirmedBatches((("u", 1),)),
         commit("c", deliveries=(LARGE,)),
         Settle((Settlement(LARGE, done=False),)),
         commit("d", document=9 * THIRD),

@@ -20,7 +20,7 @@ from scheduler_service.ports.history import Batch
 from scheduler_service.telemetry.alerts.desk import AlertDesk, DeskParts
 from scheduler_service.telemetry.alerts.lateness import LatenessWatch
 from scheduler_service.telemetry.alerts.lookout import Lookout
-from scheduler_service.telemetry.alerts.recovery import Recovery
+from scheduler_service.telemetry.alerts.recovery import RecoveryWatch
 from scheduler_service.telemetry.alerts.rules import AlertRule
 from scheduler_service.telemetry.alerts.saying import Saying
 from scheduler_service.telemetry.tally import Tally
@@ -126,7 +126,7 @@ class DeskRig:
                 clock=self.clock,
                 lookout=Lookout(**common, own=OWN),
                 lateness=LatenessWatch(**common, tenant="default"),
-                recovery=Recovery(
+                recovery=RecoveryWatch(
                     **common, is_online=lambda service, one: f"{service}/{one}" in self.online, nodes=nodes
                 ),
                 saying=Saying(table=at, clock=self.clock, send=self._send),

@@ -9,10 +9,10 @@ from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
 from scheduler_service.persistence.history.alerts import SqlAlertTable
 from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.ports.alerts import AlertLine, AlertState, Noted
+from scheduler_service.ports.alerts import AlertLine, AlertOccasion, AlertState
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.telemetry.alerts.rules import AlertRule
-from scheduler_service.telemetry.alerts.saying import Budget, Saying, body_of
+from scheduler_service.telemetry.alerts.saying import MessageBudget, Saying, body_of
 from tests.manual_clock import ManualClock
 from tests.rows import each_row
 
@@ -47,7 +47,7 @@ class Mailbox:
 async def note(table: SqlAlertTable, *jobs: str, at: int = 10) -> None:
     """Failures of these jobs."""
     one = Occurrence(kind=OccurrenceKind.FINAL_FAILED, at=at)
-    await table.note([Noted(alert="ops", subject=job, occurrence=one) for job in jobs], {})
+    await table.note([AlertOccasion(alert="ops", subject=job, occurrence=one) for job in jobs], {})
 
 
 async def test_a_message_that_is_repeated_after_a_crash_has_its_key(table: SqlAlertTable) -> None:
@@ -77,7 +77,7 @@ async def test_what_happens_again_has_a_key_of_its_own(table: SqlAlertTable) -> 
 
 def test_a_budget_is_given_back_evenly() -> None:
     """So many at once, and as many in each minute."""
-    budget = Budget(most=10)
+    budget = MessageBudget(most=10)
     for _ in range(10):
         budget.spend(0)
     assert [budget.left(at) for at in (0, 5_999, 6_001, 60_001)] == [0, 0, 1, 10]

@@ -8,7 +8,7 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from scheduler_service.telemetry.metrics import families
-from scheduler_service.telemetry.metrics.exposition import Exposition, Rendered, render
+from scheduler_service.telemetry.metrics.exposition import Exposition, RenderedScrape, render
 from scheduler_service.telemetry.metrics.process_metrics import RequestMetrics
 from scheduler_service.telemetry.metrics.samples import Histogram, Sample
 from tests.rows import each_row
@@ -16,7 +16,7 @@ from tests.rows import each_row
 TEXT, OPENMETRICS = "text/plain", "application/openmetrics-text; version=1.0.0"
 
 
-async def at_once(work: Callable[[], Rendered]) -> Rendered:
+async def at_once(work: Callable[[], RenderedScrape]) -> RenderedScrape:
     """Does it in the loop."""
     return work()
 
@@ -29,7 +29,7 @@ class Rendering:
         self.has_begun = asyncio.Event()
         self.may_end = asyncio.Event()
 
-    async def __call__(self, work: Callable[[], Rendered]) -> Rendered:
+    async def __call__(self, work: Callable[[], RenderedScrape]) -> RenderedScrape:
         """One more, which others can ask for meanwhile."""
         self.count += 1
         self.has_begun.set()

@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import pytest
 
-from scheduler_service.persistence.common.write_thread import (
+from scheduler_service.persistence.common.group_thread import (
     ANSWERED_AT_ONCE,
     MAX_WAITING,
+    GroupThread,
     Weights,
-    WriteThread,
 )
 from scheduler_service.ports.errors import StoreUnavailable
 
@@ -20,9 +20,9 @@ pytestmark = pytest.mark.anyio
 
 def make_thread(
     serve: Callable[[list[int]], list[object]], size: int = 10, wait_seconds: float = 0.004
-) -> WriteThread[int]:
+) -> GroupThread[int]:
     loop = asyncio.get_running_loop()
-    return WriteThread(name="writer", serve=serve, size=size, loop=loop, wait_seconds=wait_seconds)
+    return GroupThread(name="writer", serve=serve, size=size, loop=loop, wait_seconds=wait_seconds)
 
 
 def noting(groups: list[list[int]]) -> Callable[[list[int]], list[object]]:
@@ -152,10 +152,10 @@ async def test_a_close_serves_what_was_handed_in() -> None:
     assert groups == [[1]]
 
 
-def make_weighing(serve: Callable[[list[int]], list[object]]) -> WriteThread[int]:
+def make_weighing(serve: Callable[[list[int]], list[object]]) -> GroupThread[int]:
     """Items weigh what they are; over 10 they are large, and a group takes about 50 of those."""
     loop = asyncio.get_running_loop()
-    return WriteThread(name="writer", serve=serve, size=10, loop=loop, weights=Weights(abs, 10, 50))
+    return GroupThread(name="writer", serve=serve, size=10, loop=loop, weights=Weights(abs, 10, 50))
 
 
 async def test_small_ones_pass_large_ones() -> None:
@@ -185,7 +185,7 @@ async def test_who_serves_knows_the_weight_of_the_group() -> None:
         return item
 
     loop = asyncio.get_running_loop()
-    thread = WriteThread(name="writer", serve=serve, size=10, loop=loop, weights=Weights(weigh, 10, 50))
+    thread = GroupThread(name="writer", serve=serve, size=10, loop=loop, weights=Weights(weigh, 10, 50))
     await asyncio.gather(*[thread.put(item) for item in (1, 20, 2, 90, 3)], thread.put_all([4, 5]))
     assert weights == [1 + 20 + 2 + 3 + 4 + 5, 90]
     assert sorted(weighed) == sorted(served)

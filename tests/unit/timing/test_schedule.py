@@ -10,7 +10,9 @@ from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.moments import DAY, HOUR, MINUTE, SECOND, rfc3339
 from scheduler_service.timing.durations import LATEST
 from scheduler_service.timing.misfire import resume
-from scheduler_service.timing.occurrences import (
+from scheduler_service.timing.outlook import FiringCounts
+from scheduler_service.timing.preview import describe
+from scheduler_service.timing.schedule import (
     advance,
     between,
     latest,
@@ -19,8 +21,6 @@ from scheduler_service.timing.occurrences import (
     upcoming,
     warnings_at,
 )
-from scheduler_service.timing.outlook import FiringCounts
-from scheduler_service.timing.preview import describe
 from scheduler_service.timing.timer import Timer, TimerText, stand_still
 from tests.rows import each_row
 from tests.unit.timing.timers import NOON, anchors, make, timers

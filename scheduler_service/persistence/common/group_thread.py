@@ -46,7 +46,7 @@ class Weights(NamedTuple, Generic[Item]):
     most: int
 
 
-class WriteThread(Generic[Item]):
+class GroupThread(Generic[Item]):
     """Serves items in the order in which they were put in; with `weights` small ones pass large ones.
 
     Each group has all that are small, and then large ones in their order: so that large ones do not hold up
