@@ -37,7 +37,7 @@ from scheduler_service.domain.events import (
 )
 from scheduler_service.domain.execution import ExecutionState, JobState, write_execution_id
 from scheduler_service.domain.job_key import read_job_key
-from scheduler_service.domain.moments import DAY, SECOND, rfc3339
+from scheduler_service.domain.moments import SECOND, rfc3339
 from scheduler_service.domain.replies import Reactivated, Reply, Started, Taken
 from scheduler_service.domain.trials import is_trial
 from scheduler_service.engine.compile_cache import read_members
@@ -385,10 +385,9 @@ async def _trigger_once(request: ApiRequest, job_id: str, event: Triggered, reme
         key = f"{remembered.key}\n{write_execution_id(known.uid, known.execute_number)}"
         if key in followed:
             break
-        if reset is None or known.state is not STATE_OF_RESET[reset]:
-            since = remembered.created_at - DAY
-            if await request.deps.store.recall(remembered.scope, key, since) is None:
-                break  # it was not started afresh
+        may_be_last = reset is None or known.state is not STATE_OF_RESET[reset]
+        if may_be_last and await request.deps.store.recall(remembered.scope, key, remembered.since) is None:
+            break  # it was not started afresh
         followed.add(key)
         following = msgspec.structs.replace(remembered, key=key)
         turn = await run_command_once(request, request.job_key, Command(event, remembered=following))

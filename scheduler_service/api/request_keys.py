@@ -11,7 +11,6 @@ import msgspec
 
 from scheduler_service.api.responses import ENCODER, ApiProblem, invalid, no_job, refuse
 from scheduler_service.domain.execution import JobState
-from scheduler_service.domain.moments import DAY
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.hosts.processes.shards import Shard
 from scheduler_service.ports.catalogue import Catalogue
@@ -100,7 +99,7 @@ class IdempotencyKeys:
         Raises ApiProblem (422) for a key that came with another body, StoreError, and what `work` raises.
         """
         async with self._locks.setdefault((remembered.scope, remembered.key), asyncio.Lock()):
-            known = await store.recall(remembered.scope, remembered.key, remembered.created_at - DAY)
+            known = await store.recall(remembered.scope, remembered.key, remembered.since)
             if known is not None and known.digest != remembered.digest:
                 raise key_reused()
             if known is not None and known.answer:

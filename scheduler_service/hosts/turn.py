@@ -17,7 +17,7 @@ from scheduler_service.domain.events import (
     PartProgressed,
     Resumed,
 )
-from scheduler_service.domain.moments import DAY, Now
+from scheduler_service.domain.moments import Now
 from scheduler_service.domain.records import ExecutionRecord
 from scheduler_service.domain.replies import Recalled, Reply
 from scheduler_service.domain.wire import Answer, Holder, Token
@@ -125,7 +125,7 @@ class Turn:
             moment = None
         remembered = command.remembered
         if remembered is not None:
-            known = await self._store.recall(remembered.scope, remembered.key, remembered.created_at - DAY)
+            known = await self._store.recall(remembered.scope, remembered.key, remembered.since)
             if known is not None:
                 return Recalled(known.answer, known.digest == remembered.digest)
         return await self._take(cached, command, moment)

@@ -6,11 +6,14 @@ from typing import Protocol
 import msgspec
 
 from scheduler_service.domain.effects import Delivery, QueueWrite
-from scheduler_service.domain.moments import Due
+from scheduler_service.domain.moments import DAY, Due
 from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry
 from scheduler_service.ports.errors import DeliveryUnreadable, StoreError
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.queues import Queues
+
+ANSWER_KEPT_MS = DAY
+"""How long an answer is kept under its Idempotency-Key (SPEC section 10)."""
 
 
 class Remembered(msgspec.Struct, frozen=True, gc=False):
@@ -26,6 +29,11 @@ class Remembered(msgspec.Struct, frozen=True, gc=False):
     answer: bytes
     created_at: int
     job_id: str = ""
+
+    @property
+    def since(self) -> int:
+        """An answer of the same key counts that was kept then (wall ms) or later."""
+        return self.created_at - ANSWER_KEPT_MS
 
     @property
     def is_of_message(self) -> bool:

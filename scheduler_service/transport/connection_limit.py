@@ -10,6 +10,9 @@ from scheduler_service.transport.descriptor_budget import DescriptorBudget
 from scheduler_service.transport.errors import TimedOut, TransportError
 from scheduler_service.transport.guard import Route
 
+MOST_CONNECTIONS = 512
+"""So many a route has at most, unless its sender says otherwise."""
+
 # Per route at the same time. Opening a connection costs several times what an exchange does: when hundreds of
 # calls are due at one moment, the first connections serve most of them before another one could be opened.
 _MAX_OPENING = 16

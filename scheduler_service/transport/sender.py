@@ -20,6 +20,7 @@ from scheduler_service.ports.sending import MayGo, NotSent, always
 from scheduler_service.telemetry.metrics.samples import Sample
 from scheduler_service.transport.addresses import TargetAddress, read_url
 from scheduler_service.transport.connection import HttpConnection
+from scheduler_service.transport.connection_limit import MOST_CONNECTIONS
 from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.errors import (
     ConnectFailed,
@@ -85,7 +86,7 @@ class HttpSender:
         clock: Clock,
         vouched: Callable[[str], bool],
         trust: Callable[[], ssl.SSLContext] = ssl.create_default_context,
-        connections: int = 512,
+        connections: int = MOST_CONNECTIONS,
         idle_seconds: float = 1.5,
         age_seconds: float = 60.0,
         descriptors: int = 16_384,

@@ -12,7 +12,7 @@ from scheduler_service.persistence.contexts.address import read_address
 from scheduler_service.persistence.history.database import inspect
 from scheduler_service.persistence.sql.report import ServerReport, read_report
 from scheduler_service.persistence.sql.sqlite import address_of, file_of
-from scheduler_service.persistence.sqlite.folder_holder import find_holder
+from scheduler_service.persistence.sqlite.folder import find_holder
 from scheduler_service.ports.errors import StoreError
 
 DATABASE = ExaminedPart("database")

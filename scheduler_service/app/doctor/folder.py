@@ -22,10 +22,10 @@ from scheduler_service.persistence.sqlite.database import inspect, read_definiti
 from scheduler_service.persistence.sqlite.folder import (
     REPAIRING,
     RESTORING,
+    find_holder,
     has_state,
     is_divided,
 )
-from scheduler_service.persistence.sqlite.folder_holder import find_holder
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.settings import LoadedSettings
 

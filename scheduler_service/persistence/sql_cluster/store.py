@@ -54,9 +54,8 @@ from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.cluster import ClaimedJob, QueueTurn, TurnClaim, Unbegun
 from scheduler_service.ports.errors import DeliveryUnreadable, StoreConflict, StoreError
 from scheduler_service.ports.history import Batch
-from scheduler_service.ports.state import NoteDamaged, Remembered, Settlement
+from scheduler_service.ports.state import ANSWER_KEPT_MS, NoteDamaged, Remembered, Settlement
 
-ANSWER_KEPT_MS = 24 * HOUR
 _CLAIM = ("sequence", "node", "boot", "due_wall", "due_steady", "turn_state", "is_first", "claimed_at")
 _IDS: sa.BindParameter[str] = sa.bindparam("job_ids", type_=sa.Text)
 _LOAD = sa.select(*ENTRY, *(jobs.c[name] for name in _CLAIM)).where(IsIn(jobs.c.job_id, _IDS))

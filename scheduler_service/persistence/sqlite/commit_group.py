@@ -11,7 +11,6 @@ import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.effects import Delivery, QueueWrite
-from scheduler_service.domain.moments import DAY
 from scheduler_service.persistence.common.packing import pack
 from scheduler_service.persistence.queues.writes import write_parts
 from scheduler_service.persistence.sql.sqlite import SqliteDialect
@@ -34,7 +33,7 @@ from scheduler_service.persistence.sqlite.statements import (
 )
 from scheduler_service.ports.errors import StoreConflict
 from scheduler_service.ports.history import Batch
-from scheduler_service.ports.state import NOTHING, Commit, Remembered, Settlement, StoredJob
+from scheduler_service.ports.state import ANSWER_KEPT_MS, NOTHING, Commit, Remembered, Settlement, StoredJob
 
 MAX_CONFIRMED = 1_024
 """So many records that the history has are left in the file until others are written."""
@@ -254,7 +253,7 @@ class _KeptAnswers:
             return
         put_rows(connection, PUT_REMEMBERED, [_row_of(kept) for kept in self._added.values()])
         newest = max(kept.created_at for kept in self._added.values())
-        connection.execute(PRUNE_REMEMBERED, (newest - DAY,))
+        connection.execute(PRUNE_REMEMBERED, (newest - ANSWER_KEPT_MS,))
 
 
 def _row_of(kept: Remembered) -> tuple[object, ...]:

@@ -263,3 +263,21 @@ def read_division(connection: sqlite3.Connection) -> int:
 
 
 _PUT_BACK = "Put the file back, or copies of all files of the folder that were made together."
+
+
+def find_holder(folder: Path) -> str | None:
+    """The id of the process that holds the lock of `folder`, `(unknown)` where it is not there; None: none.
+
+    The lock is asked for, for reading, and given back at once; nothing is written. Raises OSError.
+    """
+    try:
+        descriptor = os.open(folder / LOCK, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "(unknown)"
+    finally:
+        os.close(descriptor)
+    return None
