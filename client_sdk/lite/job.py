@@ -18,7 +18,10 @@ from client_sdk.lite.definition import compile_lite
 from client_sdk.lite.sender import LiteSender
 from client_sdk.loops import StartedTasks, cancel
 from scheduler_service.domain.effects import Abandon, Call, Delivery, Effect, Inform, Notify
-from scheduler_service.domain.events import (
+from scheduler_service.domain.moments import SECOND, Now
+from scheduler_service.domain.records import ExecutionRecord, Record, StepEnded
+from scheduler_service.domain.replies import Refusal, Reply, Started
+from scheduler_service.domain.turn_events import (
     AlarmRang,
     CallEnded,
     CancelRequested,
@@ -27,9 +30,6 @@ from scheduler_service.domain.events import (
     FeedbackArrived,
     Triggered,
 )
-from scheduler_service.domain.moments import SECOND, Now
-from scheduler_service.domain.records import ExecutionRecord, Record, StepEnded
-from scheduler_service.domain.replies import Refusal, Reply, Started
 from scheduler_service.domain.wire import Holder, OutboundRequest, Token
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.machine import decide

@@ -28,8 +28,8 @@ from scheduler_service.api.responses import (
     succeed,
     write_flaw,
 )
-from scheduler_service.domain.events import Updated
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken
+from scheduler_service.domain.turn_events import Updated
 from scheduler_service.engine.program import GROUP_BYTES
 from scheduler_service.hosts.large_work import work_by_size
 from scheduler_service.pacing.slices import Slices

@@ -17,11 +17,11 @@ from scheduler_service.api.jobs import edit_definition, find_job
 from scheduler_service.api.parameters import Parameter, Values, check_known, read_pairs, text
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ApiProblem, FoundFlaw, invalid, invalid_all, no_job, store_problem
-from scheduler_service.domain.events import Activated, Destroyed, Event, Paused, Triggered
 from scheduler_service.domain.execution import ExecutionState, JobState, write_execution_id
 from scheduler_service.domain.job_key import read_job_key, write_job_key
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.replies import Started as ExecutionStarted
+from scheduler_service.domain.turn_events import Activated, Destroyed, Event, Paused, Triggered
 from scheduler_service.engine.posting import find_too_many
 from scheduler_service.hosts.operations.operation import Outcome, StartedExecution, read_piece, write_piece
 from scheduler_service.language.values import as_json

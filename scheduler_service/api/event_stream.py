@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 from scheduler_service.api.responses import ENCODER, count_fault
 from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.moments import rfc3339
-from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.http_server.exchange import ENDLESS
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.telemetry.event_feed import UNKNOWN, EventId, EventReader, RingEvent, Wants

@@ -14,7 +14,7 @@ from scheduler_service.api.parameters import Values, check_length
 from scheduler_service.api.request import ApiRequest, Routes
 from scheduler_service.api.responses import absent, invalid, refuse
 from scheduler_service.domain.job_key import write_job_key
-from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.ports.catalogue import Catalogue
 from scheduler_service.security.callers import Role
 from scheduler_service.telemetry.event_feed import (

@@ -16,11 +16,11 @@ from scheduler_service.api.request import ApiRequest, PostedBody, Routes
 from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ApiProblem, FoundFlaw, absent, invalid, refuse, succeed
 from scheduler_service.api.shapes import show_queued_parts
-from scheduler_service.domain.events import CancelRequested, Released, Replay, Triggered
 from scheduler_service.domain.execution import ExecutionState, JobState, parse_execution_id
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.records import Exchange
 from scheduler_service.domain.replies import Reply
+from scheduler_service.domain.turn_events import CancelRequested, Released, Replay, Triggered
 from scheduler_service.engine.status import Queued, find_queued_parts
 from scheduler_service.language.values import as_json
 from scheduler_service.persistence.history.queries import Wire

@@ -25,7 +25,12 @@ from scheduler_service.api.request import ApiRequest, PostedBody, Routes
 from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ENCODER, ApiProblem, invalid, no_job, refused, succeed
 from scheduler_service.api.shapes import job_in_full
-from scheduler_service.domain.events import (
+from scheduler_service.domain.execution import ExecutionState, JobState, write_execution_id
+from scheduler_service.domain.job_key import read_job_key
+from scheduler_service.domain.moments import SECOND, rfc3339
+from scheduler_service.domain.replies import Reactivated, Reply, Started, Taken
+from scheduler_service.domain.trials import is_trial
+from scheduler_service.domain.turn_events import (
     Activated,
     Created,
     Destroyed,
@@ -35,11 +40,6 @@ from scheduler_service.domain.events import (
     Triggered,
     Updated,
 )
-from scheduler_service.domain.execution import ExecutionState, JobState, write_execution_id
-from scheduler_service.domain.job_key import read_job_key
-from scheduler_service.domain.moments import SECOND, rfc3339
-from scheduler_service.domain.replies import Reactivated, Reply, Started, Taken
-from scheduler_service.domain.trials import is_trial
 from scheduler_service.engine.compile_cache import read_members
 from scheduler_service.engine.machine import OWN_JOB
 from scheduler_service.persistence.common.pagination import Number, mark_list, read_cursor, write_cursor

@@ -13,8 +13,8 @@ from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.request import ApiRequest, Routes
 from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ApiProblem, FoundFlaw, absent, succeed
-from scheduler_service.domain.events import Destroyed
 from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.turn_events import Destroyed
 from scheduler_service.persistence.common.pagination import mark_list, read_cursor, write_cursor
 from scheduler_service.persistence.history.answer_room import AnswerBudget
 from scheduler_service.persistence.history.queries import Wire

@@ -13,9 +13,9 @@ from scheduler_service.app.service_registry import ReadJob
 from scheduler_service.app.surroundings import DefinitionCompiler
 from scheduler_service.app.system_jobs import NAMES
 from scheduler_service.domain.errors import DefinitionError
-from scheduler_service.domain.events import Activated, Created, Paused, Triggered, Updated
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.replies import Refusal
+from scheduler_service.domain.turn_events import Activated, Created, Paused, Triggered, Updated
 from scheduler_service.domain.wire import Answer
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Surroundings

@@ -10,7 +10,7 @@ from scheduler_service.app.surroundings import DefinitionCompiler
 from scheduler_service.app.system_jobs import patiently
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.domain.occurrences import OccurrenceKind
+from scheduler_service.domain.public_events import OccurrenceKind
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.persistence.history.alerts import SqlAlertTable
 from scheduler_service.persistence.sql.database import Database

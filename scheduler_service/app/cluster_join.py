@@ -7,7 +7,7 @@ from pathlib import Path
 
 from scheduler_service import __version__
 from scheduler_service.domain.moments import rfc3339
-from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.hosts.dapr.liveness import CUT_OFF, OFF, OFFLINE_AFTER_MS, RUNNING, is_alive

@@ -13,8 +13,8 @@ from scheduler_service import __version__
 from scheduler_service.app.surroundings import DefinitionCompiler
 from scheduler_service.app.system_jobs import CHECK_TIMERS, FOLLOWS, system_definitions
 from scheduler_service.domain.errors import Problem
-from scheduler_service.domain.events import Replanned, Updated
 from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.turn_events import Replanned, Updated
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry, JobQuery

@@ -4,9 +4,9 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 
 from scheduler_service.app.surroundings import DefinitionCompiler
-from scheduler_service.domain.events import Created, Updated
 from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.domain.replies import Refusal
+from scheduler_service.domain.turn_events import Created, Updated
 from scheduler_service.domain.wire import Answer
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.delivery import Command, Definition, Deliver

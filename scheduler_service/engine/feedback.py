@@ -14,10 +14,10 @@ from scheduler_service.domain.document import (
     Report,
     Resolving,
 )
-from scheduler_service.domain.events import FeedbackArrived
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.records import FeedbackSeen
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken, Unchanged
+from scheduler_service.domain.turn_events import FeedbackArrived
 from scheduler_service.engine.notification_events import notify, report_event
 from scheduler_service.engine.parts.join import Verdicts, settle_reports
 from scheduler_service.engine.scope import feedback_token

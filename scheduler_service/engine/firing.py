@@ -2,11 +2,11 @@
 
 from scheduler_service.domain.document import Counting
 from scheduler_service.domain.effects import CountMissed
-from scheduler_service.domain.events import MissedCounted
 from scheduler_service.domain.execution import FiringOutcome, TriggeredBy
 from scheduler_service.domain.moments import DAY, SECOND
 from scheduler_service.domain.records import FiringRecord
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
+from scheduler_service.domain.turn_events import MissedCounted
 from scheduler_service.engine.admission import DISABLED, line_up, new_execution, submit
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.turn_state import LATE_AFTER, TurnState, replace

@@ -2,10 +2,10 @@
 
 from scheduler_service.domain.document import Cursor, Document, Head
 from scheduler_service.domain.effects import Retire
-from scheduler_service.domain.events import Activated, Created, Paused, Updated
 from scheduler_service.domain.execution import ExecutionState, TriggeredBy
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.replies import Reactivated, Refusal, RefusalCode, Reply, Taken, Unchanged
+from scheduler_service.domain.turn_events import Activated, Created, Paused, Updated
 from scheduler_service.engine.admission import drop, start_queued
 from scheduler_service.engine.attempt import cancel
 from scheduler_service.engine.decision import Decision, Job

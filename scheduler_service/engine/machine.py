@@ -8,7 +8,10 @@ from scheduler_service.domain.document import (
     PartsQueued,
     Retrying,
 )
-from scheduler_service.domain.events import (
+from scheduler_service.domain.execution import ExecutionState
+from scheduler_service.domain.moments import Now
+from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken, Unchanged
+from scheduler_service.domain.turn_events import (
     Activated,
     Adopted,
     AlarmRang,
@@ -33,9 +36,6 @@ from scheduler_service.domain.events import (
     Unsent,
     Updated,
 )
-from scheduler_service.domain.execution import ExecutionState
-from scheduler_service.domain.moments import Now
-from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken, Unchanged
 from scheduler_service.engine.admission import admit, drop, start_queued
 from scheduler_service.engine.attempt import token_of
 from scheduler_service.engine.chain import begin_again, handle_answer

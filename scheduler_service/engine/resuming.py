@@ -13,11 +13,11 @@ from scheduler_service.domain.document import (
     Retrying,
 )
 from scheduler_service.domain.effects import Call
-from scheduler_service.domain.events import Adopted, HandedOver
 from scheduler_service.domain.execution import ExecutionState, FailureType, TriggeredBy
 from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.parts import QueueOptions
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
+from scheduler_service.domain.turn_events import Adopted, HandedOver
 from scheduler_service.domain.wire import Holder, LastBegun, Token
 from scheduler_service.engine.admission import start_late
 from scheduler_service.engine.attempt import LOST_ORDINAL, Broken, bare_context, fail, finish, token_of

@@ -7,9 +7,9 @@ from typing import Protocol
 import msgspec
 
 from scheduler_service.domain.effects import Effect
-from scheduler_service.domain.events import Event
 from scheduler_service.domain.moments import Due, Now
 from scheduler_service.domain.records import Record
+from scheduler_service.domain.turn_events import Event
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.machine import decide
 from scheduler_service.engine.notification_retry import INTERVAL, RETRIES

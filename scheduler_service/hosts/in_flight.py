@@ -19,8 +19,14 @@ from scheduler_service.domain.effects import (
     WatchInstance,
     WithdrawParts,
 )
-from scheduler_service.domain.events import CallEnded, Event, InstanceLost, InstancesResolved, MissedCounted
 from scheduler_service.domain.parts import PAUSED, WITHDRAWN
+from scheduler_service.domain.turn_events import (
+    CallEnded,
+    Event,
+    InstanceLost,
+    InstancesResolved,
+    MissedCounted,
+)
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome, Token
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.tasks import LightTask, LightTasks, Tasks

@@ -5,7 +5,8 @@ from functools import partial
 from msgspec.structs import replace
 
 from scheduler_service.domain.document import Document, PartsOpen, PartsQueued
-from scheduler_service.domain.events import (
+from scheduler_service.domain.moments import Now
+from scheduler_service.domain.turn_events import (
     Activated,
     AlarmRang,
     CallEnded,
@@ -14,7 +15,6 @@ from scheduler_service.domain.events import (
     PartEnded,
     Triggered,
 )
-from scheduler_service.domain.moments import Now
 from scheduler_service.domain.wire import Answer
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.firing import catches_up_many, fires_many

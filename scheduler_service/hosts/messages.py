@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from scheduler_service.domain.document import Document
-from scheduler_service.domain.events import (
+from scheduler_service.domain.replies import Reactivated, Recalled, Refusal, Reply, Started, Taken, Unchanged
+from scheduler_service.domain.turn_events import (
     Activated,
     Adopted,
     AlarmRang,
@@ -29,7 +30,6 @@ from scheduler_service.domain.events import (
     Unsent,
     Updated,
 )
-from scheduler_service.domain.replies import Reactivated, Recalled, Refusal, Reply, Started, Taken, Unchanged
 from scheduler_service.domain.wire import Answer, Fault, Token
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.snapshot import decode, encode_all

@@ -5,9 +5,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
-from scheduler_service.domain.events import CallEnded, Event
 from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.domain.replies import Reply
+from scheduler_service.domain.turn_events import CallEnded, Event
 from scheduler_service.domain.wire import Answer
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.delivery import Command

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from scheduler_service.domain.document import Document
-from scheduler_service.domain.events import Created, Event, Updated
+from scheduler_service.domain.turn_events import Created, Event, Updated
 from scheduler_service.engine.program import Program
 from scheduler_service.hosts.job_cache import CachedJob
 from scheduler_service.ports.delivery import Definition

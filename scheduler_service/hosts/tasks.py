@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import cached_property
 from typing import Any
 
-from scheduler_service.domain.events import Activated, Created, Released, Triggered, Updated
 from scheduler_service.domain.moments import SECOND
+from scheduler_service.domain.turn_events import Activated, Created, Released, Triggered, Updated
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import History

@@ -7,7 +7,10 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from scheduler_service.domain.effects import Delivery
-from scheduler_service.domain.events import (
+from scheduler_service.domain.moments import Now
+from scheduler_service.domain.records import ExecutionRecord
+from scheduler_service.domain.replies import Recalled, Reply
+from scheduler_service.domain.turn_events import (
     AlarmRang,
     CallEnded,
     Created,
@@ -17,9 +20,6 @@ from scheduler_service.domain.events import (
     PartProgressed,
     Resumed,
 )
-from scheduler_service.domain.moments import Now
-from scheduler_service.domain.records import ExecutionRecord
-from scheduler_service.domain.replies import Recalled, Reply
 from scheduler_service.domain.wire import Answer, Holder, Token
 from scheduler_service.engine import status
 from scheduler_service.engine.decision import SMALL_BYTES, Job

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import msgspec
 
-from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 
 
 class AlertState(StrEnum):

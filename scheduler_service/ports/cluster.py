@@ -10,7 +10,7 @@ import msgspec
 
 from scheduler_service.domain.effects import Delivery, QueueWrite
 from scheduler_service.domain.moments import Due, Now
-from scheduler_service.domain.occurrences import Occurrence
+from scheduler_service.domain.public_events import Occurrence
 from scheduler_service.domain.wire import Holder
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.errors import StoreError

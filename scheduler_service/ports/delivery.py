@@ -5,8 +5,8 @@ from typing import Protocol
 
 import msgspec
 
-from scheduler_service.domain.events import Event
 from scheduler_service.domain.replies import Reply
+from scheduler_service.domain.turn_events import Event
 from scheduler_service.engine.program import Program
 from scheduler_service.ports.state import Remembered
 

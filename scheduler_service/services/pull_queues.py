@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 from scheduler_service.domain.backoff import doubling_pauses
 from scheduler_service.domain.effects import PublishParts, QueueWrite, next_check
-from scheduler_service.domain.events import LeasesChanged, PartEnded, PartProgressed
 from scheduler_service.domain.leases import (
     ChangedPart,
     Claim,
@@ -30,6 +29,7 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.parts import PartEnd, write_part_id
 from scheduler_service.domain.replies import Refusal, Reply, Unchanged
 from scheduler_service.domain.services import Kind
+from scheduler_service.domain.turn_events import LeasesChanged, PartEnded, PartProgressed
 from scheduler_service.ports.clock import Alarm, Timekeeper
 from scheduler_service.ports.delivery import Command, Deliver
 from scheduler_service.ports.errors import StoreError, StoreUnavailable

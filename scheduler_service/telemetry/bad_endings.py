@@ -11,7 +11,7 @@ from scheduler_service.domain.execution import (
     write_execution_id,
 )
 from scheduler_service.domain.moments import rfc3339
-from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.domain.records import (
     AttemptEnded,
     CheckEnded,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from scheduler_service.domain.errors import PunctualError
-from scheduler_service.domain.occurrences import Occurrence
+from scheduler_service.domain.public_events import Occurrence
 from scheduler_service.telemetry.occurrences import Leave, Occurrences
 
 KEPT_EVENTS = 10_000

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from scheduler_service.domain.execution import DeliveryState, ExecutionState, FiringOutcome
-from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.domain.records import (
     AttemptEnded,
     DeliveryRecord,

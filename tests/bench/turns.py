@@ -14,7 +14,7 @@ from typing import Any
 
 import uvloop
 
-from scheduler_service.domain.events import Created
+from scheduler_service.domain.turn_events import Created
 from scheduler_service.domain.wire import Answer, Holder, OutboundRequest, Outcome
 from scheduler_service.hosts.embedded.host import EmbeddedParts, build_embedded_host
 from scheduler_service.ports.delivery import Command

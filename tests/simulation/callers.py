@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from scheduler_service.domain.events import (
+from scheduler_service.domain.replies import Recalled, Reply, Started
+from scheduler_service.domain.turn_events import (
     Activated,
     CancelRequested,
     Created,
@@ -18,7 +19,6 @@ from scheduler_service.domain.events import (
     Triggered,
     Updated,
 )
-from scheduler_service.domain.replies import Recalled, Reply, Started
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.state import Remembered
 from tests.simulation.jobs import BEGIN, Ask, JobPlan

@@ -12,8 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from scheduler_service.domain.events import FeedbackArrived
 from scheduler_service.domain.moments import Now
+from scheduler_service.domain.turn_events import FeedbackArrived
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.ports.sending import MayGo, NotSent, Sender, always
 from tests.simulation.faults import Risks, TargetTrouble, Troubles

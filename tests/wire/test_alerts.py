@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from scheduler_service.app.system_jobs import NAMES
-from scheduler_service.domain.occurrences import Occurrence
+from scheduler_service.domain.public_events import Occurrence
 from tests.rows import each_row
 from tests.wire.service import World, data_of, running
 from tests.wire.target import HELD, Seen

@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from scheduler_service.domain.events import Created
+from scheduler_service.domain.turn_events import Created
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.settings import Settings
 from tests.wire.service import World, data_of, definition, running

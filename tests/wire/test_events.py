@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from client_sdk.models import answers
-from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from tests.rows import each_row
 from tests.wire.event_stream import PATIENCE, Frame, Listening, listening
 from tests.wire.service import definition, running

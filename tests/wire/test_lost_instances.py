@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.domain.events import CancelRequested
 from scheduler_service.domain.moments import rfc3339
+from scheduler_service.domain.turn_events import CancelRequested
 from scheduler_service.ports.delivery import Command
 from tests.rows import each_row
 from tests.wire.service import World, data_of, definition, running

@@ -10,11 +10,11 @@ from scheduler_service.domain.document import (
     Report,
     Retrying,
 )
-from scheduler_service.domain.events import InstanceLost
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
 from scheduler_service.domain.services import LEFT, SILENT, Loss
+from scheduler_service.domain.turn_events import InstanceLost
 from scheduler_service.domain.wire import CallKind
 from scheduler_service.engine.attempt import Broken, abandon, fail
 from scheduler_service.engine.notification_events import failure_event, notify

@@ -2,7 +2,6 @@
 
 from scheduler_service.domain.document import HELD, Open, PartsOpen, Resolving
 from scheduler_service.domain.effects import MarkDraining, MarkRefused
-from scheduler_service.domain.events import CallEnded, InstancesResolved
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.parts import (
     BROADCAST,
@@ -17,6 +16,7 @@ from scheduler_service.domain.parts import (
 )
 from scheduler_service.domain.records import exchange_of
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
+from scheduler_service.domain.turn_events import CallEnded, InstancesResolved
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome, Token
 from scheduler_service.engine.attempt import Broken
 from scheduler_service.engine.chain import (

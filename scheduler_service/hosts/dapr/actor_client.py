@@ -6,10 +6,10 @@ from secrets import token_hex
 
 from msgspec.structs import replace
 
-from scheduler_service.domain.events import AlarmRang, Created
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.replies import Reply
+from scheduler_service.domain.turn_events import AlarmRang, Created
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.dapr.liveness import OFFLINE_AFTER_MS
 from scheduler_service.hosts.dapr.node import NodeContext

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from scheduler_service.domain.events import Created
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.replies import Reply
+from scheduler_service.domain.turn_events import Created
 from scheduler_service.engine.program import Program
 from scheduler_service.hosts.commit_builder import remember_reply
 from scheduler_service.hosts.dapr.actor_client import ActorClient

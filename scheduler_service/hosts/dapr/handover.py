@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from scheduler_service.domain.document import Document
-from scheduler_service.domain.events import Adopted
 from scheduler_service.domain.moments import SECOND
+from scheduler_service.domain.turn_events import Adopted
 from scheduler_service.domain.wire import Holder, Token
 from scheduler_service.engine.states import LIVE
 

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
-from scheduler_service.domain.events import Created
 from scheduler_service.domain.replies import Reply
+from scheduler_service.domain.turn_events import Created
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.direct_creation import DirectCreation

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from scheduler_service.domain.events import Adopted, HandedOver
 from scheduler_service.domain.moments import MINUTE, SECOND
+from scheduler_service.domain.turn_events import Adopted, HandedOver
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.dapr.job_store import ClusterJobs
 from scheduler_service.hosts.dapr.node import LocalJobs, NodeContext

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 import msgspec
 
 from scheduler_service.domain.moments import MINUTE, SECOND
-from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.cluster import ClusterEvents, EventGroup
 from scheduler_service.ports.errors import explain

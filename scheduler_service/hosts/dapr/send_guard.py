@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from scheduler_service.domain.events import Unsent
+from scheduler_service.domain.turn_events import Unsent
 from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.dapr.job_store import ClusterJobs
 from scheduler_service.hosts.dapr.leaving import Deactivation

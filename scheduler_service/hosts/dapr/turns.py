@@ -4,7 +4,10 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 
-from scheduler_service.domain.events import (
+from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.moments import MINUTE, Now
+from scheduler_service.domain.replies import Recalled, Reply, Unchanged
+from scheduler_service.domain.turn_events import (
     Activated,
     Adopted,
     AlarmRang,
@@ -19,9 +22,6 @@ from scheduler_service.domain.events import (
     Unsent,
     Updated,
 )
-from scheduler_service.domain.execution import JobState
-from scheduler_service.domain.moments import MINUTE, Now
-from scheduler_service.domain.replies import Recalled, Reply, Unchanged
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.dapr.job_store import ClusterJobs
 from scheduler_service.hosts.dapr.leaving import Leaving

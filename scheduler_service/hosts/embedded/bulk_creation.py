@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-from scheduler_service.domain.events import Created
 from scheduler_service.domain.replies import Reply
+from scheduler_service.domain.turn_events import Created
 from scheduler_service.hosts.job_cache import JobCache, LockedJob, PendingCommit
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.pacing.slices import Slices

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
-from scheduler_service.domain.events import (
+from scheduler_service.domain.replies import Reply
+from scheduler_service.domain.turn_events import (
     Created,
 )
-from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.begun_mark import BegunMark

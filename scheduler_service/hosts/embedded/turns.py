@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Sequence
 
-from scheduler_service.domain.events import (
+from scheduler_service.domain.moments import MINUTE
+from scheduler_service.domain.replies import Reply
+from scheduler_service.domain.turn_events import (
     Activated,
     AlarmRang,
     CancelRequested,
@@ -11,8 +13,6 @@ from scheduler_service.domain.events import (
     Paused,
     Updated,
 )
-from scheduler_service.domain.moments import MINUTE
-from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.clock import ahead_of
 from scheduler_service.hosts.embedded.alarms import OVERDUE_AFTER_MS, EmbeddedAlarms

@@ -10,7 +10,7 @@ import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.execution import DeliveryState, ExecutionState, FailureType, TriggeredBy
-from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.persistence.history.schema import (
     ENDED_BADLY,
     GIVEN_UP,

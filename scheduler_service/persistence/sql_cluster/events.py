@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 import sqlalchemy as sa
 
-from scheduler_service.domain.occurrences import Occurrence
+from scheduler_service.domain.public_events import Occurrence
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.marks import count_wanted, read_number, renew
 from scheduler_service.persistence.sql_cluster.schema import event_groups, marks

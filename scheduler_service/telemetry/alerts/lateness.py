@@ -4,7 +4,7 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 
 from scheduler_service.domain.moments import MINUTE, SECOND
-from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.ports.alerts import AlertOccasion, AlertTable
 from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry
 from scheduler_service.ports.clock import Clock

@@ -12,7 +12,7 @@ import msgspec
 
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.moments import MINUTE, SECOND
-from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.ports.alerts import AlertOccasion, AlertTable
 from scheduler_service.ports.catalogue import Catalogue
 from scheduler_service.ports.clock import Clock

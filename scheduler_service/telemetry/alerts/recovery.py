@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from scheduler_service.domain.execution import JobState
-from scheduler_service.domain.occurrences import OccurrenceKind
+from scheduler_service.domain.public_events import OccurrenceKind
 from scheduler_service.ports.alerts import AlertLine, AlertTable
 from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry
 from scheduler_service.ports.clock import Clock

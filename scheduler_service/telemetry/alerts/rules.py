@@ -5,7 +5,7 @@ from math import inf
 
 import msgspec
 
-from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.ports.alerts import AlertOccasion
 from scheduler_service.ports.catalogue import Catalogue
 

@@ -8,7 +8,7 @@ import msgspec
 
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.moments import MINUTE, SECOND, rfc3339
-from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.domain.texts import cut
 from scheduler_service.ports.alerts import AlertLine, AlertState, AlertTable, Waiting
 from scheduler_service.ports.clock import Clock

@@ -8,9 +8,9 @@ from typing import Any
 from dapr.actor import ActorRuntime
 from dapr.actor.runtime.manager import ActorManager
 
-from scheduler_service.domain.events import AlarmRang
 from scheduler_service.domain.records import ExecutionRecord, Record
 from scheduler_service.domain.replies import Reply
+from scheduler_service.domain.turn_events import AlarmRang
 from scheduler_service.hosts.dapr.build import DaprParts, build_dapr_host
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.hosts.dapr.host import DaprHost

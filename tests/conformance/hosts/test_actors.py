@@ -14,9 +14,9 @@ from dapr.actor.runtime.context import ActorRuntimeContext
 from dapr.actor.runtime.manager import ActorManager
 
 from scheduler_service.app.actor_listener import create_actor_app
-from scheduler_service.domain.events import Triggered
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Reply, Started
+from scheduler_service.domain.turn_events import Triggered
 from scheduler_service.hosts.dapr.actor import JobActor, PlainSerializer
 from scheduler_service.hosts.messages import read_reply, write_ask
 from scheduler_service.ports.delivery import Command

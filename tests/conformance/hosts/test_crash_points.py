@@ -16,11 +16,11 @@ import msgspec
 import pytest
 
 from scheduler_service.domain.document import Calling, Document
-from scheduler_service.domain.events import Created, Triggered
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.execution import FiringOutcome
 from scheduler_service.domain.records import DeliveryRecord, FiringRecord, StepEnded
 from scheduler_service.domain.replies import Recalled, Reply, Started, Taken, Unchanged
+from scheduler_service.domain.turn_events import Created, Triggered
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.engine.snapshot import decode, is_apart, read_version
 from scheduler_service.persistence.common.row_state import read_row_state

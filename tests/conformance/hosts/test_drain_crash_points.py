@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.domain.events import FeedbackArrived
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Taken
+from scheduler_service.domain.turn_events import FeedbackArrived
 from scheduler_service.domain.wire import Answer
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.ports.delivery import Command

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from scheduler_service.domain.events import Destroyed, Event, Paused, Triggered
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.replies import Refusal
+from scheduler_service.domain.turn_events import Destroyed, Event, Paused, Triggered
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.operations.operation import Operation, Outcome
 from scheduler_service.hosts.operations.operations import SILENCE_MS, Operations

@@ -7,16 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler_service.domain.events import (
-    Activated,
-    CancelRequested,
-    Created,
-    Destroyed,
-    FeedbackArrived,
-    Paused,
-    Triggered,
-    Updated,
-)
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.execution import FiringOutcome
 from scheduler_service.domain.records import AttemptEnded, ExecutionRecord, FeedbackSeen, FiringRecord
@@ -28,6 +18,16 @@ from scheduler_service.domain.replies import (
     Started,
     Taken,
     Unchanged,
+)
+from scheduler_service.domain.turn_events import (
+    Activated,
+    CancelRequested,
+    Created,
+    Destroyed,
+    FeedbackArrived,
+    Paused,
+    Triggered,
+    Updated,
 )
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
 from scheduler_service.engine.scope import feedback_token

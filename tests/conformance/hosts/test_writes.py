@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from scheduler_service.domain.events import Created
+from scheduler_service.domain.turn_events import Created
 from scheduler_service.ports.delivery import Command
 from tests.conformance.hosts.houses import DaprHouse
 from tests.unit.hosts.house import describe

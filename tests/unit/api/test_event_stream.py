@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scheduler_service.api.event_stream import EventStreamResponse
-from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.telemetry.event_feed import EventFeed, LocalEvents
 from scheduler_service.telemetry.occurrences import Occurrences

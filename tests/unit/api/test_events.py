@@ -10,7 +10,7 @@ from client_sdk.models import answers
 from scheduler_service.api.event_stream import event_wire, gap_frame
 from scheduler_service.api.events import JobLabels, choose
 from scheduler_service.domain.execution import FailureType, TriggeredBy
-from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.rows import each_row
 

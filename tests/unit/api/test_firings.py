@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from scheduler_service.domain.events import AlarmRang
+from scheduler_service.domain.turn_events import AlarmRang
 from scheduler_service.ports.delivery import Command
 from tests.unit.api.world import World, definition
 

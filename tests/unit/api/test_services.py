@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from scheduler_service.domain.events import Activated, Paused
+from scheduler_service.domain.turn_events import Activated, Paused
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.transport.errors import RefusedTarget

@@ -13,9 +13,9 @@ from scheduler_service.api.application import create_api
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.domain.document import Document
 from scheduler_service.domain.effects import Call, Effect
-from scheduler_service.domain.events import CallEnded, Created, Event, Updated
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.replies import Recalled, Refusal, Reply
+from scheduler_service.domain.turn_events import CallEnded, Created, Event, Updated
 from scheduler_service.domain.wire import Answer, Holder
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.compile_cache import CompileCache

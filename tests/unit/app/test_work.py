@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler_service.domain.events import Created, Event
 from scheduler_service.domain.moments import Now
+from scheduler_service.domain.turn_events import Created, Event
 from scheduler_service.domain.wire import Answer, Holder, OutboundRequest, Outcome
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.machine import decide

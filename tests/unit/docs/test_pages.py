@@ -14,7 +14,7 @@ from scheduler_service.api.application import OPERATIONS
 from scheduler_service.api.openapi import describe
 from scheduler_service.cli.errors import Exit
 from scheduler_service.cli.main import commands
-from scheduler_service.domain.occurrences import OccurrenceKind
+from scheduler_service.domain.public_events import OccurrenceKind
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.language.expression import SYSTEM_VARIABLES

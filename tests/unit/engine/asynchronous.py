@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from scheduler_service.domain.events import FeedbackArrived, Triggered
+from scheduler_service.domain.turn_events import FeedbackArrived, Triggered
 from scheduler_service.engine.scope import feedback_token
 from tests.unit.engine.rig import Rig
 

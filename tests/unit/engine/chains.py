@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from scheduler_service.domain.events import Triggered
+from scheduler_service.domain.turn_events import Triggered
 from tests.unit.engine.rig import Rig
 
 CHAIN = [{"url": "http://target.test/1"}, {"url": "http://target.test/2", "body": "${$.x}"}]

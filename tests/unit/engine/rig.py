@@ -8,12 +8,19 @@ import msgspec
 from client_sdk.models import parse_definition
 from scheduler_service.domain.document import Context, Document, Open
 from scheduler_service.domain.effects import Call, CallPart, Delivery, Effect, Notify, ResolveInstances
-from scheduler_service.domain.events import AlarmRang, CallEnded, Created, Event, InstancesResolved, Resumed
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.records import ExecutionRecord, FiringRecord, Record
 from scheduler_service.domain.replies import Reply
+from scheduler_service.domain.turn_events import (
+    AlarmRang,
+    CallEnded,
+    Created,
+    Event,
+    InstancesResolved,
+    Resumed,
+)
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, Holder, OutboundRequest
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.decision import Decision, Job

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from scheduler_service.domain.events import AlarmRang, CancelRequested, Triggered, Updated
 from scheduler_service.domain.execution import ExecutionState
+from scheduler_service.domain.turn_events import AlarmRang, CancelRequested, Triggered, Updated
 from scheduler_service.engine.program import Surroundings
 from tests.rows import each_row
 from tests.unit.engine.rig import EVERY_10, Rig, program, ticking

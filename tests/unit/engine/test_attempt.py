@@ -1,8 +1,8 @@
 """How an attempt begins and ends, and how an execution ends with it (SPEC sections 5, 6, 10)."""
 
-from scheduler_service.domain.events import FeedbackArrived, Replay, Triggered
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import AttemptEnded
+from scheduler_service.domain.turn_events import FeedbackArrived, Replay, Triggered
 from scheduler_service.engine.scope import feedback_token
 from tests.unit.engine.chains import TWO, retried
 from tests.unit.engine.rig import Rig

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from scheduler_service.domain.events import Replay, Triggered
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import AttemptEnded, StepEnded
 from scheduler_service.domain.replies import Started
+from scheduler_service.domain.turn_events import Replay, Triggered
 from scheduler_service.domain.wire import FaultKind
 from scheduler_service.engine.program import Surroundings
 from tests.rows import each_row

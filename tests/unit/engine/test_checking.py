@@ -103,7 +103,7 @@ def test_check_too_large_says_nothing() -> None:
     """A check's answer that was cut is no report."""
     rig = polled()
     rig.pass_time(1_000)
-    from scheduler_service.domain.events import CallEnded
+    from scheduler_service.domain.turn_events import CallEnded
     from scheduler_service.domain.wire import Answer
 
     rig.deliver(CallEnded(rig.call.token, Answer(200, body=b'{"a":', truncated=True)))

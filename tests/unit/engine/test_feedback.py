@@ -3,10 +3,10 @@
 from typing import Any
 
 from scheduler_service.domain.document import Document, FeedbackAwaited
-from scheduler_service.domain.events import FeedbackArrived, Triggered
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import AttemptEnded, FeedbackSeen
 from scheduler_service.domain.replies import Refusal, RefusalCode, Taken, Unchanged
+from scheduler_service.domain.turn_events import FeedbackArrived, Triggered
 from scheduler_service.domain.wire import CallKind
 from scheduler_service.engine.scope import feedback_token
 from tests.rows import each_row

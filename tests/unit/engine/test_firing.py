@@ -2,7 +2,10 @@
 
 from scheduler_service.domain.document import Latest
 from scheduler_service.domain.effects import CountMissed
-from scheduler_service.domain.events import (
+from scheduler_service.domain.execution import ExecutionState, FiringOutcome, JobState, TriggeredBy
+from scheduler_service.domain.records import FiringRecord
+from scheduler_service.domain.replies import Refusal, RefusalCode, Started, Taken, Unchanged
+from scheduler_service.domain.turn_events import (
     Activated,
     AlarmRang,
     CancelRequested,
@@ -14,9 +17,6 @@ from scheduler_service.domain.events import (
     Triggered,
     Updated,
 )
-from scheduler_service.domain.execution import ExecutionState, FiringOutcome, JobState, TriggeredBy
-from scheduler_service.domain.records import FiringRecord
-from scheduler_service.domain.replies import Refusal, RefusalCode, Started, Taken, Unchanged
 from scheduler_service.engine.decision import Decision
 from scheduler_service.engine.firing import SHORT_FIRINGS, fires_many
 from scheduler_service.engine.program import Surroundings

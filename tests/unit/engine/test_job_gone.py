@@ -1,9 +1,9 @@
 """A target that says that the job is gone (SPEC section 13)."""
 
 from scheduler_service.domain.effects import ResolveInstances
-from scheduler_service.domain.events import CallEnded, Paused, Triggered
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.records import Noted
+from scheduler_service.domain.turn_events import CallEnded, Paused, Triggered
 from scheduler_service.domain.wire import Fault, FaultKind
 from tests.rows import each_row
 from tests.unit.engine.parts.service_rig import DRAINING, SHARDED, answer, parted, parts_of, steps_of

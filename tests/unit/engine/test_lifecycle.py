@@ -3,7 +3,10 @@
 from typing import Any
 
 from scheduler_service.domain.effects import Abandon, Inform, Retire
-from scheduler_service.domain.events import (
+from scheduler_service.domain.execution import ExecutionState, FiringOutcome, JobState, TriggeredBy
+from scheduler_service.domain.records import FiringRecord
+from scheduler_service.domain.replies import Reactivated, Refusal, RefusalCode, Taken, Unchanged
+from scheduler_service.domain.turn_events import (
     Activated,
     AlarmRang,
     CallEnded,
@@ -20,9 +23,6 @@ from scheduler_service.domain.events import (
     Triggered,
     Updated,
 )
-from scheduler_service.domain.execution import ExecutionState, FiringOutcome, JobState, TriggeredBy
-from scheduler_service.domain.records import FiringRecord
-from scheduler_service.domain.replies import Reactivated, Refusal, RefusalCode, Taken, Unchanged
 from scheduler_service.domain.wire import Answer, CallKind, Token
 from scheduler_service.engine.decision import Decision
 from scheduler_service.engine.program import Surroundings

@@ -10,7 +10,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from scheduler_service.domain.document import Document
 from scheduler_service.domain.effects import Call, CallPart, CountMissed, ResolveInstances
-from scheduler_service.domain.events import (
+from scheduler_service.domain.execution import TriggeredBy
+from scheduler_service.domain.parts import Chosen
+from scheduler_service.domain.records import AttemptStarted, ExecutionRecord, FiringRecord
+from scheduler_service.domain.replies import Taken
+from scheduler_service.domain.services import LEFT, SILENT, UNKNOWN, Loss
+from scheduler_service.domain.turn_events import (
     Activated,
     AlarmRang,
     CallEnded,
@@ -29,11 +34,6 @@ from scheduler_service.domain.events import (
     Triggered,
     Updated,
 )
-from scheduler_service.domain.execution import TriggeredBy
-from scheduler_service.domain.parts import Chosen
-from scheduler_service.domain.records import AttemptStarted, ExecutionRecord, FiringRecord
-from scheduler_service.domain.replies import Taken
-from scheduler_service.domain.services import LEFT, SILENT, UNKNOWN, Loss
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, Outcome, Token
 from scheduler_service.engine.parts.dispatch import SERIALS
 from scheduler_service.engine.program import Surroundings

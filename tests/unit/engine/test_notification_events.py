@@ -3,8 +3,8 @@
 from typing import Any
 
 from scheduler_service.domain.document import Document
-from scheduler_service.domain.events import CancelRequested, FeedbackArrived, Triggered
 from scheduler_service.domain.records import DeliveryRecord, Noted
+from scheduler_service.domain.turn_events import CancelRequested, FeedbackArrived, Triggered
 from scheduler_service.domain.wire import FaultKind
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.engine.scope import feedback_token

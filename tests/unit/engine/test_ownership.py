@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from scheduler_service.domain.events import Created, Updated
 from scheduler_service.domain.replies import Refusal, RefusalCode, Taken
+from scheduler_service.domain.turn_events import Created, Updated
 from scheduler_service.engine.ownership import refuse_ownerless
 from tests.rows import each_row
 from tests.unit.engine.rig import Rig, program

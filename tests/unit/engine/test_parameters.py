@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.domain.events import Triggered
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.replies import Refusal, RefusalCode
+from scheduler_service.domain.turn_events import Triggered
 from scheduler_service.engine.parameters import (
     CHECKS_MAX,
     LONGEST_MESSAGE,

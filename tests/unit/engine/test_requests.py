@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from scheduler_service.domain.document import Calling
 from scheduler_service.domain.effects import Inform
-from scheduler_service.domain.events import CallEnded, CancelRequested, Created, Triggered, Updated
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import AttemptEnded
+from scheduler_service.domain.turn_events import CallEnded, CancelRequested, Created, Triggered, Updated
 from scheduler_service.domain.wire import Answer
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.engine.requests import FEW_NUMBERS, Refused, at_owner, encode_body

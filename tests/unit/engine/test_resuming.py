@@ -3,7 +3,10 @@
 from msgspec.structs import replace
 
 from scheduler_service.domain.document import Checking, CheckWaiting, Document
-from scheduler_service.domain.events import (
+from scheduler_service.domain.execution import ExecutionState, FailureType
+from scheduler_service.domain.records import AttemptEnded, AttemptStarted
+from scheduler_service.domain.replies import Refusal, RefusalCode, Taken, Unchanged
+from scheduler_service.domain.turn_events import (
     Adopted,
     AlarmRang,
     CallEnded,
@@ -13,9 +16,6 @@ from scheduler_service.domain.events import (
     Triggered,
     Unsent,
 )
-from scheduler_service.domain.execution import ExecutionState, FailureType
-from scheduler_service.domain.records import AttemptEnded, AttemptStarted
-from scheduler_service.domain.replies import Refusal, RefusalCode, Taken, Unchanged
 from scheduler_service.domain.wire import Answer, Holder
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.engine.snapshot import decode, encode, encode_all, without_contexts

@@ -4,7 +4,7 @@ import hashlib
 import hmac
 from typing import Any
 
-from scheduler_service.domain.events import Triggered
+from scheduler_service.domain.turn_events import Triggered
 from scheduler_service.engine.program import Surroundings
 from tests.rows import each_row
 from tests.unit.engine.rig import START, Rig

@@ -19,7 +19,7 @@ from scheduler_service.domain.document import (
     Resolving,
     Retrying,
 )
-from scheduler_service.domain.events import Triggered
+from scheduler_service.domain.turn_events import Triggered
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.engine.snapshot import (
     APART,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler_service.domain.events import AlarmRang, CancelRequested, Triggered, Updated
 from scheduler_service.domain.execution import ExecutionState, JobState
+from scheduler_service.domain.turn_events import AlarmRang, CancelRequested, Triggered, Updated
 from scheduler_service.engine.states import LIVE, TERMINAL, TRANSITIONS, WAITING, follow
 from tests.unit.engine.rig import START, Rig, program
 

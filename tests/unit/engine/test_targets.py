@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from scheduler_service.domain.events import Triggered
+from scheduler_service.domain.turn_events import Triggered
 from tests.rows import each_row
 from tests.unit.engine.rig import Rig, program
 

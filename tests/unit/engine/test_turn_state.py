@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from scheduler_service.domain.events import Triggered
 from scheduler_service.domain.execution import ExecutionState
+from scheduler_service.domain.turn_events import Triggered
 from scheduler_service.engine.turn_state import MANY_OPENS, TurnState, replace
 from tests.rows import each_row
 from tests.unit.engine.rig import START, Rig

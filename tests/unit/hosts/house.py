@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from client_sdk.models import parse_definition
-from scheduler_service.domain.events import Created, Event, Triggered
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.records import DeliveryRecord, ExecutionRecord, Record
 from scheduler_service.domain.replies import Reply
+from scheduler_service.domain.turn_events import Created, Event, Triggered
 from scheduler_service.domain.wire import Holder, LastBegun
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Program, Surroundings

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from scheduler_service.domain.events import CancelRequested
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.services import RateLimit
+from scheduler_service.domain.turn_events import CancelRequested
 from scheduler_service.domain.wire import Answer
 from scheduler_service.services.router import Terms
 from tests.unit.hosts.house import House

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from scheduler_service.domain.events import CancelRequested, Destroyed, Event, Paused, Triggered, Updated
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Started
+from scheduler_service.domain.turn_events import CancelRequested, Destroyed, Event, Paused, Triggered, Updated
 from scheduler_service.engine.program import weigh
 from scheduler_service.hosts.host_parts import HostLimits
 from scheduler_service.hosts.job_cache import LockedJob

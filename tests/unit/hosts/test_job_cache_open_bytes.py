@@ -19,10 +19,10 @@ from scheduler_service.domain.document import (
     Phase,
     Report,
 )
-from scheduler_service.domain.events import AlarmRang, CallEnded, Created, FeedbackArrived, Triggered
 from scheduler_service.domain.execution import ExecutionState, TriggeredBy
 from scheduler_service.domain.parts import Part, PartEnd
 from scheduler_service.domain.replies import Refusal, Started
+from scheduler_service.domain.turn_events import AlarmRang, CallEnded, Created, FeedbackArrived, Triggered
 from scheduler_service.domain.wire import Answer, OutboundRequest
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.hosts.host_parts import DEFAULT_LIMITS

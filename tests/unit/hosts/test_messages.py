@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_service.domain.events import FeedbackArrived, Triggered
+from scheduler_service.domain.turn_events import FeedbackArrived, Triggered
 from scheduler_service.hosts.messages import event_of, read_ask, read_reply, write_ask, write_error
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import (

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from scheduler_service.domain.events import AlarmRang, CallEnded, Event
 from scheduler_service.domain.replies import Reply, Taken
+from scheduler_service.domain.turn_events import AlarmRang, CallEnded, Event
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, Outcome, Token
 from scheduler_service.hosts.redelivery import (
     HELD_BYTES,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler_service.domain.events import AlarmRang, Destroyed, Triggered, Updated
 from scheduler_service.domain.replies import Refusal, RefusalCode, Taken
+from scheduler_service.domain.turn_events import AlarmRang, Destroyed, Triggered, Updated
 from scheduler_service.hosts.revisions import IDENTITIES_AT_ONCE, KEY_BYTES, IdentitySource
 from tests.unit.hosts.house import describe
 from tests.unit.hosts.memory_store import head_of

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from scheduler_service.domain.effects import Inform, Retire
-from scheduler_service.domain.events import AlarmRang, Destroyed, Event, Paused, Triggered
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due, Now
 from scheduler_service.domain.records import Record, StepEnded
 from scheduler_service.domain.replies import Recalled, Refusal, Started, Taken
+from scheduler_service.domain.turn_events import AlarmRang, Destroyed, Event, Paused, Triggered
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.machine import decide
 from scheduler_service.hosts.job_cache import CachedJob

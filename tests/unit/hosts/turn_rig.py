@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from scheduler_service.domain.effects import Call, Effect
-from scheduler_service.domain.events import CallEnded, Created, Event
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
 from scheduler_service.domain.replies import Reply
+from scheduler_service.domain.turn_events import CallEnded, Created, Event
 from scheduler_service.domain.wire import Answer, Holder
 from scheduler_service.engine.program import Program
 from scheduler_service.hosts.clock import TimedRelease

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from scheduler_service.domain.effects import PublishParts
-from scheduler_service.domain.events import Event, LeasesChanged, PartEnded
 from scheduler_service.domain.leases import Claim
 from scheduler_service.domain.parts import PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.replies import Reply, Taken
+from scheduler_service.domain.turn_events import Event, LeasesChanged, PartEnded
 from scheduler_service.persistence.sql_cluster.queues import ClusterQueues
 from scheduler_service.ports.cluster import QueueTurn
 from scheduler_service.ports.delivery import Command

@@ -3,7 +3,7 @@
 import msgspec
 
 from scheduler_service.domain.execution import JobState
-from scheduler_service.domain.occurrences import Occurrence
+from scheduler_service.domain.public_events import Occurrence
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.telemetry.bad_endings import JobLife, changes_of
 from scheduler_service.telemetry.occurrences import Occurrences

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.telemetry.event_feed import (
     EVENT_BYTES,
     KEEP_SECONDS,

@@ -9,7 +9,7 @@ from scheduler_service.domain.execution import (
     FiringOutcome,
     TriggeredBy,
 )
-from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.domain.records import (
     AttemptEnded,
     DeliveryRecord,

@@ -1,6 +1,6 @@
 """For how long a loop was held, and how long that is told (SPEC section 14)."""
 
-from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.telemetry.trouble import LATELY, STOOD, Standstills, WorkerStores
 from tests.rows import each_row
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 from scheduler_service.domain.effects import CallPart
-from scheduler_service.domain.events import FeedbackArrived, Triggered
 from scheduler_service.domain.records import StepEnded
+from scheduler_service.domain.turn_events import FeedbackArrived, Triggered
 from scheduler_service.engine.scope import feedback_token
 from tests.unit.engine.rig import Rig
 

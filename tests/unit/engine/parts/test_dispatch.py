@@ -3,11 +3,11 @@
 import json
 
 from scheduler_service.domain.effects import AbandonPart, PublishParts, ResolveInstances
-from scheduler_service.domain.events import CancelRequested, InstancesResolved, Paused, Triggered
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.records import AttemptEnded
 from scheduler_service.domain.replies import Unchanged
+from scheduler_service.domain.turn_events import CancelRequested, InstancesResolved, Paused, Triggered
 from tests.rows import each_row
 from tests.unit.engine.parts.service_rig import (
     BROADCAST,

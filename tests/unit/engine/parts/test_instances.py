@@ -4,12 +4,18 @@ import json
 from typing import Any
 
 from scheduler_service.domain.effects import AbandonPart, MarkDraining, MarkRefused, ResolveInstances
-from scheduler_service.domain.events import CallEnded, CancelRequested, FeedbackArrived, Triggered, Unsent
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.moments import DAY
 from scheduler_service.domain.parts import PAUSED, WITHDRAWN
 from scheduler_service.domain.records import FeedbackSeen, Noted
 from scheduler_service.domain.replies import Refusal, RefusalCode, Taken, Unchanged
+from scheduler_service.domain.turn_events import (
+    CallEnded,
+    CancelRequested,
+    FeedbackArrived,
+    Triggered,
+    Unsent,
+)
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
 from scheduler_service.engine.scope import feedback_token
 from tests.rows import each_row

@@ -3,10 +3,10 @@
 import msgspec
 
 from scheduler_service.domain.effects import AbandonPart, Inform, ResolveInstances
-from scheduler_service.domain.events import CallEnded, InstancesResolved, Triggered
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import AttemptEnded
 from scheduler_service.domain.replies import Taken, Unchanged
+from scheduler_service.domain.turn_events import CallEnded, InstancesResolved, Triggered
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, Token
 from scheduler_service.engine.program import Surroundings
 from tests.unit.engine.parts.service_rig import (

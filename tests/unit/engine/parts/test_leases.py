@@ -2,12 +2,12 @@
 
 from scheduler_service.domain.document import PartsQueued
 from scheduler_service.domain.effects import AcceptChanges
-from scheduler_service.domain.events import LeasesChanged, PartEnded, Updated
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.moments import DAY, HOUR
 from scheduler_service.domain.parts import LeaseChange, PartEnd, end_of_unclaimed
 from scheduler_service.domain.records import LeaseChanged
 from scheduler_service.domain.replies import Taken, Unchanged
+from scheduler_service.domain.turn_events import LeasesChanged, PartEnded, Updated
 from scheduler_service.engine.snapshot import decode, encode
 from tests.rows import each_row
 from tests.unit.engine.parts.queue_rig import NOBODYS, STEP, claimed, end, parts_of, queued

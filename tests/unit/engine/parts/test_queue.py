@@ -4,7 +4,11 @@ import json
 
 from scheduler_service.domain.document import PartsQueued
 from scheduler_service.domain.effects import Inform, ReconfigureParts, WithdrawParts
-from scheduler_service.domain.events import (
+from scheduler_service.domain.execution import ExecutionState, FailureType
+from scheduler_service.domain.parts import PartEnd, PartName
+from scheduler_service.domain.records import StepEnded
+from scheduler_service.domain.replies import Refusal, Taken, Unchanged
+from scheduler_service.domain.turn_events import (
     CancelRequested,
     FeedbackArrived,
     PartEnded,
@@ -13,10 +17,6 @@ from scheduler_service.domain.events import (
     Triggered,
     Updated,
 )
-from scheduler_service.domain.execution import ExecutionState, FailureType
-from scheduler_service.domain.parts import PartEnd, PartName
-from scheduler_service.domain.records import StepEnded
-from scheduler_service.domain.replies import Refusal, Taken, Unchanged
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.engine.snapshot import decode, encode

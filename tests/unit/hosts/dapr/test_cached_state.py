@@ -7,10 +7,10 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from scheduler_service.domain.events import Created, FeedbackArrived
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.moments import HOUR
 from scheduler_service.domain.replies import Started, Taken
+from scheduler_service.domain.turn_events import Created, FeedbackArrived
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.persistence.common.row_state import OldState, read_row_state

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler_service.domain.events import Activated, Created, Destroyed, Updated
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.replies import Recalled, Refusal, RefusalCode, Reply, Taken, Unchanged
+from scheduler_service.domain.turn_events import Activated, Created, Destroyed, Updated
 from scheduler_service.hosts.dapr.direct_creation import SOON_MS
 from scheduler_service.hosts.dapr.host import DaprHost
 from scheduler_service.hosts.messages import write_kept

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from scheduler_service.domain.events import FeedbackArrived
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Taken
+from scheduler_service.domain.turn_events import FeedbackArrived
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.ports.delivery import Command
 from tests.conformance.hosts.houses import DaprHouse, moved

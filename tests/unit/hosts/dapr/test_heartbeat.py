@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler_service.domain.events import Triggered
 from scheduler_service.domain.moments import Now, rfc3339
 from scheduler_service.domain.replies import Started
+from scheduler_service.domain.turn_events import Triggered
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.dapr.heartbeat import POLL_MS, Membership
 from scheduler_service.hosts.dapr.liveness import (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler_service.domain.moments import MINUTE
-from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.hosts.dapr.node_events import MOST_WAITING, STEP, NodeEvents
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.events import SharedEvents

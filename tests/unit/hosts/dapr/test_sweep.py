@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler_service.domain.events import Activated, Paused
+from scheduler_service.domain.turn_events import Activated, Paused
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.dapr.first_turns import FirstRings
 from scheduler_service.hosts.dapr.node import NodeContext

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from scheduler_service.domain.effects import Delivery
-from scheduler_service.domain.events import Destroyed, Triggered
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Started
+from scheduler_service.domain.turn_events import Destroyed, Triggered
 from scheduler_service.domain.wire import Holder
 from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.delivery import Command

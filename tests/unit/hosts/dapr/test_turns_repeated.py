@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.domain.events import (
+from scheduler_service.domain.execution import ExecutionState as State
+from scheduler_service.domain.replies import Reactivated, Refusal, Reply, Unchanged
+from scheduler_service.domain.turn_events import (
     Activated,
     CancelRequested,
     Created,
@@ -15,8 +17,6 @@ from scheduler_service.domain.events import (
     Triggered,
     Updated,
 )
-from scheduler_service.domain.execution import ExecutionState as State
-from scheduler_service.domain.replies import Reactivated, Refusal, Reply, Unchanged
 from scheduler_service.hosts.dapr.cached_state import MESSAGE_MS, MESSAGES
 from scheduler_service.hosts.messages import read_reply, write_error
 from scheduler_service.persistence.common.row_state import read_row_state

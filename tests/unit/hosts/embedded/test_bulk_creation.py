@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler_service.domain.events import Created, Destroyed, Event, Paused
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.replies import Refusal, Reply, Taken, Unchanged
+from scheduler_service.domain.turn_events import Created, Destroyed, Event, Paused
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.machine import decide
 from scheduler_service.hosts.embedded.bulk_creation import GROUP_BYTES

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_service.domain.events import Paused
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.execution import FiringOutcome, JobState
 from scheduler_service.domain.records import AttemptEnded, AttemptStarted, ExecutionRecord, FiringRecord
+from scheduler_service.domain.turn_events import Paused
 from scheduler_service.hosts.clock import BATCH_SIZE, TimedRelease
 from scheduler_service.hosts.embedded.early_commit import TURN_MICROSECONDS, EarlyCommit
 from scheduler_service.hosts.host_parts import HostLimits

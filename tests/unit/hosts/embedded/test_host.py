@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.domain.events import Created, Destroyed, Triggered
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.moments import Due
 from scheduler_service.domain.records import FiringRecord
+from scheduler_service.domain.turn_events import Created, Destroyed, Triggered
 from scheduler_service.domain.wire import Answer
 from scheduler_service.hosts.embedded.turns import BEHIND_PAUSE_MS, MANY_OPENS, OPENS_A_MS
 from scheduler_service.hosts.large_turns import ANY_BYTES, ROOM_BYTES

@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from scheduler_service.domain.events import Destroyed, Paused, Triggered
+from scheduler_service.domain.turn_events import Destroyed, Paused, Triggered
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.snapshot import decode
 from scheduler_service.hosts.embedded.alarms import EmbeddedAlarms

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.parent import MOST_WAITING, OccurrenceRelay, ParentService
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection

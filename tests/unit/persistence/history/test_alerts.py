@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler_service.domain.execution import DeliveryState, FailureType
-from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.domain.records import AttemptEnded, DeliveryRecord, DeliveryTry
 from scheduler_service.persistence.history.alerts import SqlAlertTable
 from scheduler_service.ports.alerts import AlertOccasion, AlertState

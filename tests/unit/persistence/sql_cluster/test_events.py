@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.persistence.sql_cluster.events import KEPT_GROUPS, SharedEvents
 from tests.unit.persistence.sql_cluster.cluster_store import ClusterStore
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from scheduler_service.domain.execution import ExecutionState, JobState, TriggeredBy
-from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.domain.records import ExecutionRecord
 from scheduler_service.persistence.history.alerts import SqlAlertTable
 from scheduler_service.persistence.history.database import HistoryDatabase

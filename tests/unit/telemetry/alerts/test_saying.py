@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from scheduler_service.domain.execution import FailureType
-from scheduler_service.domain.occurrences import Occurrence, OccurrenceKind
+from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.persistence.history.alerts import SqlAlertTable
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.ports.alerts import AlertLine, AlertOccasion, AlertState

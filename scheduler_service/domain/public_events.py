@@ -1,4 +1,4 @@
-"""What happens to jobs and to the service, as alerts and the event stream tell it (SPEC section 14)."""
+"""What happens to jobs and to the service, as alerts and `GET /events` tell it (SPEC section 14)."""
 
 from enum import StrEnum
 
