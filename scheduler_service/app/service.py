@@ -36,7 +36,6 @@ from scheduler_service.domain.moments import rfc3339
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.embedded.host import EmbeddedHost
 from scheduler_service.hosts.processes.parent import ParentService
-from scheduler_service.hosts.processes.rpc_methods import ShardStatus
 from scheduler_service.hosts.processes.shards import OwnShard, Processes, ShardOf, Shards, build_processes
 from scheduler_service.hosts.processes.worker_processes import WorkerContext, WorkerProcess, WorkerProcesses
 from scheduler_service.persistence.common.fault_points import FaultPoints
@@ -125,9 +124,7 @@ class LocalService(RunningService):
 
     async def list_nodes(self) -> Sequence[Mapping[str, object]]:
         """The service as the only node; worker processes that do not answer are named without figures."""
-        others = await asyncio.gather(
-            *(remote.status() for remote in self._shards.remotes), return_exceptions=True
-        )
+        others = await asyncio.gather(*(remote.status() for remote in self._shards.remotes))
         state = "draining" if self.host.is_draining else "running"
         own = own_status(
             held=self.host.jobs_held,
@@ -135,7 +132,7 @@ class LocalService(RunningService):
             started_at=self._began,
             standstills=self.telemetry.standstills,
         )
-        found = [own, *(one if isinstance(one, ShardStatus) else ShardStatus() for one in others)]
+        found = [own, *others]
         return [
             {
                 "nodeId": self.node_id,

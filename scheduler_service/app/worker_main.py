@@ -29,6 +29,7 @@ from scheduler_service.app.own_process import freeze_memory, log_of, raise_limit
 from scheduler_service.app.store_opening import keep_contexts, shard_of
 from scheduler_service.app.surroundings import DefinitionCompiler, Secrets, make_surroundings
 from scheduler_service.app.telemetry import Telemetry
+from scheduler_service.engine import parameters  # noqa: F401 - else the first schema's turn would import it
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.parent import (

@@ -3,11 +3,11 @@
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from http.client import TOO_MANY_REQUESTS
+from typing import Annotated, Any
 
 import typer
 
-from client_sdk.errors import LimitReached
 from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import (
@@ -37,13 +37,10 @@ from scheduler_service.cli.output import (
     text_of,
 )
 
-if TYPE_CHECKING:
-    from client_sdk.client.retrying import Patience
-
 app = Commands(no_args_is_help=True, help="Commands for many jobs or executions, while they run.")
 POLL_SECONDS = 0.2
-AWAY_TRIES, LONGEST_PAUSE_SECONDS = 40, 2.0
-"""A service that went away amid an operation is asked again so often: for about a minute."""
+AWAY_SECONDS = 60.0
+"""A service that went away amid an operation is awaited so long."""
 MOST_ROUNDS = 10
 """An operation that is interrupted is gone on with so often."""
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count them.")]
@@ -230,7 +227,7 @@ class _BulkRequest:
     def begin(self) -> dict[str, Any]:
         """The answer; where one was lost it is asked for again. Raises CommandError."""
         try:
-            return self._send(None)
+            return self._send()
         except CommandError as error:
             if error.code is not Exit.UNREACHABLE or not getattr(error.__cause__, "was_sent", True):
                 raise
@@ -243,18 +240,20 @@ class _BulkRequest:
     def look(self, operation_id: str) -> dict[str, Any]:
         """The operation as it is now. Raises CommandError."""
         path = _path(operation_id)
-        return self.patiently(lambda patience: self.connection.exchange("GET", path, patience=patience).data)
+        return self.patiently(lambda: self.connection.get(path))
 
-    def patiently(self, ask: Callable[["Patience"], dict[str, Any]]) -> dict[str, Any]:
+    def patiently(self, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """What `ask` gives, asked again while no service answers. Raises CommandError: how to go on."""
-        from client_sdk.client.retrying import Patience
-
-        try:
-            return ask(Patience(retries=AWAY_TRIES, longest_wait=LONGEST_PAUSE_SECONDS))
-        except CommandError as error:
-            if error.code is not Exit.UNREACHABLE and not isinstance(error.__cause__, LimitReached):
-                raise
-            raise CommandError(f"{error.message}; {self.advice()}", error.code) from error
+        deadline = time.monotonic() + AWAY_SECONDS
+        while True:
+            try:
+                return ask()
+            except CommandError as error:
+                if not _is_passing(error):
+                    raise
+                if time.monotonic() >= deadline:
+                    raise CommandError(f"{error.message}; {self.advice()}", error.code) from error
+            time.sleep(POLL_SECONDS)
 
     def advice(self) -> str:
         """How a person goes on: moments that the command counted from its start have to be the same."""
@@ -263,15 +262,18 @@ class _BulkRequest:
         options += [f"{option} {given[name]}" for name, option in SPAN.items() if name in given]
         return f"to go on with it give the same command with {' '.join(options)}"
 
-    def _send(self, patience: "Patience | None") -> dict[str, Any]:
+    def _send(self) -> dict[str, Any]:
         headers = {"Idempotency-Key": self._key}
-        answer = self.connection.exchange(
-            "POST", self._path, body=self._body, headers=headers, patience=patience
-        )
+        answer = self.connection.exchange("POST", self._path, body=self._body, headers=headers)
         if self._body["dryRun"]:
             note_warnings(answer.warnings)
         data: dict[str, Any] = answer.data
         return data
+
+
+def _is_passing(error: CommandError) -> bool:
+    """Whether no service answered, or it had no time or no store now."""
+    return error.code is Exit.UNREACHABLE or getattr(error.__cause__, "status", None) == TOO_MANY_REQUESTS
 
 
 def _carry_out(asked: _BulkRequest, output: Format, timeout: float) -> None:

@@ -1,4 +1,4 @@
-"""The events that can happen to a job, each of which takes a turn; what callers are told is in `public_events`."""
+"""The events that take a turn of a job; what callers are told of is in `public_events`."""
 
 from typing import final
 

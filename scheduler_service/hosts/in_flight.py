@@ -362,13 +362,15 @@ MOMENTS_PER_STEP = 50
 
 
 class MisfireCounter:
-    """Works off counts, in slices, and delivers each as `MissedCounted`."""
+    """Works off counts one after the other, in slices, and delivers each as `MissedCounted`."""
 
     def __init__(self, *, redelivery: Redelivery, log: Log) -> None:
         self._redelivery = redelivery
         self._log = log
         self._wanted: set[tuple[str, int]] = set()
         self._tasks = Tasks()
+        # Thousands of jobs may have missed an hour: counted beside each other they would fill each round.
+        self._turn = asyncio.Lock()
 
     def ask(self, job_id: str, timer: Timer, effect: CountMissed) -> None:
         """Counts the run of `effect`; a repetition before its end is ignored."""
@@ -381,12 +383,13 @@ class MisfireCounter:
         await self._tasks.cancel()
 
     async def _count(self, job_id: str, timer: Timer, effect: CountMissed) -> None:
-        slices, tally = Slices(), None
         try:
-            while tally is None or not tally.done:
-                await slices.pause()
-                tally = count_missed(timer, effect.first, effect.last, start=tally, most=MOMENTS_PER_STEP)
-            await self._redelivery.deliver(job_id, MissedCounted(effect.first, tally.count))
+            async with self._turn:
+                slices, tally = Slices(), None
+                while tally is None or not tally.done:
+                    await slices.pause()
+                    tally = count_missed(timer, effect.first, effect.last, start=tally, most=MOMENTS_PER_STEP)
+                await self._redelivery.deliver(job_id, MissedCounted(effect.first, tally.count))
         except StoreError as error:
             self._log("count_not_taken", jobId=job_id, error=str(error))
         finally:

@@ -69,9 +69,8 @@ class KeptConnections:
             connection = self._pool.take(self._route.site, trusted=True)
             if connection is None:
                 connection = await self._pool.get(self._route, deadline)
-        except TimedOut:
-            origin = self._route.site.origin
-            raise Unreached(f"all connections to {origin} are in use. Is it overloaded?") from None
+        except TimedOut as error:
+            raise Unreached(f"{error} All connections to it may be in use: is it overloaded?") from None
         return await connection.exchange(request, method=method, deadline=deadline)
 
     async def close(self) -> None:

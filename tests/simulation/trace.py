@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from scheduler_service.engine.snapshot import decode
+from scheduler_service.engine.snapshot import decode, is_apart
 from tests.simulation.disk import Written
 from tests.simulation.jobs import JobPlan
 from tests.simulation.target import Seen
@@ -66,7 +66,7 @@ def _describe_request(seen: Seen) -> str:
 def _describe_commit(written: Written) -> str:
     commit = written.commit
     state = "gone"
-    if commit.document == b"":
+    if commit.document is not None and is_apart(commit.document):
         state = f"{commit.entry.state}, {commit.entry.live} live, due {commit.due.wall}, {commit.due.steady}"
     elif commit.document is not None:
         document = decode(commit.document)

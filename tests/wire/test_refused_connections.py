@@ -94,7 +94,7 @@ async def test_without_a_wait_it_is_a_failed_connection() -> None:
 async def is_waiting(world: World) -> bool:
     """Whether a step looks for an instance."""
     host: Any = world.service.host
-    return len(host.effects.parts) == 1
+    return bool(host.effects.calls.parts == 1)
 
 
 async def says_that_it_waits(world: World, number: int) -> bool:

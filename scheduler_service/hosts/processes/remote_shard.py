@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Holder
-from scheduler_service.engine import parameters  # noqa: F401 - else the first schema's turn would import it
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.embedded.host import EmbeddedHost
 from scheduler_service.hosts.job_loading import ProgramCache, read_packed

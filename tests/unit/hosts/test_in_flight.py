@@ -5,7 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
-from scheduler_service.domain.effects import CallPart
+from scheduler_service.domain.effects import CallPart, CountMissed
 from scheduler_service.domain.parts import WITHDRAWN
 from scheduler_service.domain.records import FiringRecord
 from scheduler_service.domain.replies import Reply, Taken
@@ -13,6 +13,7 @@ from scheduler_service.domain.turn_events import CallEnded, Event
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome, Token
 from scheduler_service.hosts.in_flight import (
     CallsInFlight,
+    MisfireCounter,
     OpenSendGuard,
     SendGuard,
     SureSender,
@@ -23,6 +24,7 @@ from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.sending import MayGo, NotSent, always
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.router import MemoryRouter, Terms
+from scheduler_service.timing.timer import TimerText, compile_timer
 from tests.manual_clock import ManualClock
 from tests.unit.hosts.house import House
 from tests.unit.hosts.scripted_sender import ScriptedSender
@@ -381,3 +383,28 @@ async def test_a_long_run_of_missed_firings_is_counted_outside_the_turn() -> Non
     counts = [one.count for one in house.history.records() if isinstance(one, FiringRecord)]
     assert None in counts
     assert max(count for count in counts if count is not None) == pytest.approx(7_140, abs=70)
+
+
+async def test_runs_of_missed_firings_are_counted_one_after_the_other() -> None:
+    """Of thousands of jobs that missed an hour, so that others have the loop in between (SPEC section 3)."""
+    taken: list[str] = []
+    go_on = asyncio.Event()
+
+    async def take(job_id: str, command: Command) -> Reply:
+        taken.append(job_id)
+        await go_on.wait()
+        return Taken()
+
+    counter = MisfireCounter(redelivery=Redelivery(take=take, clock=ManualClock()), log=lambda *_, **__: None)
+    timer = compile_timer(TimerText(due_time="0s", period="* * * * * ?"), default_zone="UTC")
+    for number in range(3):
+        counter.ask(f"job-{number}", timer, CountMissed(0, 300_000, 1))
+    for _ in range(200):
+        await asyncio.sleep(0)
+    assert taken == ["job-0"]
+    go_on.set()
+    async with asyncio.timeout(30):
+        while len(taken) < 3:
+            await asyncio.sleep(0)
+    assert taken == ["job-0", "job-1", "job-2"]
+    await counter.stop()

@@ -87,7 +87,9 @@ class MariaDbServer:
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"mysql://root@127.0.0.1:{self._port}"
-        given = ("--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve")
+        # In a common one each server that starts removes the temporary tables of the others.
+        own = f"--tmpdir={self.folder}"
+        given = ("--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve", own)
         _run(self.folder, MARIADB_USER, install, "--no-defaults", f"--datadir={self._data}", *given)
 
     def start(self) -> None:
@@ -95,6 +97,7 @@ class MariaDbServer:
         given = (
             "--no-defaults", f"--datadir={self._data}", f"--port={self._port}", "--bind-address=127.0.0.1",
             f"--socket={self.folder}/socket", f"--pid-file={self.folder}/pid", "--skip-name-resolve",
+            f"--tmpdir={self.folder}",
             "--innodb-flush-log-at-trx-commit=2", "--innodb-flush-method=nosync", "--max-connections=60",
             # What nobody should rely on: texts in another encoding, values that are cut to fit.
             "--character-set-server=latin1", "--sql-mode=", *self._options,
@@ -227,7 +230,9 @@ def _find(program: str) -> str | None:
 
 
 def _run(folder: Path, user: str, *command: str) -> None:
-    subprocess.run(_as_user(folder, user, *command), check=True, capture_output=True, cwd=folder, timeout=60)
+    given = _as_user(folder, user, *command)
+    done = subprocess.run(given, capture_output=True, text=True, cwd=folder, timeout=60, check=False)
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
 
 
 def _as_user(folder: Path, user: str, *command: str) -> list[str]:
