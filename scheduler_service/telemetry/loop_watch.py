@@ -78,9 +78,11 @@ class LoopWatch:
             )
 
     def left(self) -> float:
-        """Seconds until the loop may be late with its next beat, or again where it is late with it."""
+        """Seconds until the loop may be late with its next beat, or again where that was looked at."""
         left = self._last + BEAT + LATE - self._clock()
-        return left if left > 0 else BEAT + LATE
+        if left > 0:
+            return left
+        return BEAT + LATE if self._seen[0] == self._last else 0
 
     def look(self) -> None:
         """Called by another thread: notes where the loop stands, if it is late with its beat.
@@ -116,15 +118,18 @@ class RunningWatch:
             log=log, stack=lambda: stack_of(thread), standstills=standstills, note_lag=note_lag
         )
         self._loop = asyncio.get_running_loop()
+        self._is_ended = False
         self._ended = threading.Lock()  # waited for often: an Event takes five times as long
         self._ended.acquire()
         self._timer = self._loop.call_later(BEAT, self._beat)
         threading.Thread(target=self._look, name=THREAD, daemon=True).start()
 
     def stop(self) -> None:
-        """Ends it, and its thread."""
+        """Ends it, and its thread; a second call does nothing."""
         self._timer.cancel()
-        self._ended.release()
+        if not self._is_ended:
+            self._is_ended = True
+            self._ended.release()
 
     def _beat(self) -> None:
         self._watch.beat()

@@ -89,8 +89,8 @@ def cut_page(query: JobQuery, entries: Sequence[CatalogueEntry], *, has_more: bo
 
 
 def weigh_labels(labels: Mapping[str, str]) -> int:
-    """The bytes of labels as JSON; 0 where there are none."""
-    return len(msgspec.json.encode(labels)) if labels else 0
+    """The bytes of labels as JSON, as a row has them."""
+    return len(msgspec.json.encode(labels))
 
 
 def write_place(query: JobQuery, last: CatalogueEntry) -> str:

@@ -120,7 +120,7 @@ class PostgresDialect(OnConflict, OnServer):
         roll_back(connection)
 
     def is_collision(self, error: BaseException) -> bool:
-        return (getattr(error, "sqlstate", None) or "").startswith(ROLLED_BACK)
+        return getattr(error, "sqlstate", None) in ROLLED_BACK
 
     @contextlib.contextmanager
     def locked(self, connection: sa.Connection, number: int) -> Iterator[None]:

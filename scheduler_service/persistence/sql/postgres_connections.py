@@ -13,8 +13,8 @@ from scheduler_service.persistence.sql import postgres_arrays
 from scheduler_service.ports.errors import StoreError
 
 LOST = (psycopg.OperationalError, psycopg.InterfaceError)
-ROLLED_BACK = "40"
-"""The class of the errors by which the server says that it has taken a transaction back."""
+ROLLED_BACK = ("40001", "40P01")
+"""By these errors the server says that it has taken a transaction back; 40003 says that it may not have."""
 
 
 def driver_of(connection: sa.Connection) -> psycopg.Connection[Any]:
@@ -74,7 +74,7 @@ def single_statement(
     try:
         yield
     except LOST as error:
-        if (error.sqlstate or "").startswith(ROLLED_BACK):
+        if error.sqlstate in ROLLED_BACK:
             raise
         raise unconfirmed(error) from error
     finally:

@@ -65,6 +65,10 @@ _TEXTS = sa.select(definitions.c.uid, definitions.c.revision, definitions.c.text
     IsIn(sa.cast(definitions.c.revision, sa.Text), sa.bindparam("revisions", type_=sa.Text)),
 )
 
+# One row each: of thousands in one statement SQLite would walk the table, and PostgreSQL refuse them.
+_FORGET_RECORD = sa.delete(untold).where(
+    untold.c.uid == sa.bindparam("its_uid"), untold.c.sequence == sa.bindparam("its_sequence")
+)
 _lives = sa.select(jobs.c.uid).where(jobs.c.uid == queue_turns.c.uid, jobs.c.state != "destroyed")
 _IS_GONE = ~_lives.exists()
 _decode_batch = msgspec.msgpack.Decoder(PackedBatch).decode
@@ -175,8 +179,9 @@ class SharedStore:
         return unpack_batches(_decode_batch(row.content) for row in rows)
 
     async def written(self, keys: Sequence[tuple[str, int]]) -> None:
-        is_its = sa.tuple_(untold.c.uid, untold.c.sequence).in_(keys)
-        await self._database.write(lambda one: one.execute(sa.delete(untold).where(is_its)))
+        values = [{"its_uid": uid, "its_sequence": sequence} for uid, sequence in keys]
+        if values:
+            await self._database.write(lambda connection: connection.execute(_FORGET_RECORD, values))
 
     async def overdue(self, now: Now, limit: int) -> list[str]:
         values = {"wall": now.wall, "steady": now.steady, "most": limit}

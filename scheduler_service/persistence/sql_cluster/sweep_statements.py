@@ -126,6 +126,9 @@ DEAD_TELLERS = _dead(_holders(untold))
 """`alive`: nodes that left records untold."""
 
 ABANDONED_RECORDS = (
-    sa.select(untold.c.uid, untold.c.sequence, untold.c.content).where(_is_of_holder(untold)).limit(_MOST)
+    sa.select(untold.c.uid, untold.c.sequence, untold.c.content)
+    .where(_is_of_holder(untold))
+    .limit(_MOST)
+    .with_for_update(skip_locked=True)
 )
-"""`its_node`, `its_boot`, `most`: records that the node left untold."""
+"""`its_node`, `its_boot`, `most`: records that the node left untold, but those that another one takes."""

@@ -388,11 +388,13 @@ async def test_a_long_run_of_missed_firings_is_counted_outside_the_turn() -> Non
 async def test_runs_of_missed_firings_are_counted_one_after_the_other() -> None:
     """Of thousands of jobs that missed an hour, so that others have the loop in between (SPEC section 3)."""
     taken: list[str] = []
-    go_on = asyncio.Event()
+    go_on, all_taken = asyncio.Event(), asyncio.Event()
 
     async def take(job_id: str, command: Command) -> Reply:
         taken.append(job_id)
         await go_on.wait()
+        if len(taken) == 3:
+            all_taken.set()
         return Taken()
 
     counter = MisfireCounter(redelivery=Redelivery(take=take, clock=ManualClock()), log=lambda *_, **__: None)
@@ -403,8 +405,6 @@ async def test_runs_of_missed_firings_are_counted_one_after_the_other() -> None:
         await asyncio.sleep(0)
     assert taken == ["job-0"]
     go_on.set()
-    async with asyncio.timeout(30):
-        while len(taken) < 3:
-            await asyncio.sleep(0)
+    await asyncio.wait_for(all_taken.wait(), 30)
     assert taken == ["job-0", "job-1", "job-2"]
     await counter.stop()

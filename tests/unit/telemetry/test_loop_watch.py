@@ -4,6 +4,8 @@ import asyncio
 import threading
 import time
 
+import pytest
+
 from scheduler_service.telemetry.loop_watch import (
     BEAT,
     HELD,
@@ -183,3 +185,15 @@ def test_each_hold_is_remembered() -> None:
         watch.beat()
     assert round(standstills.longest, 3) == 12
     assert round(standstills.lasting or 0, 3) == 12
+
+
+def test_a_late_loop_is_looked_at_at_once() -> None:
+    """And then no more until its next beat may be late."""
+    now = [1_000.0]
+    watch = LoopWatch(log=lambda event, /, **keys: None, clock=lambda: now[0], stack=list)
+    watch.beat()
+    assert watch.left() == pytest.approx(BEAT + LATE)
+    now[0] += BEAT + LATE + 0.001
+    assert watch.left() == 0
+    watch.look()
+    assert watch.left() == pytest.approx(BEAT + LATE)

@@ -97,6 +97,16 @@ async def test_what_a_dead_node_did_not_tell_the_history_is_told(store: ClusterS
     assert await store.shared.adopt_records([ONE], ONE, 10) == []
 
 
+async def test_what_the_history_has_after_an_outage_goes_however_much(store: ClusterStore) -> None:
+    """More than a statement has room for."""
+    record = DeliveryRecord("d1", 1, 1, "succeed", "http://t", DeliveryState.DELIVERED)
+    batch = Batch("uid", "job", "default", 33_000, 5, (record,))
+    await store.shared.settle([Settlement(delivery(1), done=True, batch=batch)], 5, ONE)
+    await store.shared.written([("uid", number) for number in range(33_001)])
+    assert await store.shared.adopt_records([TWO], TWO, 10) == []
+    await store.shared.written([])
+
+
 async def test_overdue_and_abandoned_jobs_are_found(store: ClusterStore) -> None:
     """The sweep asks the catalogue, never all actors."""
     await store.shared.claim(claim("late", due=Due(wall=50)))
