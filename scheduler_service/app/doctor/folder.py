@@ -22,6 +22,7 @@ from scheduler_service.persistence.sqlite.database import inspect, read_definiti
 from scheduler_service.persistence.sqlite.folder import (
     REPAIRING,
     RESTORING,
+    files_of,
     find_holder,
     has_state,
     is_divided,
@@ -89,11 +90,12 @@ def _judge_parent(folder: Path) -> DoctorFinding:
 
 
 def _judge_rights(folder: Path) -> DoctorFinding:
-    names = [place.name for place in sorted(folder.glob("*.db*")) if place.lstat().st_mode & 0o077]
+    found = list(files_of(folder, "*.db*"))
+    names = [place.name for place, status in found if status.st_mode & 0o077]
     if names:
         detail = f"other users can read {', '.join(names[:5])}, which hold the keys of feedback tokens"
         return FOLDER.warn("rights", detail, f"chmod go-rwx {folder}/*.db*; the service does so at its start")
-    foreign = [place.name for place in sorted(folder.glob("*.db*")) if place.lstat().st_uid != os.geteuid()]
+    foreign = [place.name for place, status in found if status.st_uid != os.geteuid()]
     if foreign and os.geteuid() != 0:
         detail = f"{', '.join(foreign[:5])} belong to another user"
         return FOLDER.fail("rights", detail, f"run as that user, or chown the files in {folder} to this one")

@@ -12,6 +12,7 @@ import re
 import sqlite3
 import stat
 import time
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Self
@@ -151,12 +152,19 @@ def narrow_files(folder: Path) -> list[str]:
     Files that this user may not change are among them, and are left as they are.
     """
     wide = []
-    for place in sorted(folder.iterdir()):
-        if _OWN.fullmatch(place.name) and stat.S_ISREG(mode := place.lstat().st_mode) and mode & 0o077:
+    for place, status in files_of(folder):
+        if _OWN.fullmatch(place.name) and stat.S_ISREG(status.st_mode) and status.st_mode & 0o077:
             wide.append(place.name)
             with suppress(OSError):
                 place.chmod(0o600)
     return wide
+
+
+def files_of(folder: Path, pattern: str = "*") -> Iterator[tuple[Path, os.stat_result]]:
+    """The files of a folder in order of their names, but for those that another process removes meanwhile."""
+    for place in sorted(folder.glob(pattern)):
+        with suppress(FileNotFoundError):
+            yield place, place.lstat()
 
 
 def _open(folder: Path, name: str) -> int:

@@ -3,11 +3,18 @@
 import asyncio
 import os
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
 
-from scheduler_service.persistence.sqlite.folder import FolderLock, await_workers, is_divided
+from scheduler_service.persistence.sqlite.folder import (
+    FolderLock,
+    await_workers,
+    files_of,
+    is_divided,
+    narrow_files,
+)
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import FolderUnusable, StoreDamaged, StoreLocked
 from tests.unit.persistence.crashing import start
@@ -130,3 +137,27 @@ async def test_a_worker_process_that_stays_is_named(tmp_path: Path) -> None:
     child.kill()
     child.communicate()
     await_workers(tmp_path)
+
+
+def test_a_file_that_another_process_removes_meanwhile_is_left_out(tmp_path: Path) -> None:
+    """As the journal of a database that nodes share; a start does not fail for it."""
+    for name in ("a.db", "state.db"):
+        (tmp_path / name).touch(0o600)
+    listed = files_of(tmp_path)
+    assert next(listed)[0].name == "a.db"
+    (tmp_path / "state.db").unlink()
+    assert list(listed) == []
+    has_ended = threading.Event()
+
+    def write_journals() -> None:
+        while not has_ended.is_set():
+            (tmp_path / "history.db-journal").touch(0o600)
+            (tmp_path / "history.db-journal").unlink()
+
+    thread = threading.Thread(target=write_journals)
+    thread.start()
+    try:
+        assert [narrow_files(tmp_path) for _ in range(300)] == [[]] * 300
+    finally:
+        has_ended.set()
+        thread.join()
