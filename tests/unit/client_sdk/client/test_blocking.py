@@ -35,6 +35,12 @@ def _use_blocking(url: str) -> None:
         assert len(client.executions.series(buckets=24).buckets) in (24, 25)
         counted = (client.jobs.statistics("one"), client.scheduler.daily())
         assert [one.total.executions for one in counted] == [1, 1]
+        assert client.queues.pause("work").paused is True
+        assert client.queues.resume("work").paused is False
+        with pytest.raises(Absent):
+            client.services.pause("nobody")
+        with pytest.raises(Absent):
+            client.services.resume("nobody")
         with pytest.raises(Absent):
             client.jobs.get("two")
     assert not [one for one in threading.enumerate() if one.name == "punctual-client"]

@@ -83,3 +83,15 @@ def test_whether_what_is_committed_is_kept_through_a_power_loss(
             assert dialect.syncs(connection) == ("off" not in (fsync, synchronous))
     finally:
         dialect.engine.dispose()
+
+
+def test_only_what_was_certainly_taken_back_is_done_again(postgres_server: str) -> None:
+    """Where a server does not know whether a transaction ended (40003), doing it again could do it twice."""
+    dialect = PostgresDialect(url=f"{postgres_server}/postgres", subject="a test")
+    collide = [code for code in ("40001", "40P01", "40003", "08006") if dialect.is_collision(_error(code))]
+    assert collide == ["40001", "40P01"]
+    dialect.engine.dispose()
+
+
+def _error(code: str) -> psycopg.Error:
+    return psycopg.errors.lookup(code)()
