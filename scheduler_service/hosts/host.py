@@ -1,9 +1,12 @@
 """What the host of a process is on every placement: its jobs, its effects, how far its start or stop is."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
 
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.decision import Job
+from scheduler_service.hosts.creation import Creation
 from scheduler_service.hosts.effects import EffectHandlers
 from scheduler_service.hosts.host_parts import HostParts
 from scheduler_service.hosts.job_cache import JobCache
@@ -12,6 +15,8 @@ from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError
 
+Result = TypeVar("Result")
+
 
 class Host:
     """Takes turns on jobs (`ports.Deliver`); `tasks` are turns that go on to their end."""
@@ -19,11 +24,14 @@ class Host:
     _is_ready = False
     _is_draining = False
 
-    def __init__(self, parts: HostParts, *, jobs: JobCache, effects: EffectHandlers, tasks: Tasks) -> None:
+    def __init__(
+        self, parts: HostParts, *, jobs: JobCache, creation: Creation, effects: EffectHandlers, tasks: Tasks
+    ) -> None:
         self._history = parts.history
         self._clock = parts.clock
         self._log = parts.log
         self._jobs = jobs
+        self._creation = creation
         self._tasks = tasks
         self.effects = effects
         self.notifications = effects.notifications
@@ -33,8 +41,8 @@ class Host:
         raise NotImplementedError
 
     async def create_all(self, definitions: Sequence[Definition], owner: str) -> Sequence[Reply | StoreError]:
-        """As `hosts.processes.shards.Shard.create_all`."""
-        raise NotImplementedError
+        """As `hosts.processes.shards.Shard.create_all`; to its end also if the caller is cancelled."""
+        return await self._to_its_end(self._creation.create_all(definitions, owner))
 
     def peek(self, job_id: str) -> CatalogueEntry | None:
         """The job's entry after its latest commit, where it is in memory; else the catalogue has it."""
@@ -73,3 +81,8 @@ class Host:
     def tasks_running(self) -> int:
         """How many turns are under way that go on to their end."""
         return len(self._tasks)
+
+    async def _to_its_end(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """What `work` gives; it goes on when nobody waits for it any more."""
+        result: Result = await asyncio.shield(self._tasks.start(work))
+        return result

@@ -13,7 +13,6 @@ from scheduler_service.domain.replies import Recalled, Reply
 from scheduler_service.domain.turn_events import (
     AlarmRang,
     CallEnded,
-    Created,
     Event,
     FeedbackArrived,
     PartEnded,
@@ -42,7 +41,7 @@ from scheduler_service.hosts.large_turns import LargeTurns, takes_long
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.hosts.revisions import accepted, bind
 from scheduler_service.pacing.room import Place
-from scheduler_service.ports.delivery import Command, Definition
+from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StateUnreadable, StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import NOTHING, StateStore
@@ -130,25 +129,28 @@ class Turn:
                 return Recalled(known.answer, known.digest == remembered.digest)
         return await self._take(cached, command, moment)
 
-    def begin_life(self, cached: CachedJob, event: Created, definition: Definition) -> PendingCommit | Reply:
+    def begin_life(self, cached: CachedJob, command: Command) -> PendingCommit | None:
         """Decides the creation of a job of which the store should know nothing: its commit counts only then.
 
-        A PendingCommit goes by `expect`, its commit to the store, and `settle`. Where the
-        store refuses it, `cached` knows as little as before.
+        It goes by `expect`, its commit to the store, and `settle`. Where the store refuses it, `cached` knows
+        as little as before. None: the creation is refused. Nor has the store an answer under the command's
+        Idempotency-Key: that goes when the life that it began ends.
         """
+        event, definition, remembered = command.event, command.definition, command.remembered
+        assert definition is not None, "a creation has a definition"
         cached.loaded = True
         cached.committed = NOTHING
         now = self._clock.now()
         born, programs = bind(cached, event, definition, self._new_identity)
         decision = self._core.decide(Job(None, programs, self._holder), born, now)
         if decision.document is None:
-            cached.forget()
-            return decision.reply
+            return None
+        kept = remembered and remember_reply(cached.job_id, remembered, decision.reply, command.answer)
         decision, deliveries, queued = sort_effects(cached.job_id, decision, self._lacks_room)
         text, weight = definition.text, definition.weight
         if weight is None:  # here, where a caller rests before what is large, not when the commit is known
             weight = weigh(text)
-        turn = DecidedTurn(decision, programs, now, text, None, deliveries, queued, weight=weight)
+        turn = DecidedTurn(decision, programs, now, text, kept, deliveries, queued, weight=weight)
         return self._commits.prepare(cached, turn)
 
     async def expect(self, cached: CachedJob, pending: PendingCommit) -> None:

@@ -1,7 +1,7 @@
 """Delivers events to jobs through the sidecar, wherever their actors live, and reads jobs there."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from secrets import token_hex
 
 from msgspec.structs import replace
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.replies import Reply
-from scheduler_service.domain.turn_events import AlarmRang, Created
+from scheduler_service.domain.turn_events import AlarmRang
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.dapr.liveness import OFFLINE_AFTER_MS
 from scheduler_service.hosts.dapr.node import NodeContext
@@ -17,11 +17,10 @@ from scheduler_service.hosts.dapr.turns import COMMANDS
 from scheduler_service.hosts.job_loading import ProgramCache, read_packed
 from scheduler_service.hosts.messages import read_reply, write_ask
 from scheduler_service.hosts.tasks import STOPPING, Tasks, ends_within
-from scheduler_service.ports.delivery import Command, Definition
+from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError, StoreStopping, StoreUncertain
 from scheduler_service.ports.state import OF_MESSAGE, Remembered
 
-CREATIONS_AT_ONCE = 64
 # A ring only makes the job look again: one that hangs on a dead node is better repeated.
 RING_TIMEOUT_SECONDS = 5.0
 HELD_MS = 4_500
@@ -79,26 +78,6 @@ class ActorClient:
         if await self._take_here(job_id, Command(AlarmRang())) is None:
             await self.load(job_id)
 
-    async def create_all(self, definitions: Sequence[Definition], owner: str) -> Sequence[Reply | StoreError]:
-        """Takes the turn Created for each, an error for its reply; those of one job in order.
-
-        The jobs belong to the service `owner`; empty: to none. Never raises StoreError.
-        """
-        created = Created(uid="", key=b"", owner=owner)
-        by_job: dict[str, list[int]] = {}
-        for position, definition in enumerate(definitions):
-            by_job.setdefault(definition.program.key, []).append(position)
-        replies: dict[int, Reply | StoreError] = {}
-        slots = asyncio.Semaphore(CREATIONS_AT_ONCE)
-
-        async def create(positions: list[int]) -> None:
-            async with slots:
-                for position in positions:
-                    replies[position] = await self._create(definitions[position], created)
-
-        await asyncio.gather(*map(create, by_job.values()))
-        return [replies[position] for position in range(len(definitions))]
-
     async def load(self, job_id: str) -> None:
         """Loads the job where its actor lives, within 5 s; its alarm waits there. Raises StoreError.
 
@@ -149,12 +128,6 @@ class ActorClient:
             return call.result()
         finally:
             call.cancel()
-
-    async def _create(self, definition: Definition, created: Created) -> Reply | StoreError:
-        try:
-            return await self(definition.program.key, Command(created, definition))
-        except StoreError as error:
-            return error
 
 
 def _name_message(at: int) -> Remembered:

@@ -7,7 +7,7 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.hosts.clock import TimedRelease
 from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.direct_creation import DirectCreation
-from scheduler_service.hosts.dapr.first_turns import FirstLoads, FirstRings, TakeDue
+from scheduler_service.hosts.dapr.first_turns import FirstLoads, FirstRings
 from scheduler_service.hosts.dapr.handover import Handovers
 from scheduler_service.hosts.dapr.host import DaprHost
 from scheduler_service.hosts.dapr.job_store import LONGEST_TURN_MS, ClusterJobs, TakeOver
@@ -87,7 +87,9 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
         node=node,
         client=client,
         first_loads=first_loads,
-        creation=_make_creation(parts, node, local, turn, client, first_loads.expect, tasks),
+        creation=DirectCreation(
+            node=node, parts=parts, local=local, turn=turn, client=client, expect=first_loads.expect
+        ),
         local=local,
         store=store,
         turns=turns,
@@ -133,26 +135,6 @@ def _make_sweep(
         first_rings=FirstRings(node=node, ring_at=alarms.ring_at, expect=loads.expect),
         take_over=take_over,
         tend=parts.tend_queues,
-    )
-
-
-def _make_creation(
-    parts: DaprParts,
-    node: NodeContext,
-    local: LocalJobs,
-    turn: Turn,
-    client: ActorClient,
-    expect: TakeDue,
-    tasks: Tasks,
-) -> DirectCreation:
-    return DirectCreation(
-        node=node,
-        parts=parts,
-        local=local,
-        turn=turn,
-        client=client,
-        expect=expect,
-        tasks=tasks,
     )
 
 

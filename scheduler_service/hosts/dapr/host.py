@@ -1,6 +1,5 @@
 """The dapr host: turns run in this process for the jobs whose actors live here."""
 
-import asyncio
 from collections.abc import Sequence
 
 from scheduler_service.domain.replies import Reply
@@ -22,8 +21,8 @@ from scheduler_service.hosts.host import Host
 from scheduler_service.hosts.host_parts import HostParts
 from scheduler_service.hosts.tasks import STOPPING, Tasks, close_history, wait_for_rest
 from scheduler_service.ports.catalogue import CatalogueEntry
-from scheduler_service.ports.delivery import Command, Definition
-from scheduler_service.ports.errors import StoreError, StoreStopping
+from scheduler_service.ports.delivery import Command
+from scheduler_service.ports.errors import StoreStopping
 
 
 class DaprHost(Host):
@@ -50,9 +49,8 @@ class DaprHost(Host):
         sweep: Sweep,
         tasks: Tasks,
     ) -> None:
-        super().__init__(parts, jobs=local.cache, effects=effects, tasks=tasks)
+        super().__init__(parts, jobs=local.cache, creation=creation, effects=effects, tasks=tasks)
         self._client = client
-        self._creation = creation
         self._handovers = local.handovers
         self._turns = turns
         self._leaving = leaving
@@ -68,12 +66,8 @@ class DaprHost(Host):
     async def __call__(self, job_id: str, command: Command) -> Reply:
         """Takes the turn. Raises StoreError. What is kept under an Idempotency-Key is the reply as JSON."""
         if isinstance(command.event, Created):
-            return await self._creation.create(job_id, command)
+            return await self._to_its_end(self._creation.create(command))
         return await self._client(job_id, command)
-
-    async def create_all(self, definitions: Sequence[Definition], owner: str) -> Sequence[Reply | StoreError]:
-        """Takes the turn Created for each (`DirectCreation`)."""
-        return await self._creation.create_all(definitions, owner)
 
     async def read(self, job_id: str) -> Job | None:
         """The job after its latest turn, at whichever node it lives. Raises StoreError."""
@@ -103,7 +97,7 @@ class DaprHost(Host):
     async def take(self, job_id: str, message: bytes) -> bytes:
         """Takes the turn of a message to its end, even if the caller is cancelled. Never raises."""
         self.active.add(job_id)
-        return await asyncio.shield(self._tasks.start(self._turns.take(job_id, message)))
+        return await self._to_its_end(self._turns.take(job_id, message))
 
     async def remind(self, job_id: str) -> None:
         """The job's reminder rang. Raises StoreStopping while the node stops: another one takes it."""
@@ -111,7 +105,7 @@ class DaprHost(Host):
         self.alarms.rang(job_id)
         if self._is_draining and not self._jobs.is_live(job_id):
             raise StoreStopping(STOPPING)
-        await asyncio.shield(self._tasks.start(self._turns.look(job_id)))
+        await self._to_its_end(self._turns.look(job_id))
 
     async def deactivate(self, job_id: str) -> None:
         """The job leaves this process. Never raises; returns within a second (`Deactivation`)."""

@@ -1,20 +1,17 @@
 """The embedded host: how it is built, its start, its stop, and the ways to its jobs."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
 
 from scheduler_service.domain.replies import Reply
-from scheduler_service.domain.turn_events import (
-    Created,
-)
+from scheduler_service.domain.turn_events import Created
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.begun_mark import BegunMark
 from scheduler_service.hosts.clock import TimedRelease
+from scheduler_service.hosts.creation import Creation
 from scheduler_service.hosts.effects import EffectHandlers
 from scheduler_service.hosts.embedded.alarms import EmbeddedAlarms
-from scheduler_service.hosts.embedded.bulk_creation import BulkCreation
 from scheduler_service.hosts.embedded.early_commit import EarlyCommit
 from scheduler_service.hosts.embedded.recovery import Recovery
 from scheduler_service.hosts.embedded.turns import EmbeddedTurns
@@ -30,8 +27,6 @@ from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreStopping
 from scheduler_service.ports.state import OwnedStore
 
-Result = TypeVar("Result")
-
 
 class EmbeddedHost(Host):
     """Delivers events to the jobs of one store; implements `ports.Deliver`."""
@@ -44,17 +39,16 @@ class EmbeddedHost(Host):
         *,
         store: OwnedStore,
         turns: EmbeddedTurns,
-        creation: BulkCreation,
+        creation: Creation,
         jobs: JobCache,
         alarms: EmbeddedAlarms,
         effects: EffectHandlers,
         recovery: Recovery,
         release: TimedRelease,
     ) -> None:
-        super().__init__(parts, jobs=jobs, effects=effects, tasks=Tasks())
+        super().__init__(parts, jobs=jobs, creation=creation, effects=effects, tasks=Tasks())
         self._store = store
         self._turns = turns
-        self._creation = creation
         self._alarms = alarms
         self._recovery = recovery
         self._release = release
@@ -66,20 +60,15 @@ class EmbeddedHost(Host):
         """
         if self._is_draining and isinstance(command.event, STARTING):
             raise StoreStopping(STOPPING)
-        event, definition = command.event, command.definition
-        if isinstance(event, Created) and not event.uid and definition and command.remembered is None:
-            return await self._to_its_end(self._creation.take(definition, event))
+        if isinstance(command.event, Created):
+            return await self._to_its_end(self._creation.create(command))
         return await self._to_its_end(self._turns.take(job_id, command))
 
     async def create_all(self, definitions: Sequence[Definition], owner: str) -> Sequence[Reply | StoreError]:
-        """Takes the turn Created for each, their writes as one group; an error stands in place of its reply.
-
-        The jobs belong to the service `owner`; empty: to none. The turns of one job are taken in their order.
-        Never raises StoreError.
-        """
+        """Takes the turn Created for each, their writes as one group."""
         if self._is_draining:
             return [StoreStopping(STOPPING)] * len(definitions)
-        return await self._to_its_end(self._creation.run(definitions, Created(uid="", key=b"", owner=owner)))
+        return await super().create_all(definitions, owner)
 
     def peek(self, job_id: str) -> CatalogueEntry | None:
         """The job's line as its latest commit left it, where memory has it; else ask the catalogue."""
@@ -145,11 +134,6 @@ class EmbeddedHost(Host):
         turns = self._alarms.is_ringing or len(self._tasks) > 0
         return turns or self._jobs.live > 0 or not self.effects.is_idle
 
-    async def _to_its_end(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """What `work` gives; it goes on when nobody waits for it any more."""
-        result: Result = await asyncio.shield(self._tasks.start(work))
-        return result
-
 
 class EmbeddedParts(HostParts, frozen=True, kw_only=True):
     """What an embedded host is made of. `boot` numbers the starts of the store's process."""
@@ -202,7 +186,7 @@ def build_embedded_host(parts: EmbeddedParts) -> EmbeddedHost:
         parts,
         store=store,
         turns=turns,
-        creation=BulkCreation(jobs=jobs, store=store, turn=turn, take=turns.take),
+        creation=Creation(jobs=jobs, turn=turn, commit_all=store.commit_all, take=turns.take),
         jobs=jobs,
         alarms=alarms,
         effects=effects,

@@ -15,7 +15,7 @@ from scheduler_service.domain.replies import Refusal, Reply, Taken, Unchanged
 from scheduler_service.domain.turn_events import Created, Destroyed, Event, Paused
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.machine import decide
-from scheduler_service.hosts.embedded.bulk_creation import GROUP_BYTES
+from scheduler_service.hosts.creation import GROUP_BYTES
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.pacing.slices import SLICE_ITEMS, SLICE_SECONDS
 from scheduler_service.ports.delivery import Command, Definition
