@@ -18,6 +18,7 @@ from client_sdk.lite.definition import compile_lite
 from client_sdk.lite.sender import LiteSender
 from client_sdk.loops import StartedTasks, cancel
 from scheduler_service.domain.effects import Abandon, Call, Delivery, Effect, Inform, Notify
+from scheduler_service.domain.execution import TERMINAL
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.records import ExecutionRecord, Record, StepEnded
 from scheduler_service.domain.replies import Refusal, Reply, Started
@@ -35,7 +36,6 @@ from scheduler_service.engine.decision import Job
 from scheduler_service.engine.machine import decide
 from scheduler_service.engine.notification_retry import after_try
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.engine.states import TERMINAL
 from scheduler_service.engine.status import due
 from scheduler_service.language.values import show_text
 

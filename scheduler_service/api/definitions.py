@@ -13,7 +13,7 @@ from scheduler_service.api.bodies import read_json
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.responses import FoundFlaw, invalid, invalid_all
 from scheduler_service.domain.errors import DefinitionError, Problem
-from scheduler_service.domain.trials import TRIALS
+from scheduler_service.domain.job_key import TRIALS
 from scheduler_service.engine.compile import Compiled
 from scheduler_service.engine.compile_cache import (
     BatchLookup,

@@ -26,10 +26,9 @@ from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ENCODER, ApiProblem, invalid, no_job, refused, succeed
 from scheduler_service.api.shapes import job_in_full
 from scheduler_service.domain.execution import ExecutionState, JobState, write_execution_id
-from scheduler_service.domain.job_key import read_job_key
+from scheduler_service.domain.job_key import is_trial, read_job_key
 from scheduler_service.domain.moments import SECOND, rfc3339
 from scheduler_service.domain.replies import Reactivated, Reply, Started, Taken
-from scheduler_service.domain.trials import is_trial
 from scheduler_service.domain.turn_events import (
     Activated,
     Created,

@@ -21,9 +21,8 @@ from scheduler_service.api.request import ApiRequest, PostedBody, Routes
 from scheduler_service.api.responses import ENCODER, ApiProblem, FoundFlaw, refuse, succeed
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.execution import write_execution_id
-from scheduler_service.domain.job_key import write_job_key
+from scheduler_service.domain.job_key import TRIALS, write_job_key, write_trial_id
 from scheduler_service.domain.replies import Reply, Started
-from scheduler_service.domain.trials import TRIALS, write_trial_id
 from scheduler_service.domain.turn_events import Created, Triggered
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.state import Remembered

@@ -49,7 +49,7 @@ from scheduler_service.cli.output import (
     show_rows,
     total,
 )
-from scheduler_service.engine.states import TERMINAL
+from scheduler_service.domain.execution import TERMINAL
 
 ERRORS = (
     Column("error", free=True),

@@ -12,9 +12,9 @@ from scheduler_service.app.server import serve
 from scheduler_service.demo.crash import CrashAct
 from scheduler_service.demo.jobs import DemoTarget, demo_jobs
 from scheduler_service.domain.errors import PunctualError
+from scheduler_service.domain.execution import TERMINAL
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.records import AttemptEnded, ExecutionRecord
-from scheduler_service.engine.states import TERMINAL
 from scheduler_service.http_server.server import Server
 from scheduler_service.ports.history import Batch, History
 from scheduler_service.ports.log import Log

@@ -1,10 +1,10 @@
-"""Executions: their states, failures, ids and deliveries (SPEC section 10)."""
+"""Executions: their states and what may follow each, failures, ids and deliveries (SPEC section 10)."""
 
 from enum import StrEnum
 
 
 class ExecutionState(StrEnum):
-    """The state of an execution; `engine.states` has the transitions."""
+    """The state of an execution; `TRANSITIONS` has what may follow it."""
 
     SCHEDULED = "scheduled"
     ENQUEUED = "enqueued"
@@ -14,6 +14,22 @@ class ExecutionState(StrEnum):
     TERMINATED = "terminated"
     CANCELLED = "cancelled"
     SKIPPED = "skipped"
+
+
+_State = ExecutionState
+TRANSITIONS: dict[ExecutionState, frozenset[ExecutionState]] = {
+    _State.SCHEDULED: frozenset({_State.ENQUEUED, _State.SKIPPED, _State.CANCELLED}),
+    _State.ENQUEUED: frozenset({_State.PROCESSING, _State.SKIPPED, _State.CANCELLED}),
+    _State.PROCESSING: frozenset({_State.SUCCEEDED, _State.FAILED, _State.CANCELLED}),
+    _State.FAILED: frozenset({_State.PROCESSING, _State.TERMINATED, _State.CANCELLED}),
+    _State.SUCCEEDED: frozenset(),
+    _State.TERMINATED: frozenset(),
+    _State.CANCELLED: frozenset(),
+    _State.SKIPPED: frozenset(),
+}
+LIVE = frozenset({_State.PROCESSING, _State.FAILED})
+WAITING = frozenset({_State.SCHEDULED, _State.ENQUEUED})
+TERMINAL = frozenset(state for state, following in TRANSITIONS.items() if not following)
 
 
 class FailureType(StrEnum):
@@ -68,6 +84,13 @@ class DeliveryState(StrEnum):
     OUTBOX = "outbox"
     SUPERSEDED = "superseded"
     DISMISSED = "dismissed"
+
+
+def follow(before: ExecutionState, after: ExecutionState) -> ExecutionState:
+    """`after`. Raises AssertionError if it may not follow `before`, a mistake in the engine."""
+    if after not in TRANSITIONS[before]:
+        raise AssertionError(f"no execution goes from {before} to {after}")
+    return after
 
 
 def write_execution_id(uid: str, execute_number: int) -> str:

@@ -1,12 +1,21 @@
 """The key of a job: the id of its actor, under which its state is stored (SPEC section 2).
 
 Every part of the scheduler behind the API names a job by its key; a `jobId` is unique within a tenant only.
+Trials, jobs that run a definition once and are destroyed by the service itself (SPEC section 10), are known
+by their key.
 """
 
 from typing import Final
 
+from scheduler_service.domain.moments import MINUTE
+
 DEFAULT_TENANT: Final = "default"
+TRIALS: Final = "punctual:trials"
+"""The `parentJob` of all trials: by it they are found."""
+KEPT_MS: Final = 10 * MINUTE
+"""A trial stays so long after its creation, and then until its execution has ended."""
 _SEPARATOR = "|"  # not allowed in a jobId
+_BEGIN = "trial:"
 
 
 def write_job_key(tenant: str, job_id: str) -> str:
@@ -18,3 +27,13 @@ def read_job_key(key: str) -> tuple[str, str]:
     """The tenant and the `jobId` of a key."""
     tenant, separator, job_id = key.rpartition(_SEPARATOR)
     return (tenant, job_id) if separator else (DEFAULT_TENANT, key)
+
+
+def write_trial_id(name: str) -> str:
+    """The `jobId` of a trial; `name` is letters and digits that no other one has."""
+    return f"{_BEGIN}{name}"
+
+
+def is_trial(job_key: str, parent_job: str | None) -> bool:
+    """Whether a job is a trial: by its id and its parent."""
+    return parent_job == TRIALS and read_job_key(job_key)[1].startswith(_BEGIN)

@@ -1,9 +1,17 @@
-"""Texts that come from outside, and can be stored."""
+"""Texts that come from outside, and can be stored.
+
+Of what a target or an instance says of its work, so much is kept as `cut_…` say (SPEC section 5.3): what is
+kept of an execution has so a size of its own, whoever its target is. Tokens of feedback URLs in it are
+masked: these texts are shown in lists, notifications and logs.
+"""
 
 from typing import overload
 
+from scheduler_service.domain.feedback_tokens import mask_tokens
+
 MARK = "…"
 """Stands where a text was cut."""
+ERROR_CHARACTERS, PROGRESS_CHARACTERS, MESSAGE_CHARACTERS, STATUS_CHARACTERS = 256, 64, 4_096, 80
 
 
 def scrub(text: str) -> str:
@@ -25,3 +33,37 @@ def cut(text: str | None, limit: int) -> str | None: ...
 def cut(text: str | None, limit: int) -> str | None:
     """The text, at most `limit` characters long; the last one of a longer text is `MARK`."""
     return text if text is None or len(text) <= limit else text[: limit - 1] + MARK
+
+
+@overload
+def cut_error(text: str) -> str: ...
+@overload
+def cut_error(text: str | None) -> str | None: ...
+def cut_error(text: str | None) -> str | None:
+    """An error code; it is compared with those of `retry` as it is after the cut."""
+    return _cut(text, ERROR_CHARACTERS)
+
+
+def cut_progress(text: str | None) -> str | None:
+    """A progress."""
+    return _cut(text, PROGRESS_CHARACTERS)
+
+
+def cut_status(text: str) -> str:
+    """A status that is not known, for the message that says so."""
+    return _cut(text, STATUS_CHARACTERS) or ""
+
+
+@overload
+def cut_message(text: str) -> str: ...
+@overload
+def cut_message(text: str | None) -> str | None: ...
+def cut_message(text: str | None) -> str | None:
+    """A message."""
+    return _cut(text, MESSAGE_CHARACTERS)
+
+
+def _cut(text: str | None, limit: int) -> str | None:
+    if text is None:
+        return None
+    return cut(mask_tokens(scrub(cut(text, limit))), limit)

@@ -4,7 +4,7 @@ import msgspec
 
 from scheduler_service.domain.document import Calling, Checking, Context, Ended, Kept, Open, Phase, Retrying
 from scheduler_service.domain.effects import Abandon, Inform
-from scheduler_service.domain.execution import ExecutionState, FailureType
+from scheduler_service.domain.execution import LIVE, ExecutionState, FailureType
 from scheduler_service.domain.records import AttemptEnded, AttemptStarted
 from scheduler_service.domain.tracing import ATTEMPT
 from scheduler_service.domain.wire import CallKind, Token
@@ -13,7 +13,6 @@ from scheduler_service.engine.parts.dispatch import abandon_parts
 from scheduler_service.engine.parts.watches import stop_watching
 from scheduler_service.engine.requests import Refused, make_request
 from scheduler_service.engine.retry import Failure, GiveUp, judge
-from scheduler_service.engine.states import LIVE
 from scheduler_service.engine.turn_state import TurnState, replace
 
 STEP, CHECK = CallKind.STEP, CallKind.CHECK  # a lookup in the enum costs ten times as much

@@ -1,16 +1,14 @@
 """The chain: sends one step after the other and judges each answer (SPEC sections 4 and 5)."""
 
 from scheduler_service.domain.document import Calling, CheckWaiting, FeedbackAwaited, Kept, Open
-from scheduler_service.domain.effects import Call
-from scheduler_service.domain.execution import ExecutionState, FailureType
+from scheduler_service.domain.effects import Call, ReportPause
+from scheduler_service.domain.execution import ExecutionState, FailureType, FiringOutcome, TriggeredBy
 from scheduler_service.domain.records import Exchange, StepEnded, exchange_of, hide_token
 from scheduler_service.domain.tracing import STEP as STEP_SPAN
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
-from scheduler_service.engine.attempt import STEP, Broken, fail, fresh_context, open_attempt, succeed
+from scheduler_service.engine.attempt import STEP, Broken, cancel, fail, fresh_context, open_attempt, succeed
 from scheduler_service.engine.decision import SMALL_BYTES
-from scheduler_service.engine.job_gone import GONE_STATUS, pause_gone, says_gone
 from scheduler_service.engine.notification_events import OWN_FAULT, answer_event, failure_event, notify
-from scheduler_service.engine.own_message import own_message
 from scheduler_service.engine.parts.dispatch import dispatch_step
 from scheduler_service.engine.program import Step
 from scheduler_service.engine.requests import (
@@ -21,14 +19,17 @@ from scheduler_service.engine.requests import (
     take_growth,
     whole_url,
 )
-from scheduler_service.engine.retry import Failure
+from scheduler_service.engine.retry import Failure, GiveUp
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.engine.turn_state import TurnState, replace
-from scheduler_service.engine.verdicts import find_header, read_retry_after, settle
+from scheduler_service.engine.verdicts import find_header, own_message, read_retry_after, settle
 from scheduler_service.language.urls import quote_location
 
 RESPONSES = 4
 """So many of the largest responses an execution keeps for later templates."""
+GONE, JOB_GONE = "gone", "jobGone"
+GONE_STATUS, _JOB_STATE = 410, "x-job-state"
+"""An answer with which a target says that it no longer knows the job (SPEC section 13)."""
 FAILURE_TYPES = {
     FaultKind.CONNECT: (OWN_FAULT, FailureType.CONNECT),
     FaultKind.TIMEOUT: (OWN_FAULT, FailureType.TIMEOUT),
@@ -162,6 +163,28 @@ def refuse_step(turn: TurnState, run: Open, index: int, refused: Refused) -> Non
     turn.note(run, refused.code, message, step=index)
     notify(turn, run, failure_event, OWN_FAULT, refused.code, message)
     fail(turn, run, Broken(Failure(refused.code, refused.failure_type), message, index))
+
+
+def says_gone(answer: Answer) -> bool:
+    """Whether the answer says that the target no longer knows the job."""
+    return (find_header(answer.headers, _JOB_STATE) or "").strip().lower() == GONE
+
+
+def pause_gone(turn: TurnState, run: Open, broken: Broken) -> None:
+    """Ends the execution without a retry and pauses the job with the reason `gone`.
+
+    Other running executions go on to their own end; waiting timer firings are skipped.
+    """
+    turn.note(run, JOB_GONE, "the target no longer knows this job (410 with X-Job-State: gone)")
+    fail(turn, run, broken, give_up=GiveUp(GONE))
+    if not turn.head.active:
+        return
+    turn.change_head(active=False, paused_at=turn.now.wall, pause_reason=GONE, updated_at=turn.now.wall)
+    turn.effects.append(ReportPause(GONE, run.execute_number))
+    for other in list(turn.opens.values()):
+        if other.triggered_by is TriggeredBy.TIMER and other.state is ExecutionState.ENQUEUED:
+            turn.record_firing(other, FiringOutcome.SKIPPED, GONE)
+            cancel(turn, other, GONE)
 
 
 def judge_answer(turn: TurnState, run: Open, step: Step, outcome: Outcome) -> Broken | None:

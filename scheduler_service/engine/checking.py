@@ -10,7 +10,6 @@ from scheduler_service.domain.tracing import CHECK, trace_in, trace_of
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.engine.attempt import Broken, fail
 from scheduler_service.engine.notification_events import OWN_FAULT, failure_event, notify, report_event
-from scheduler_service.engine.own_message import own_message
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.requests import (
     Refused,
@@ -23,7 +22,13 @@ from scheduler_service.engine.requests import (
 from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.engine.turn_state import TurnState
-from scheduler_service.engine.verdicts import UnreadableReport, read_report, read_retry_after, settle
+from scheduler_service.engine.verdicts import (
+    UnreadableReport,
+    own_message,
+    read_report,
+    read_retry_after,
+    settle,
+)
 from scheduler_service.language.values import parse_json
 
 TOLERATED = 2

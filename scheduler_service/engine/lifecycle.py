@@ -2,7 +2,7 @@
 
 from scheduler_service.domain.document import Cursor, Document, Head
 from scheduler_service.domain.effects import Retire
-from scheduler_service.domain.execution import ExecutionState, TriggeredBy
+from scheduler_service.domain.execution import LIVE, ExecutionState, TriggeredBy
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.replies import Reactivated, Refusal, RefusalCode, Reply, Taken, Unchanged
 from scheduler_service.domain.turn_events import Activated, Created, Paused, Updated
@@ -13,7 +13,6 @@ from scheduler_service.engine.firing import fire, fire_due, plan_next, record_mi
 from scheduler_service.engine.notification_events import keep_last_events
 from scheduler_service.engine.ownership import refuse_other_owner, refuse_ownerless
 from scheduler_service.engine.parts.queue import reconfigure
-from scheduler_service.engine.states import LIVE
 from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.timing.misfire import resume
 from scheduler_service.timing.timer import TimerKind

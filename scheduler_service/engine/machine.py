@@ -4,12 +4,15 @@ from scheduler_service.domain.document import (
     Calling,
     Checking,
     CheckWaiting,
+    Context,
     Open,
+    PartsOpen,
     PartsQueued,
     Retrying,
 )
-from scheduler_service.domain.execution import ExecutionState
+from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.moments import Now
+from scheduler_service.domain.records import exchange_of
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken, Unchanged
 from scheduler_service.domain.turn_events import (
     Activated,
@@ -36,23 +39,29 @@ from scheduler_service.domain.turn_events import (
     Unsent,
     Updated,
 )
+from scheduler_service.domain.wire import Fault, FaultKind
 from scheduler_service.engine.admission import admit, drop, start_queued
-from scheduler_service.engine.attempt import token_of
-from scheduler_service.engine.chain import begin_again, handle_answer
-from scheduler_service.engine.checking import handle_check, send_check
+from scheduler_service.engine.attempt import Broken, abandon, call_cancel_url, fail, token_of
+from scheduler_service.engine.chain import begin_again, handle_answer, record_step
+from scheduler_service.engine.checking import handle_check, record_check, send_check
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.feedback import handle_feedback
 from scheduler_service.engine.firing import fire_due, handle_count, repeat_counts, replan
 from scheduler_service.engine.lifecycle import activate, answer_existing, create, destroy, pause, update
 from scheduler_service.engine.notification_events import (
+    OWN_FAULT,
+    TIMEOUT,
+    failure_event,
     keep_last_events,
+    notify,
 )
 from scheduler_service.engine.parts.in_hand import handle_loss
 from scheduler_service.engine.parts.instances import handle_instances, handle_part_answer
+from scheduler_service.engine.parts.join import record_open_parts
 from scheduler_service.engine.parts.leases import handle_lease_changes, wait_on
-from scheduler_service.engine.parts.queue import handle_part_end, handle_part_progress
+from scheduler_service.engine.parts.queue import handle_part_end, handle_part_progress, record_queued_parts
 from scheduler_service.engine.resuming import adopt, hand_over, resume_calls, send_unsent
-from scheduler_service.engine.timeouts import time_out
+from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.triggering import submit_due_triggers, trigger
 from scheduler_service.engine.turn_state import TurnState, replace
 
@@ -183,9 +192,39 @@ def _run_due_execution(turn: TurnState, run: Open) -> None:
         case PartsQueued(claimed_at=None) as phase if context.deadline <= now:
             wait_on(turn, run, phase)
         case _ if context.deadline <= now:
-            time_out(turn, run, context)
+            _time_out(turn, run, context)
         case CheckWaiting(due=due) if due <= now:
             send_check(turn, run)
+
+
+def _time_out(turn: TurnState, run: Open, context: Context) -> None:
+    """Fails an attempt over its limit: stops what is in flight and calls `cancelUrl`."""
+    program = turn.program_of(run)
+    message = f"the attempt ran over timeoutSeconds ({program.timeout / 1000:g} s)"
+    _record_call(turn, run, context, message)
+    abandon(turn, run, context.phase)
+    call_cancel_url(turn, run, context)
+    code = TIMEOUT if program.asynchronous else OWN_FAULT
+    step = getattr(context.phase, "step", len(program.steps) - 1)
+    notify(turn, run, failure_event, code, code, message, timed_out=True)
+    fail(turn, run, Broken(Failure(code, FailureType.TIMEOUT), message, step))
+
+
+def _record_call(turn: TurnState, run: Open, context: Context, message: str) -> None:
+    fault = Fault(FaultKind.TIMEOUT, message)
+    match context.phase:
+        case Calling() as calling:
+            late = replace(fault, elapsed=max(turn.now.wall - calling.sent_at, 0))
+            step = turn.program_of(run).steps[calling.step]
+            record_step(turn, run, step, exchange_of(calling.request, late, calling.sent_at), TIMEOUT)
+        case PartsOpen() as opened:
+            record_open_parts(turn, run, opened, fault)
+        case PartsQueued() as queued:
+            record_queued_parts(turn, run, queued, fault)
+        case Checking() as checking:
+            record_check(turn, run, checking, fault, error=message)
+        case _:
+            pass
 
 
 def _cancel(turn: TurnState, event: CancelRequested) -> Reply:

@@ -13,7 +13,6 @@ from referencing.jsonschema import DRAFT202012
 from client_sdk.models.parse import write_pointer
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.texts import scrub
-from scheduler_service.engine.brief_values import shorten
 from scheduler_service.language.iregexp import compile_re2
 
 PROBLEMS_MAX = 20
@@ -34,6 +33,8 @@ INSTRUCTIONS_MAX = 50_000
 """All patterns of a schema, compiled, together: they are compiled for each trigger."""
 
 LONGEST_MESSAGE = 300
+SHOWN_ITEMS = 20
+"""Of a list or an object in a message: the library repeats a value in each, a MiB each."""
 CHECKS_A_PATTERN = 100
 INSTRUCTIONS_A_CHECK, STEPS_A_CHECK = 30, 7_000
 """Compiling so many instructions takes as long as a check, and so many steps of running them at the worst."""
@@ -53,7 +54,7 @@ def check_parameters(schema: object, parameters: object) -> list[Problem]:
     found = []
     try:
         validator = _VALIDATOR(schema, registry=Registry(), format_checker=meter)
-        for error in validator.iter_errors(shorten(parameters)):
+        for error in validator.iter_errors(_shorten(parameters)):
             found.append(Problem(write_pointer(error.absolute_path), "params", error.message))
             if len(found) == PROBLEMS_MAX:
                 break
@@ -87,6 +88,27 @@ def check_schema(schema: object) -> list[Problem]:
         pointer = "/paramsSchema" + write_pointer(error.absolute_path)
         return [Problem(pointer, "invalid", f"not a JSON Schema: {error.message[:LONGEST_MESSAGE]}")]
     return list(islice(_SchemaParts(schema).check(schema, "/paramsSchema"), PROBLEMS_MAX))
+
+
+class _BriefList(list[object]):
+    def __repr__(self) -> str:
+        more = ", …" if len(self) > SHOWN_ITEMS else ""
+        return f"[{', '.join(map(repr, self[:SHOWN_ITEMS]))}{more}]"
+
+
+class _BriefDict(dict[str, object]):
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name!r}: {value!r}" for name, value in islice(self.items(), SHOWN_ITEMS))
+        return f"{{{shown}{', …' if len(self) > SHOWN_ITEMS else ''}}}"
+
+
+def _shorten(value: object) -> object:
+    """A JSON value equal to `value`, whose lists and objects show their first 20 items alone."""
+    if type(value) is list:
+        return _BriefList(map(_shorten, value))
+    if type(value) is dict:
+        return _BriefDict((name, _shorten(item)) for name, item in value.items())
+    return value
 
 
 class _Exhausted(Exception):

@@ -12,10 +12,9 @@ from scheduler_service.domain.document import (
     PartsQueued,
     Retrying,
 )
-from scheduler_service.domain.execution import ExecutionState, JobState
+from scheduler_service.domain.execution import LIVE, ExecutionState, JobState
 from scheduler_service.domain.moments import Due
 from scheduler_service.engine.decision import Job
-from scheduler_service.engine.states import LIVE
 from scheduler_service.timing.timer import Timer
 
 NEVER = 1 << 62

@@ -3,8 +3,8 @@
 from scheduler_service.domain.document import Open
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.execution import ExecutionState, TriggeredBy
+from scheduler_service.domain.job_key import is_trial
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Started
-from scheduler_service.domain.trials import is_trial
 from scheduler_service.domain.turn_events import Triggered
 from scheduler_service.engine.admission import new_execution, submit
 from scheduler_service.engine.turn_state import TurnState, replace

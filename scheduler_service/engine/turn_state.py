@@ -7,14 +7,21 @@ import msgspec
 
 from scheduler_service.domain.document import Context, Document, Head, Latest, Open
 from scheduler_service.domain.effects import Effect
-from scheduler_service.domain.execution import ExecutionState, FailureType, FiringOutcome, TriggeredBy
+from scheduler_service.domain.execution import (
+    LIVE,
+    TERMINAL,
+    ExecutionState,
+    FailureType,
+    FiringOutcome,
+    TriggeredBy,
+    follow,
+)
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.records import ExecutionRecord, FiringRecord, Noted, Record
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import CallKind, Token
 from scheduler_service.engine.decision import SMALL_BYTES, Decision, Job
 from scheduler_service.engine.program import Program
-from scheduler_service.engine.states import LIVE, TERMINAL, follow
 from scheduler_service.timing.timer import TimerKind
 
 LATE_AFTER = SECOND

@@ -1,8 +1,10 @@
-"""Reads targets' answers and reports, and takes reports as verdicts (SPEC section 5)."""
+"""Reads targets' answers and reports, and takes reports as verdicts (SPEC sections 5 and 5.1)."""
 
 import hashlib
+import re
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
+from html import unescape
 
 import msgspec
 
@@ -10,12 +12,12 @@ from scheduler_service.domain.document import Open, Report
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.feedback_tokens import MARK
 from scheduler_service.domain.moments import SECOND, as_moment
-from scheduler_service.domain.saying import cut_error, cut_message, cut_progress, cut_status
+from scheduler_service.domain.texts import cut_error, cut_message, cut_progress, cut_status
 from scheduler_service.domain.wire import Answer, Headers
 from scheduler_service.engine.attempt import Broken, fail, succeed
 from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.turn_state import TurnState
-from scheduler_service.language.values import as_json, as_text
+from scheduler_service.language.values import NOT_TEXT, as_json, as_text, parse_response, show_text
 
 SUCCEED_WORDS = frozenset({"succeed", "success", "succeeded"})
 FAILED_WORD = "failed"
@@ -30,6 +32,20 @@ DIGEST = 12
 """Bytes of a report's digest."""
 
 WAIT_MAX_SECONDS = 30 * 24 * 3600
+
+FIRST = ("detail", "message", "error", "msg")
+FURTHER = ("title", "errorMessage", "error_description", "errmsg")
+"""Members of a JSON object that say it: one of these after `error.message`, and before what lies deeper."""
+
+MARKUP_CHARACTERS = 16_384
+"""So much of a page is looked through."""
+LARGEST_ODD_SHARE = 4
+"""A body of which one character in so many is no text, or more, says nothing."""
+
+_ODD = re.compile("[\udc80-\udcff]")
+_CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[^\S ]|[\x00-\x1f\x7f-\x9f]")
+_TAG = re.compile(r"<([^<>]*)>")
+_SILENT = ("script", "style", "head")
 
 
 class UnreadableReport(msgspec.Struct, frozen=True):
@@ -108,6 +124,19 @@ def read_retry_after(answer: Answer, now: int) -> int | None:
     return min(max(then - (now if sent is None else sent), 0), WAIT_MAX_SECONDS * SECOND)
 
 
+def own_message(answer: Answer, token: str) -> str | None:
+    """The message of an answer that fails: a member of its JSON, the title of its page, or its first line.
+
+    None: it says nothing. It has no `token` of its attempt, and no control characters. Bytes that are no text
+    are shown as `\\xNN`.
+    """
+    said = _said(_read(answer.body))
+    if said.lstrip().startswith("<"):
+        said = _said_in_page(said[:MARKUP_CHARACTERS])
+    line = _CONTROL.sub(" ", said.strip().partition("\n")[0]).strip()
+    return cut_message(line.replace(token, MARK)) or None
+
+
 def _status(value: object) -> str | UnreadableReport:
     if value is None or value == "":
         return ""
@@ -129,3 +158,50 @@ def _moment(text: str) -> int | None:
     except (ValueError, IndexError, TypeError, OverflowError):
         return None
     return None if parsed.tzinfo is None else as_moment(parsed)
+
+
+def _read(body: bytes) -> object:
+    value = parse_response(body)
+    if value is not NOT_TEXT:
+        return value
+    text = body.decode("utf-8-sig", "surrogateescape")
+    if len(_ODD.findall(text)) * LARGEST_ODD_SHARE >= len(text):
+        return None
+    # In JSON a backslash is written twice.
+    spelt = _ODD.sub(lambda odd: f"\\\\x{ord(odd[0]) - 0xDC00:02x}", text)
+    value = parse_response(spelt.encode())
+    return show_text(body) if value == spelt else value
+
+
+def _said(value: object) -> str:
+    """The first text that says something; of an array its first item's."""
+    match value:
+        case str():
+            return value
+        case [first, *_]:
+            return _said(first)
+        case dict():
+            error = value.get("error")
+            inner = error.get("message") if isinstance(error, dict) else None
+            texts = [*map(value.get, FIRST), inner, *map(value.get, FURTHER)]
+            found = next((one for one in texts if isinstance(one, str) and one.strip()), "")
+            deeper = (error, value.get("errors"), value.get("detail"))
+            return found or next((text for one in deeper if (text := _said(one)).strip()), "")
+    return ""
+
+
+def _said_in_page(page: str) -> str:
+    """The title of a page of HTML or XML, else its first text."""
+    parts = _TAG.split(page)
+    first = silent = ""
+    for tag, text in zip(["", *parts[1::2]], parts[::2], strict=True):
+        name, said = tag.partition(" ")[0].lower(), " ".join(unescape(text).split())
+        if name == "title" and said:
+            return said
+        if name in _SILENT:
+            silent = name
+        elif name == f"/{silent}":
+            silent = ""
+        if not silent:
+            first = first or said
+    return first

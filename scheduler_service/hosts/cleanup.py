@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.job_key import KEPT_MS, TRIALS, is_trial
 from scheduler_service.domain.moments import MINUTE
-from scheduler_service.domain.trials import KEPT_MS, TRIALS, is_trial
 from scheduler_service.domain.turn_events import Destroyed
 from scheduler_service.ports.catalogue import CatalogueEntry, JobQuery
 from scheduler_service.ports.clock import Alarm, Clock, Timekeeper

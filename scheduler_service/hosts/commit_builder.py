@@ -18,10 +18,10 @@ from scheduler_service.domain.effects import (
     WithdrawParts,
 )
 from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.job_key import is_trial
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.records import CheckEnded, StepEnded
 from scheduler_service.domain.replies import Refusal, Reply, Unchanged
-from scheduler_service.domain.trials import is_trial
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine import status
 from scheduler_service.engine.decision import Decision, Job

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import msgspec
 
 from scheduler_service.domain.document import Calling, Context, Document, PartsOpen, PartsQueued
+from scheduler_service.domain.execution import LIVE
 from scheduler_service.domain.moments import Due, Now
 from scheduler_service.engine.decision import Decision
 from scheduler_service.engine.program import USUAL_BYTES, Program
-from scheduler_service.engine.states import LIVE
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.state import Commit, StoredJob
 

@@ -10,8 +10,8 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.replies import Refusal
 from scheduler_service.domain.services import Applied, Service
 from scheduler_service.domain.turn_events import Activated, Created, Destroyed, Event, Paused, Updated
+from scheduler_service.engine.chain import GONE
 from scheduler_service.engine.decision import Job
-from scheduler_service.engine.job_gone import GONE
 from scheduler_service.engine.program import GROUP_BYTES, weigh
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.catalogue import CatalogueEntry

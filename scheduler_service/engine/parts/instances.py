@@ -20,6 +20,8 @@ from scheduler_service.domain.turn_events import CallEnded, InstancesResolved
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome, Token
 from scheduler_service.engine.attempt import Broken
 from scheduler_service.engine.chain import (
+    GONE,
+    GONE_STATUS,
     advance,
     fail_answer,
     handle_fault,
@@ -28,9 +30,9 @@ from scheduler_service.engine.chain import (
     record_step,
     refuse_step,
     refuse_sum,
+    says_gone,
 )
 from scheduler_service.engine.decision import SMALL_BYTES
-from scheduler_service.engine.job_gone import GONE, GONE_STATUS, says_gone
 from scheduler_service.engine.parts.dispatch import (
     call_of,
     find_instance,
@@ -42,14 +44,14 @@ from scheduler_service.engine.parts.dispatch import (
     search,
 )
 from scheduler_service.engine.parts.join import finish_parts, fit_body
-from scheduler_service.engine.parts.no_instance import end_without_instance
 from scheduler_service.engine.parts.watches import take_in_hand
-from scheduler_service.engine.program import Step
+from scheduler_service.engine.program import Routing, Step
 from scheduler_service.engine.requests import Refused, limits_of, take_growth
 from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.engine.verdicts import find_header
 
 REFUSED, WAITING = "refused", "waiting"
+NOBODY = Chosen("", "")
 
 
 def handle_instances(turn: TurnState, event: InstancesResolved) -> Reply:
@@ -183,7 +185,7 @@ def _send_part_elsewhere(
         _note_wait(turn, run, phase, event.wait)
         _search_for_part(turn, run, phase, replace(part, refused=()), waits=True)
         return
-    other = chosen[0] if chosen else Chosen("", "")
+    other = chosen[0] if chosen else NOBODY
     request = _request(turn, run, step, (part.index, len(phase.parts)), phase.route, other)
     if isinstance(request, Refused):
         refuse_step(turn, run, step.index, request)
@@ -367,3 +369,38 @@ def _go_on(turn: TurnState, run: Open, phase: PartsOpen) -> None:
         finish_parts(turn, run, step, ended, url, phase.verdicts)
         answers = tuple(("" if end.dropped else end.instance, end.status) for end in ended)
         take_in_hand(turn, run, step, phase.service, answers)
+
+
+def end_without_instance(turn: TurnState, run: Open, step: Step, phase: Resolving) -> None:
+    """Fails the attempt; where those that were reached do not know the job, it is paused as `gone`.
+
+    One that was not reached may know it, so then the attempt fails by its fault.
+    """
+    if phase.gone is not None and phase.fault is None:
+        _end_gone(turn, run, step, phase, phase.gone)
+        return
+    tags = step.dispatch.tags if isinstance(step.dispatch, Routing) else ()
+    tagged = f" with the tags {', '.join(tags)}" if tags else ""
+    text = (
+        f"No instance of the service {phase.service!r}{tagged} takes work: start one that registers, "
+        "or set services.static."
+    )
+    fault = phase.fault or Fault(FaultKind.NO_INSTANCE, text)
+    request = _request(turn, run, step, (0, 1), "", NOBODY)  # for the history
+    broken = judge_answer(turn, run, step, fault)
+    assert broken is not None, "a fault always fails its step"
+    if not isinstance(request, Refused):
+        instance = phase.excluded[-1] if phase.fault and phase.gone is None else None
+        exchange = exchange_of(request, fault, turn.now.wall)
+        record_step(turn, run, step, exchange, broken.failure.code, instance=instance)
+    handle_fault(turn, run, step, fault, broken)
+
+
+def _end_gone(turn: TurnState, run: Open, step: Step, phase: Resolving, answer: Answer) -> None:
+    request = _request(turn, run, step, (0, 1), "", NOBODY)  # for the history
+    broken = judge_answer(turn, run, step, answer)
+    assert broken is not None, "an answer with which the step succeeds ends it at once"
+    if not isinstance(request, Refused):
+        exchange = exchange_of(request, answer, turn.now.wall - answer.elapsed)
+        record_step(turn, run, step, exchange, broken.failure.code, instance=phase.excluded[-1])
+    fail_answer(turn, run, answer, broken)

@@ -4,7 +4,7 @@ from scheduler_service.domain.document import FeedbackAwaited, Open, PartsAwaite
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.parts import SPREAD, PartEnd
 from scheduler_service.domain.records import Exchange, exchange_of
-from scheduler_service.domain.saying import cut_message
+from scheduler_service.domain.texts import cut_message
 from scheduler_service.domain.wire import Answer, Fault
 from scheduler_service.engine.attempt import Broken, fail, succeed
 from scheduler_service.engine.chain import advance, record_step, refuse_sum

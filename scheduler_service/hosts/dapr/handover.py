@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from scheduler_service.domain.document import Document
+from scheduler_service.domain.execution import LIVE
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.turn_events import Adopted
 from scheduler_service.domain.wire import Holder, Token
-from scheduler_service.engine.states import LIVE
 
 HANDOVER_TIMEOUT_MS = 15 * SECOND
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from scheduler_service.engine.states import TERMINAL
+from scheduler_service.domain.execution import TERMINAL
 from scheduler_service.persistence.history.schema import (
     deliveries,
     entries,

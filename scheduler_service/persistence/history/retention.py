@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from scheduler_service.domain.execution import TERMINAL
 from scheduler_service.domain.moments import DAY
-from scheduler_service.engine.states import TERMINAL
 from scheduler_service.persistence.history.day_counts import SLOT, SLOT_DAYS
 from scheduler_service.persistence.history.removal import RemovedRows, Trim
 from scheduler_service.persistence.history.writer import HistoryWriter

@@ -5,8 +5,8 @@ from collections.abc import Awaitable
 
 import pytest
 
+from scheduler_service.domain.job_key import TRIALS, write_trial_id
 from scheduler_service.domain.moments import DAY
-from scheduler_service.domain.trials import TRIALS, write_trial_id
 from scheduler_service.hosts.cleanup import Trials
 from scheduler_service.ports.catalogue import Catalogue
 from tests.conformance.hosts.houses import DaprHouse, DaprNode

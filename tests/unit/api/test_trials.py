@@ -9,8 +9,8 @@ import pytest
 
 from scheduler_service.api.trials import MOST_LIVING
 from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.job_key import KEPT_MS, TRIALS
 from scheduler_service.domain.replies import Reply
-from scheduler_service.domain.trials import KEPT_MS, TRIALS
 from scheduler_service.domain.turn_events import Event, Triggered
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from scheduler_service.domain.document import Document
 from scheduler_service.domain.effects import Call, CallPart, CountMissed, ResolveInstances
-from scheduler_service.domain.execution import TriggeredBy
+from scheduler_service.domain.execution import LIVE, TERMINAL, TRANSITIONS, TriggeredBy
 from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.records import AttemptStarted, ExecutionRecord, FiringRecord
 from scheduler_service.domain.replies import Taken
@@ -39,7 +39,6 @@ from scheduler_service.engine.parts.dispatch import SERIALS
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.engine.snapshot import decode, durable_contexts, encode
-from scheduler_service.engine.states import LIVE, TERMINAL, TRANSITIONS
 from scheduler_service.engine.status import due
 from tests.unit.engine.rig import Rig, program
 

@@ -3,11 +3,18 @@
 import pytest
 
 from scheduler_service.domain.effects import CountMissed
-from scheduler_service.domain.execution import ExecutionState, JobState
+from scheduler_service.domain.execution import (
+    LIVE,
+    TERMINAL,
+    TRANSITIONS,
+    WAITING,
+    ExecutionState,
+    JobState,
+    follow,
+)
 from scheduler_service.domain.moments import Due
 from scheduler_service.domain.records import without_params
 from scheduler_service.domain.turn_events import AlarmRang, Paused, Triggered, Updated
-from scheduler_service.engine.states import LIVE, TERMINAL, TRANSITIONS, WAITING, follow
 from scheduler_service.engine.status import Queued, due, find_queued_parts, find_state, revisions, summarize
 from tests.unit.engine.parts.queue_rig import STEP, claimed, end, queued
 from tests.unit.engine.rig import START, STEADY, Rig, program

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.job_key import KEPT_MS, TRIALS
 from scheduler_service.domain.moments import Now
-from scheduler_service.domain.trials import KEPT_MS, TRIALS
 from scheduler_service.domain.turn_events import Destroyed
 from scheduler_service.hosts.cleanup import ROUND, TRIALS_READ, Cleanup, TrialRounds, Trials
 from scheduler_service.ports.catalogue import CatalogueEntry
