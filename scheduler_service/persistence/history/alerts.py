@@ -1,10 +1,7 @@
 """The lines of the alerts in SQL: `ports.alerts.AlertTable` in the history's database."""
 
-import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -21,7 +18,7 @@ from scheduler_service.persistence.history.schema import (
 )
 from scheduler_service.persistence.history.shapes import last_answer
 from scheduler_service.persistence.history.stored_records import read_failures
-from scheduler_service.persistence.sql.database import Database
+from scheduler_service.persistence.sql.database import Database, DatabaseThreads
 from scheduler_service.persistence.sql.expressions import replacing
 from scheduler_service.ports.alerts import (
     AlertLine,
@@ -37,7 +34,6 @@ from scheduler_service.telemetry.occurrences import Take
 FOUND_HERE = frozenset({OccurrenceKind.OVERDUE, OccurrenceKind.FAILING})
 """What alerts alone find out; all else that they tell was an occurrence before."""
 
-T = TypeVar("T")
 Key = tuple[str, str, str]
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Occurrence).decode
@@ -64,7 +60,8 @@ class SqlAlertTable:
         self._database = database
         self._tenant = tenant
         self._publish = publish
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="alerts")
+        thread = DatabaseThreads(database, name="alerts")
+        self._read, self._write, self.close = thread.read, thread.write, thread.close
 
     async def marks(self) -> Mapping[str, int]:
         wanted = sa.select(alert_marks)
@@ -183,10 +180,6 @@ class SqlAlertTable:
     async def runs(self, job_ids: Sequence[str], most: int) -> Mapping[str, Sequence[EndedExecution]]:
         return await self._read(lambda connection: read_runs(connection, self._tenant, job_ids, most))
 
-    async def close(self) -> None:
-        """Ends the thread; the database is its opener's to close."""
-        await asyncio.get_running_loop().run_in_executor(None, self._thread.shutdown)
-
     def _note(self, connection: sa.Connection, one: AlertOccasion) -> bool:
         """Whether it was not known."""
         key = (one.alert, one.occurrence.kind.value, one.subject)
@@ -196,17 +189,6 @@ class SqlAlertTable:
             row = (*key, *(values[name] for name in _ALERTS.columns[len(key) :]))
             self._database.dialect.insert_many(connection, _ALERTS, [row])
         return bool(values)
-
-    async def _read(self, read: Callable[[sa.Connection], T]) -> T:
-        def work() -> T:
-            with self._database.reading() as connection:
-                return read(connection)
-
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-    async def _write(self, write: Callable[[sa.Connection], T]) -> T:
-        work = partial(self._database.write_valid, write)
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
 
 def _end_of(line: AlertLine, at: int) -> Occurrence:

@@ -1,10 +1,7 @@
 """Reads the history for lists, pages and the console; the loop never waits for the disk."""
 
-import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from typing import TypeVar
 
 import msgspec
 import sqlalchemy as sa
@@ -52,9 +49,8 @@ from scheduler_service.persistence.history.stored_records import (
     read_failures,
     read_last_exchanges,
 )
-from scheduler_service.ports.errors import store_closed
+from scheduler_service.persistence.sql.database import DatabaseThreads
 
-T = TypeVar("T")
 READERS = 2
 PAGE_BYTES = 4 << 20
 Shape = Callable[[sa.Connection, Sequence[AnyRow]], list[Wire]]
@@ -79,9 +75,9 @@ class HistoryReads:
     ) -> None:
         self._database = database
         self._system_jobs = system_jobs
-        self._reading = reading
-        self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="history-reader")
-        self._is_closed = False
+        threads = DatabaseThreads(database, name="history-reader", count=READERS, working=reading)
+        self._run = threads.read
+        self.close = threads.close
 
     async def executions(self, query: ExecutionQuery) -> ListPage:
         """Executions, newest first."""
@@ -190,20 +186,6 @@ class HistoryReads:
     async def top(self, query: DayQuery) -> Wire:
         """The jobs that failed most and those that took longest: `failing` and `slowest`."""
         return await self._run(lambda connection: collect_top(connection, query, self._system_jobs))
-
-    async def close(self) -> None:
-        """Ends the reading threads; the database is its opener's to close."""
-        self._is_closed = True
-        await asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
-
-    async def _run(self, read: Callable[[sa.Connection], T]) -> T:
-        def work() -> T:
-            with self._reading(), self._database.reading() as connection:
-                return read(connection)
-
-        if self._is_closed:
-            raise store_closed()
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def _page(
         self,

@@ -1,19 +1,16 @@
 """Services and their declared timers in SQL: `ports.ServiceTable` in the history's database."""
 
-import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.services import Applied, Kind, Pause, RateLimit, Service
-from scheduler_service.persistence.sql.database import Database
+from scheduler_service.persistence.sql.database import Database, DatabaseThreads
 from scheduler_service.persistence.sql.expressions import Row, Upsert, replacing, text
 
-T = TypeVar("T")
 KEEP, UPDATE = "keep", "update"
 NO_TIMERS = b"[]"
 KEY = ("tenant", "job_id")
@@ -35,8 +32,8 @@ class SqlServiceTable:
         self, *, database: Database, working: Callable[[], AbstractContextManager[None]] = nullcontext
     ) -> None:
         self._database = database
-        self._working = working
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="services")
+        thread = DatabaseThreads(database, name="services", working=working)
+        self._read, self._write, self.close = thread.read, thread.write, thread.close
 
     async def services(self) -> Sequence[Service]:
         columns = [column for column in services.c if column.name != "timers"]
@@ -114,26 +111,8 @@ class SqlServiceTable:
 
         await self._write(write)
 
-    async def close(self) -> None:
-        """Ends the thread; the database is its opener's to close."""
-        await asyncio.get_running_loop().run_in_executor(None, self._thread.shutdown)
-
-    async def _read(self, read: Callable[[sa.Connection], T]) -> T:
-        def work() -> T:
-            with self._working(), self._database.reading() as connection:
-                return read(connection)
-
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
     async def _put(self, upsert: Upsert, rows: Sequence[Row]) -> None:
         await self._write(lambda connection: self._database.dialect.insert_many(connection, upsert, rows))
-
-    async def _write(self, write: Callable[[sa.Connection], object]) -> None:
-        def work() -> None:
-            with self._working():
-                self._database.write_valid(write)
-
-        await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
 
 def _service_values(service: Service) -> dict[str, Any]:

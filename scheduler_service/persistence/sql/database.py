@@ -1,8 +1,10 @@
 """An open SQL database: connections that read and transactions that write, errors as `ports` names them."""
 
+import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import sqlalchemy as sa
@@ -12,7 +14,7 @@ from scheduler_service.persistence.sql.dialect import Dialect, Durability
 from scheduler_service.persistence.sql.dialects import open_dialect
 from scheduler_service.persistence.sql.migrations import Migrations, upgrade
 from scheduler_service.persistence.sql.sqlite import IN_MEMORY
-from scheduler_service.ports.errors import StoreError, StoreUnavailable
+from scheduler_service.ports.errors import StoreError, StoreUnavailable, store_closed
 
 # The one point of a transaction that makes it durable, as `FaultPoints` names it.
 COMMIT = "history.commit"
@@ -169,6 +171,53 @@ class Database:
             raise self._unconfirmed(self.dialect.explain(error)) from error
         if self._faults is not None:
             self._faults.after(COMMIT)
+
+
+class DatabaseThreads:
+    """Threads that read and write a database beside the event loop; the database is its opener's to close.
+
+    They work within `working()`, which may see to it that others get the interpreter meanwhile.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        name: str,
+        count: int = 1,
+        working: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+    ) -> None:
+        self._database = database
+        self._working = working
+        self._threads = ThreadPoolExecutor(count, thread_name_prefix=name)
+        self._is_closed = False
+
+    async def read(self, work: Callable[[sa.Connection], T]) -> T:
+        """What `work` reads, all of one moment. Raises StoreUnavailable, also after `close`."""
+
+        def read() -> T:
+            with self._database.reading() as connection:
+                return work(connection)
+
+        return await self._run(read)
+
+    async def write(self, work: Callable[[sa.Connection], T]) -> T:
+        """What `work` returns, in a transaction of its own (`Database.write_valid`)."""
+        return await self._run(lambda: self._database.write_valid(work))
+
+    async def close(self) -> None:
+        """Ends the threads when they have done what was asked for."""
+        self._is_closed = True
+        await asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        def run() -> T:
+            with self._working():
+                return work()
+
+        if self._is_closed:
+            raise store_closed()
+        return await asyncio.get_running_loop().run_in_executor(self._threads, run)
 
 
 def _close_returned(_raw: object, entry: sa.pool.ConnectionPoolEntry) -> None:

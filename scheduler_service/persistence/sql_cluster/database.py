@@ -3,15 +3,14 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar, cast
 
 import sqlalchemy as sa
 
 from scheduler_service.persistence.common.group_thread import GroupThread, Verdict
-from scheduler_service.persistence.sql.database import Database
+from scheduler_service.persistence.sql.database import Database, DatabaseThreads
 from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS
-from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain, store_closed
+from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.telemetry.metrics.samples import Sample
 
 T = TypeVar("T")
@@ -55,7 +54,6 @@ class SharedDatabase:
         except BaseException:
             self._database.close()
             raise
-        self._loop = loop
         self._writer: GroupThread[Work | GroupedWork] = GroupThread(
             name="shared-writer",
             serve=self._serve,
@@ -66,8 +64,7 @@ class SharedDatabase:
         self._reader: GroupThread[GroupedWork] = GroupThread(
             name="shared-group-reader", serve=self._serve_reads, size=GROUP_SIZE, loop=loop
         )
-        self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="shared-reader")
-        self._is_closed = False
+        self._apart = DatabaseThreads(self._database, name="shared-reader", count=READERS)
 
     @classmethod
     async def open(cls, *, url: str) -> "SharedDatabase":
@@ -108,11 +105,11 @@ class SharedDatabase:
 
         Raises StoreUnavailable: nothing was written, and StoreUncertain where the commit was not confirmed.
         """
-        return await self._run_apart(self._write_apart, work)
+        return await self._apart.write(work)
 
     async def read(self, work: Callable[[sa.Connection], T]) -> T:
         """What `work` reads, all of one moment. Raises StoreUnavailable."""
-        return await self._run_apart(self._read, work)
+        return await self._apart.read(work)
 
     async def read_together(self, work: JointWork, value: object) -> Any:
         """Runs `work` once for all values that wait for it; what it read for `value`.
@@ -141,24 +138,8 @@ class SharedDatabase:
         """Writes what was handed in, then closes the connections."""
         await self._writer.close()
         await self._reader.close()
-        self._is_closed = True
-        await self._loop.run_in_executor(None, self._threads.shutdown)
+        await self._apart.close()
         self._database.close()
-
-    async def _run_apart(
-        self, run: Callable[[Callable[[sa.Connection], T]], T], work: Callable[[sa.Connection], T]
-    ) -> T:
-        """`run(work)` in a thread of its own; callers are still answered while the node closes."""
-        if self._is_closed:
-            raise store_closed()
-        return await self._loop.run_in_executor(self._threads, run, work)
-
-    def _read(self, work: Callable[[sa.Connection], T]) -> T:
-        with self._database.reading() as connection:
-            return work(connection)
-
-    def _write_apart(self, work: Callable[[sa.Connection], T]) -> T:
-        return self._database.write(work)
 
     def _serve_reads(self, items: list[GroupedWork]) -> list[Verdict]:
         try:
