@@ -11,11 +11,9 @@ from typing import Any
 
 import msgspec
 
-from scheduler_service.app import alert_jobs
 from scheduler_service.app.own_process import current_limit, divide
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.surroundings import DefinitionCompiler, Secrets
-from scheduler_service.app.system_jobs import CHECK_TIMERS, CLEAN, OUTBOX, as_function
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import DAY, SECOND
 from scheduler_service.domain.wire import Holder
@@ -39,6 +37,8 @@ from scheduler_service.ports.services import Router
 from scheduler_service.ports.state import JobStore, OpenStore
 from scheduler_service.security.masking import Masking
 from scheduler_service.settings import LoadedSettings, Settings
+from scheduler_service.system_jobs import alert_jobs
+from scheduler_service.system_jobs.own_jobs import CHECK_TIMERS, CLEAN, OUTBOX, as_function
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
 from scheduler_service.telemetry.trouble import HistoryWatch
 from scheduler_service.transport.addresses import read_url

@@ -1,49 +1,31 @@
-"""The address of the history, and the formats of a data folder, for `punctual db`."""
+"""The files of a data folder, as a service finds them at its start: whose they are, and of which format."""
 
-import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from scheduler_service.app.system_jobs import NAMES
-from scheduler_service.engine.snapshot import SnapshotError, decode, is_apart, read_version
-from scheduler_service.persistence.history.database import count_executions, inspect, migrate
+from scheduler_service.persistence.history.database import count_executions
 from scheduler_service.persistence.history.schema import MIGRATIONS as HISTORY
 from scheduler_service.persistence.sql.sqlite import IN_MEMORY, address_of, file_of, is_database, misread
-from scheduler_service.persistence.sqlite.database import inspect as inspect_state
-from scheduler_service.persistence.sqlite.files import upgrade_folder
 from scheduler_service.persistence.sqlite.folder import (
-    LOCK,
-    FolderLock,
-    await_workers,
-    check_kinds,
     has_state,
-    is_divided,
     narrow_files,
 )
-from scheduler_service.persistence.sqlite.gathering import gather
 from scheduler_service.persistence.sqlite.journal import OnDamagedPage
 from scheduler_service.persistence.sqlite.schema import MIGRATIONS as STATE
 from scheduler_service.persistence.sqlite.writer import OnTrouble
 from scheduler_service.ports.errors import StoreDamaged
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings
+from scheduler_service.system_jobs.own_jobs import NAMES
 from scheduler_service.telemetry.tally import Outage
 
 STATE_FILE, HISTORY_FILE = "state.db", "history.db"
-MIGRATE = "run 'punctual db migrate'"
-NOT_USED = "no service has used this folder: name another one (--data), or start the service, which makes it"
-
-
 KINDS = ("state", "history", "cluster")
 
 
 def known_formats() -> Mapping[str, str]:
-    """The format of each kind of data that this program keeps; `redis` only where its package is there."""
-    found: dict[str, str] = {}
-    for kind in KINDS:
-        with contextlib.suppress(ModuleNotFoundError):
-            found[kind] = format_of(kind)
-    return found
+    """The format of each kind of data that this program keeps."""
+    return {kind: format_of(kind) for kind in KINDS}
 
 
 def format_of(kind: str) -> str:
@@ -103,15 +85,6 @@ def tell_trouble(log: Log) -> OnTrouble:
     return note
 
 
-def is_readable(document: bytes) -> bool:
-    """Whether the stored state of a job can be read."""
-    try:
-        decode(read_version(document)[1] if is_apart(document) else document)
-    except SnapshotError:
-        return False
-    return True
-
-
 def check_beginning(folder: Path, history: str) -> None:
     """Raises StoreDamaged where the history has executions of users' jobs, and there is no state of any job.
 
@@ -126,62 +99,3 @@ def check_beginning(folder: Path, history: str) -> None:
             f"{found} executions: the jobs are missing. Put {STATE_FILE} back, restore a backup into an "
             "empty folder ('punctual db restore'), or start once with --new-state to begin without jobs."
         )
-
-
-def migrate_folder(folder: Path, history: str) -> None:
-    """Brings the files of the jobs' state together and up to date, and the history. Raises StoreError."""
-    lock = FolderLock.claim(folder)
-    try:
-        check_beginning(folder, history)
-        await_workers(folder)
-        gather(folder, log=lambda *_, **__: None)
-        upgrade_folder(folder)
-        migrate(url=history)
-    finally:
-        lock.release()
-
-
-def check_folder(folder: Path, history: str) -> list[str]:
-    """What differs from this version's formats, each with its remedy; changes nothing.
-
-    Raises StoreError: damaged, or too new.
-    """
-    check_kinds(folder / LOCK, folder / STATE_FILE, *history_files(history))
-    divided = [f"the jobs are in several files: {MIGRATE}"] if is_divided(folder) else []
-    check_beginning(folder, history)
-    place = folder / STATE_FILE
-    if missing := _missing(place) + _missing_history(history):
-        return [f"{', '.join(missing)}: {MIGRATE if place.is_file() else NOT_USED}"]
-    return [*divided, *check_state(place), *_check_history(history)]
-
-
-def history_files(history: str) -> list[Path]:
-    """The file of a history that lies in one."""
-    return [] if (place := file_of(history)) is None else [place]
-
-
-def _missing_history(history: str) -> list[str]:
-    """Checked first: SQLite creates a file that is not there."""
-    return [line for place in history_files(history) for line in _missing(place)]
-
-
-def _missing(place: Path) -> list[str]:
-    return [] if place.is_file() else [f"{place} is missing"]
-
-
-def check_state(place: Path) -> list[str]:
-    """What differs in the file of the jobs' state from this version's format. Raises StoreRefused."""
-    kept, known = inspect_state(str(place))
-    return [] if kept == known else [f"the jobs' state has format {kept}, this program {known}: {MIGRATE}"]
-
-
-def _check_history(history: str) -> list[str]:
-    found = inspect(url=history)
-    if found.up_to_date:
-        return []
-    what = list(found.differences)
-    if found.current is None:
-        what = ["it has no tables yet"]
-    elif found.current != found.head:
-        what = [f"it has version {found.current}, this program {found.head}", *what]
-    return [f"the history: {', '.join(what)}: {found.remedy}"]

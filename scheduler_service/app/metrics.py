@@ -2,8 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
-import msgspec
-
 from scheduler_service import __version__
 from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.job_key import DEFAULT_TENANT, write_job_key
@@ -27,6 +25,7 @@ from scheduler_service.telemetry.metrics.gathering import Gathering
 from scheduler_service.telemetry.metrics.process_metrics import ProcessMetrics
 from scheduler_service.telemetry.metrics.samples import Ask, Sample, Source
 
+ListNodes = Callable[[], Awaitable[Sequence[Mapping[str, object]]]]
 OWN = "0"
 """The process that answers, as the label `process` names it."""
 
@@ -47,43 +46,40 @@ def make_metrics(settings: Settings) -> ProcessMetrics | None:
     return ProcessMetrics(jobs=[write_job_key(DEFAULT_TENANT, job_id) for job_id in given.jobs])
 
 
-class ShownParts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the figures of a service, or of a node, are read from.
+def make_exposition(
+    metrics: ProcessMetrics | None,
+    *,
+    host: Host,
+    counted: Mapping[str, Source],
+    catalogue: Catalogue,
+    deliveries: StateStore,
+    queues: PullQueues,
+    instances: Instances,
+    pauses: Pauses,
+    clock: Clock,
+    nodes: ListNodes,
+    node: str,
+    kind: str,
+    others: Mapping[str, Ask] | None = None,
+) -> Exposition | None:
+    """The answer to scrapes of a service, or of a node; None: metrics are off.
 
     `counted` know figures of their own: history, state, connections. `nodes` lists the nodes as `GET /nodes`
     does; `node` is the name of this one, `kind` `embedded` or `dapr`. `others` are the worker processes by
     their numbers.
     """
-
-    host: Host
-    counted: Mapping[str, Source]
-    catalogue: Catalogue
-    deliveries: StateStore
-    queues: PullQueues
-    instances: Instances
-    pauses: Pauses
-    clock: Clock
-    nodes: Callable[[], Awaitable[Sequence[Mapping[str, object]]]]
-    node: str
-    kind: str
-    others: Mapping[str, Ask] = {}
-
-
-def make_exposition(metrics: ProcessMetrics | None, parts: ShownParts) -> Exposition | None:
-    """The answer to scrapes; None: metrics are off."""
     if metrics is None:
         return None
-    gathering = metrics.gathering
-    add_host(gathering, parts.host, parts.counted)
-    add_stored(
-        gathering,
-        catalogue=parts.catalogue,
-        deliveries=parts.deliveries,
-        queues=parts.queues,
-        clock=parts.clock,
-    )
-    add_service(gathering, parts)
-    processes = {OWN: gathering.collect, **parts.others}
+    gathering, build = metrics.gathering, Sample(families.BUILD_INFO.name, (__version__, node, kind), 1)
+    add_host(gathering, host, counted)
+    add_outbox(gathering, deliveries, clock)
+    gathering.read("instances", lambda: count_instances(instances, clock.now().steady))
+    gathering.read("pauses", lambda: time_pauses(pauses, clock.now().steady))
+    gathering.read("build", lambda: [build])
+    gathering.ask("catalogue", lambda: count_jobs(catalogue, clock))
+    gathering.ask("queues", lambda: read_queues(queues, clock))
+    gathering.ask("nodes", lambda: count_nodes(nodes))
+    processes = {OWN: gathering.collect, **(others or {})}
     return Exposition(processes=processes, requests=metrics.requests, apart=work_apart)
 
 
@@ -104,29 +100,15 @@ def add_host(gathering: Gathering, host: Host, counted: Mapping[str, Source]) ->
         gathering.read(name, source)
 
 
-def add_stored(
-    gathering: Gathering,
-    *,
-    catalogue: Catalogue,
-    deliveries: StateStore,
-    queues: PullQueues,
-    clock: Clock,
-) -> None:
-    """What the store knows."""
-
-    async def count_jobs() -> Sequence[Sample]:
-        counts = await catalogue.counts(clock.now(), tenant=None)
-        jobs = [Sample(families.JOBS.name, (str(state),), count) for state, count in counts.by_state.items()]
-        return [
-            *jobs,
-            Sample(families.FIRINGS_DUE.name, (), counts.due),
-            Sample(families.EXECUTIONS_WAITING.name, (), counts.waiting),
-            Sample(families.EXECUTIONS_RUNNING.name, (), counts.running),
-        ]
-
-    gathering.ask("catalogue", count_jobs)
-    add_outbox(gathering, deliveries, clock)
-    gathering.ask("queues", lambda: read_queues(queues, clock))
+async def count_jobs(catalogue: Catalogue, clock: Clock) -> Sequence[Sample]:
+    """The jobs by state, and how many executions are due, wait and run. Raises StoreError."""
+    counts = await catalogue.counts(clock.now(), tenant=None)
+    return [
+        *(Sample(families.JOBS.name, (str(state),), count) for state, count in counts.by_state.items()),
+        Sample(families.FIRINGS_DUE.name, (), counts.due),
+        Sample(families.EXECUTIONS_WAITING.name, (), counts.waiting),
+        Sample(families.EXECUTIONS_RUNNING.name, (), counts.running),
+    ]
 
 
 def add_outbox(gathering: Gathering, store: StateStore, clock: Clock) -> None:
@@ -164,26 +146,10 @@ async def read_queues(store: PullQueues, clock: Clock) -> Sequence[Sample]:
     return samples
 
 
-def add_service(gathering: Gathering, parts: ShownParts) -> None:
-    """What the process that answers the API knows."""
-
-    def read_instances() -> Iterator[Sample]:
-        return count_instances(parts.instances, parts.clock.now().steady)
-
-    def read_pauses() -> Iterator[Sample]:
-        return time_pauses(parts.pauses, parts.clock.now().steady)
-
-    def read_build() -> Iterator[Sample]:
-        yield Sample(families.BUILD_INFO.name, (__version__, parts.node, parts.kind), 1)
-
-    async def count_nodes() -> Sequence[Sample]:
-        states = [str(one["state"]) for one in await parts.nodes()]
-        return [Sample(families.NODES.name, (state,), states.count(state)) for state in sorted(set(states))]
-
-    gathering.read("instances", read_instances)
-    gathering.read("pauses", read_pauses)
-    gathering.read("build", read_build)
-    gathering.ask("nodes", count_nodes)
+async def count_nodes(nodes: ListNodes) -> Sequence[Sample]:
+    """The nodes by state. Raises StoreError."""
+    states = [str(one["state"]) for one in await nodes()]
+    return [Sample(families.NODES.name, (state,), states.count(state)) for state in sorted(set(states))]
 
 
 def count_instances(instances: Instances, now: int) -> Iterator[Sample]:

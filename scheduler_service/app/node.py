@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import uvloop
 
 from scheduler_service.app.actor_listener import create_actor_app
-from scheduler_service.app.alerts import AlertSurroundings
 from scheduler_service.app.builders import judge_of, make_compiler, make_sender
 from scheduler_service.app.cluster_join import (
     ClusterView,
@@ -28,7 +28,6 @@ from scheduler_service.app.running_service import RunningService, ServiceBase
 from scheduler_service.app.server import LAST_ANSWERS_SECONDS, serve, through_hangups
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.surroundings import make_surroundings
-from scheduler_service.app.system_jobs import install_patiently
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.engine import parameters  # noqa: F401 - else the first schema's turn would import it
@@ -189,11 +188,6 @@ class NodeService(RunningService):
         self.telemetry.show_connections("sidecar", self._server.connections)
         self._serving = asyncio.create_task(self._server.serve([listener]))
 
-    async def _install(self, noted: str) -> None:
-        await install_patiently(
-            self.host, self.compiler, self.settings, noted, clock=self.clock, log=self.log
-        )
-
     async def _stop_jobs(self, grace: int) -> None:
         await self.host.stop(grace)
         await self._events.stop()
@@ -335,12 +329,10 @@ class NodeService(RunningService):
         """History and state."""
         return {"history": self.writer.samples, "state": self._shared.samples}
 
-    def _alert_surroundings(self) -> AlertSurroundings:
+    def _seen_of_cluster(self) -> Mapping[str, Any]:
         """In a cluster one node looks and says for all, by a lease in the shared database."""
         view = ClusterView(cluster=self._cluster, clock=self.clock)
-        return msgspec.structs.replace(
-            super()._alert_surroundings(), leads=view.leads, find_lost=view.find_lost, nodes=view.alive
-        )
+        return {"leads": view.leads, "find_lost": view.find_lost, "nodes": view.alive}
 
 
 async def _ignore_step(skew: int) -> None:

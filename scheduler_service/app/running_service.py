@@ -3,15 +3,13 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
 from scheduler_service import __version__
 from scheduler_service.api.dependencies import ApiDependencies
-from scheduler_service.app.alert_jobs import made_here
-from scheduler_service.app.alerts import AlertSurroundings, ProcessAlerts
 from scheduler_service.app.builders import (
     admit_of,
     machine_user,
@@ -21,13 +19,11 @@ from scheduler_service.app.builders import (
     open_writer,
     system_functions,
 )
-from scheduler_service.app.metrics import ShownParts, make_exposition
+from scheduler_service.app.metrics import make_exposition
 from scheduler_service.app.node_figures import describe_parts
 from scheduler_service.app.readiness import Readiness
-from scheduler_service.app.review import Review, basis_of
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.app.surroundings import DefinitionCompiler
-from scheduler_service.app.system_jobs import install
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.program import Surroundings
@@ -46,6 +42,10 @@ from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.sending import CallingSender
 from scheduler_service.ports.state import JobStore, RequestStore, StateStore
 from scheduler_service.settings import LoadedSettings
+from scheduler_service.system_jobs.alert_jobs import made_here
+from scheduler_service.system_jobs.alerts import ProcessAlerts
+from scheduler_service.system_jobs.own_jobs import install, patiently
+from scheduler_service.system_jobs.review import Review, basis_of
 from scheduler_service.telemetry.event_feed import EventFeed
 from scheduler_service.telemetry.metrics.exposition import Exposition
 from scheduler_service.telemetry.metrics.samples import Ask, Source
@@ -208,13 +208,11 @@ class RunningService(ABC):
         """What follows when the host takes turns."""
         await self.services.start_queues(self.jobs.deliver)
         noted = await self.review.read_noted()
-        await self._install(noted)
+        work = partial(install, self.host, self.compiler.stored, self.settings, noted)
+        await patiently(work, clock=self.clock, log=self.log)
         await self.review.start(noted)
         await self.alerts.start()
         self.trial_rounds.start()
-
-    async def _install(self, noted: str) -> None:
-        await install(self.jobs.deliver, self.compiler, self.settings, noted)
 
     @abstractmethod
     async def _stop_jobs(self, grace: int) -> None:
@@ -283,28 +281,31 @@ class RunningService(ABC):
             basis=basis_of(self.surroundings, self.settings),
             catalogue=self.catalogue,
             deliver=self.jobs.deliver,
-            compiler=self.compiler,
+            compile_text=self.compiler.stored,
             log=self.log,
         )
 
     @cached_property
     def alerts(self) -> ProcessAlerts:
         """Tells of what happens to all jobs and to the service."""
-        return ProcessAlerts(settings=self.settings, parts=self._alert_surroundings())
-
-    def _alert_surroundings(self) -> AlertSurroundings:
-        return AlertSurroundings(
+        return ProcessAlerts(
+            settings=self.settings,
+            surroundings=self.surroundings,
             database=self.database,
             deliver=self.jobs.deliver,
             catalogue=self.catalogue,
             read_job=self.jobs.read,
-            compiler=self.compiler,
-            surroundings=self.surroundings,
+            compile_text=self.compiler.stored,
             clock=self.clock,
             occurrences=self.telemetry.occurrences,
             is_online=self.services.is_online,
             log=self.log,
+            **self._seen_of_cluster(),
         )
+
+    def _seen_of_cluster(self) -> Mapping[str, Any]:
+        """What alerts know of other nodes, by the parameters of `ProcessAlerts`."""
+        return {}
 
     @cached_property
     def operations(self) -> Operations:
@@ -362,7 +363,8 @@ class RunningService(ABC):
 
     @property
     def _exposition(self) -> Exposition | None:
-        parts = ShownParts(
+        return make_exposition(
+            self.telemetry.metrics,
             host=self.host,
             counted=self.counted,
             catalogue=self.catalogue,
@@ -376,7 +378,6 @@ class RunningService(ABC):
             kind=self.kind,
             others=self._other_figures(),
         )
-        return make_exposition(self.telemetry.metrics, parts)
 
     def _other_figures(self) -> Mapping[str, Ask]:
         """Those of worker processes by their numbers."""

@@ -29,7 +29,6 @@ from scheduler_service.app.store_opening import (
     worker_configs,
 )
 from scheduler_service.app.surroundings import make_surroundings
-from scheduler_service.app.system_jobs import install
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import rfc3339
@@ -151,9 +150,6 @@ class LocalService(RunningService):
                 "formats": {name: format_of(name) for name in ("state", "history")},
             }
         ]
-
-    async def _install(self, noted: str) -> None:
-        await install(self.host, self.compiler, self.settings, noted)
 
     async def _stop_jobs(self, grace: int) -> None:
         await asyncio.gather(self.host.stop(grace), self.workers.stop(grace))

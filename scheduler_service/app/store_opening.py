@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 from scheduler_service import how_to_install
-from scheduler_service.app.alert_jobs import headers_of, urls_of
 from scheduler_service.app.data_folder import (
     check_beginning,
     history_address,
@@ -16,7 +15,6 @@ from scheduler_service.app.data_folder import (
     tell_damaged_page,
     tell_trouble,
 )
-from scheduler_service.app.system_jobs import NAMES
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.processes.rpc_methods import WorkerConfig
@@ -31,6 +29,8 @@ from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import LoadedSettings, Settings, SettingsError
+from scheduler_service.system_jobs.alert_jobs import headers_of, urls_of
+from scheduler_service.system_jobs.own_jobs import NAMES
 from scheduler_service.telemetry.tally import Outage
 
 MEMORY = ":memory:"

@@ -8,7 +8,6 @@ from importlib.util import find_spec
 import msgspec
 
 from scheduler_service import __version__, how_to_install
-from scheduler_service.app.alert_jobs import made_here
 from scheduler_service.app.metrics import add_connections, make_metrics
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.tracing import sampling_of
@@ -17,6 +16,7 @@ from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings, SettingsError
 from scheduler_service.settings.model import Traces as TraceSettings
+from scheduler_service.system_jobs.alert_jobs import made_here
 from scheduler_service.telemetry.bad_endings import BadEndings, JobLife
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators, TurnObservers, observed
 from scheduler_service.telemetry.event_feed import EventFeed, EventSource

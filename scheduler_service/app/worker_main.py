@@ -13,8 +13,6 @@ from pathlib import Path
 import msgspec
 import uvloop
 
-from scheduler_service.app import alert_jobs
-from scheduler_service.app.alert_jobs import made_here
 from scheduler_service.app.builders import (
     judge_of,
     make_embedded_host,
@@ -51,6 +49,8 @@ from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import LoadedSettings, Settings
+from scheduler_service.system_jobs import alert_jobs
+from scheduler_service.system_jobs.alert_jobs import made_here
 from scheduler_service.telemetry.logs import EventLog
 from scheduler_service.telemetry.loop_watch import RunningWatch
 from scheduler_service.telemetry.metrics.process_metrics import process_age

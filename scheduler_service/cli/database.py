@@ -26,7 +26,8 @@ def migrate(data: Data = None, config: Config = None) -> None:
     Example: punctual db migrate --data data
     """
     settings, folder = _settings(data, config)
-    from scheduler_service.app.data_folder import history_address, migrate_folder
+    from scheduler_service.app.data_folder import history_address
+    from scheduler_service.maintenance.folder_formats import migrate_folder
 
     migrate_folder(folder, history_address(settings, folder))
     note(f"{folder} is up to date")
@@ -42,8 +43,9 @@ def check(data: Data = None, config: Config = None) -> None:
     Example: punctual db check --data data
     """
     loaded, folder = _load(data, config)
-    from scheduler_service.app.data_folder import check_folder, history_address
-    from scheduler_service.app.folder_repair import find_folder_damage
+    from scheduler_service.app.data_folder import history_address
+    from scheduler_service.maintenance.folder_formats import check_folder
+    from scheduler_service.maintenance.folder_repair import find_folder_damage
 
     history = history_address(loaded.settings, folder)
     wrong = check_folder(folder, history)
@@ -68,7 +70,7 @@ def repair(data: Data = None, config: Config = None) -> None:
     """
     settings, folder = _settings(data, config)
     from scheduler_service.app.data_folder import history_address
-    from scheduler_service.app.folder_repair import repair_folder
+    from scheduler_service.maintenance.folder_repair import repair_folder
 
     repairs = repair_folder(folder, history_address(settings, folder), now=round(time.time() * 1000))
     for one in repairs:
@@ -89,8 +91,8 @@ def backup(
     Example: punctual db backup backups/monday --data data
     """
     settings, source = _settings(data, config)
-    from scheduler_service.app.backup import back_up
     from scheduler_service.app.data_folder import history_address
+    from scheduler_service.maintenance.backup import back_up
 
     history = history_address(settings, source)
     now = round(time.time() * 1000)
@@ -110,8 +112,8 @@ def restore(
     Example: punctual db restore backups/monday --data restored
     """
     settings, target = _settings(data, config)
-    from scheduler_service.app.backup import restore as restore_backup
     from scheduler_service.app.data_folder import history_address
+    from scheduler_service.maintenance.backup import restore as restore_backup
 
     history = history_address(settings, target)
     found = restore_backup(folder, target, history, on_progress=CopyProgress())
@@ -136,7 +138,7 @@ def _megabytes(size: int) -> str:
 
 
 async def _name_unfit(loaded: "LoadedSettings", folder: Path) -> None:
-    from scheduler_service.app.doctor.folder import REMEDY, find_unfit
+    from scheduler_service.maintenance.examined_folder import REMEDY, find_unfit
 
     async for job_id, problem in find_unfit(loaded, folder):
         if problem is not None:

@@ -13,7 +13,7 @@ from scheduler_service.cli.output import Format, show, text_of
 from scheduler_service.cli.serving import Data, Host, Port, read_settings
 
 if TYPE_CHECKING:
-    from scheduler_service.app.doctor.finding import DoctorFinding
+    from scheduler_service.maintenance.findings import DoctorFinding
 
 COLOURS = {"ok": "green", "warning": "yellow", "failed": "red"}
 
@@ -41,9 +41,9 @@ def examine(
     loaded = read_settings(given, config)
     import asyncio
 
-    from scheduler_service.app.doctor import examination
-    from scheduler_service.app.doctor.finding import ExaminedService, worst_of
     from scheduler_service.app.store_opening import data_folder
+    from scheduler_service.maintenance import doctor
+    from scheduler_service.maintenance.findings import ExaminedService, worst_of
 
     named = config or (Path(os.environ["PUNCTUAL_CONFIG"]) if os.environ.get("PUNCTUAL_CONFIG") else None)
     subject = ExaminedService(
@@ -55,7 +55,7 @@ def examine(
         key=key or os.environ.get("PUNCTUAL_KEY"),
         ca=read_ca(),
     )
-    findings = asyncio.run(examination.examine(subject))
+    findings = asyncio.run(doctor.examine(subject))
     state = worst_of(findings)
     if output is Format.TABLE:
         show_findings(findings)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_service.app.backup import LIST_FILE
 from scheduler_service.cli.main import run
+from scheduler_service.maintenance.backup import LIST_FILE
 
 ALIASES = "a0: &a0 x\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9))
 RED = "\x1b[31m\x9b2J"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_service.app.backup import back_up, restore
 from scheduler_service.app.data_folder import history_address
+from scheduler_service.maintenance.backup import back_up, restore
 from scheduler_service.settings import Settings
 from tests.faults.homes import SqliteHome
 from tests.faults.processes import Crashed, Fleet

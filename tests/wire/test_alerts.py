@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from scheduler_service.app.system_jobs import NAMES
 from scheduler_service.domain.public_events import Occurrence
+from scheduler_service.system_jobs.own_jobs import NAMES
 from tests.rows import each_row
 from tests.wire.service import World, data_of, running
 from tests.wire.target import HELD, Seen

@@ -11,9 +11,8 @@ import msgspec
 import pytest
 
 from scheduler_service import __version__
-from scheduler_service.app.alerts import AlertSurroundings, ProcessAlerts
 from scheduler_service.app.cluster_join import ClusterView, node_wire
-from scheduler_service.app.metrics import ShownParts, make_exposition
+from scheduler_service.app.metrics import make_exposition
 from scheduler_service.app.surroundings import DefinitionCompiler
 from scheduler_service.domain.wire import Answer, OutboundRequest, Outcome
 from scheduler_service.engine.program import Surroundings
@@ -22,6 +21,7 @@ from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.ports.sending import MayGo, Sender, always
 from scheduler_service.services.pauses import Pauses
 from scheduler_service.settings import Settings
+from scheduler_service.system_jobs.alerts import ProcessAlerts
 from scheduler_service.telemetry.metrics.process_metrics import ProcessMetrics
 from scheduler_service.telemetry.occurrences import Occurrences
 from tests.conformance.hosts.houses import DaprHouse, DaprNode
@@ -92,7 +92,8 @@ class Scene:
             now = self.house.clock.now().steady
             return [node_wire(node, now, 0) for node in await self.node.nodes.list()]
 
-        parts = ShownParts(
+        exposition = make_exposition(
+            ProcessMetrics(),
             host=self.node.host,
             counted={},
             catalogue=self.house.catalogue,
@@ -105,7 +106,6 @@ class Scene:
             node="one",
             kind="dapr",
         )
-        exposition = make_exposition(ProcessMetrics(), parts)
         assert exposition is not None
         return read_text((await exposition.expose("")).body.decode())
 
@@ -131,12 +131,13 @@ async def scene() -> AsyncIterator[Scene]:
         database = HistoryDatabase(url="sqlite://", durability="process")
         view = ClusterView(cluster=house.node.cluster, clock=house.clock)
         host = house.node.host
-        parts = AlertSurroundings(
+        alerts = ProcessAlerts(
+            settings=settings,
             database=database,
             deliver=host,
             read_job=host.read,
             catalogue=house.catalogue,
-            compiler=compiler,
+            compile_text=compiler.stored,
             surroundings=Surroundings(),
             clock=house.clock,
             occurrences=Occurrences(),
@@ -146,7 +147,6 @@ async def scene() -> AsyncIterator[Scene]:
             find_lost=view.find_lost,
             nodes=view.alive,
         )
-        alerts = ProcessAlerts(settings=settings, parts=parts)
         await alerts.start()
         await house.add("two")
         await house.advance(4_000)

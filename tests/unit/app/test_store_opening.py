@@ -9,9 +9,9 @@ import pytest
 
 from scheduler_service.app.store_opening import check_workers, keep_contexts, shard_of, worker_configs
 from scheduler_service.app.surroundings import make_surroundings
-from scheduler_service.app.system_jobs import NAMES
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.settings import LoadedSettings, Settings, SettingsError
+from scheduler_service.system_jobs.own_jobs import NAMES
 from tests.manual_clock import ManualClock
 from tests.rows import each_row
 

@@ -7,12 +7,13 @@ import anyio
 import msgspec
 import pytest
 
-from scheduler_service.app.data_folder import history_address, migrate_folder
-from scheduler_service.app.doctor.folder import examine_jobs
+from scheduler_service.app.data_folder import history_address
+from scheduler_service.maintenance.examined_folder import examine_jobs
+from scheduler_service.maintenance.folder_formats import migrate_folder
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.settings import Settings
-from tests.unit.app.doctor.subjects import states, subject
 from tests.unit.cli.running import ended
+from tests.unit.maintenance.subjects import states, subject
 from tests.unit.persistence.samples import commit
 
 SHOP = {"jobName": "j", "request": [{"url": "http://${SHOP}/run"}], "timer": {"period": "1h"}}

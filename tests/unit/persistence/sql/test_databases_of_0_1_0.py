@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from scheduler_service.app.data_folder import check_folder, history_address, migrate_folder
+from scheduler_service.app.data_folder import history_address
 from scheduler_service.domain.leases import Claim, EndedPart
 from scheduler_service.domain.moments import Due
 from scheduler_service.domain.parts import PartEnd
+from scheduler_service.maintenance.folder_formats import check_folder, migrate_folder
 from scheduler_service.persistence.history.database import HistoryDatabase, inspect
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
 from scheduler_service.persistence.history.reads import HistoryReads

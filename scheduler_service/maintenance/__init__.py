@@ -1,0 +1,1 @@
+"""Backup, repair and formats of a data folder (`punctual db`), and the examination (`punctual doctor`)."""

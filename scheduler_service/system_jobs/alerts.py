@@ -1,0 +1,158 @@
+"""Builds the alerts of a service or a node from its settings; without any there is nothing that runs."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from scheduler_service.domain.job_key import DEFAULT_TENANT
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.domain.public_events import OccurrenceKind
+from scheduler_service.engine.program import Surroundings
+from scheduler_service.persistence.history.alerts import SqlAlertTable
+from scheduler_service.persistence.sql.database import Database
+from scheduler_service.ports.alerts import AlertLine, AlertTable
+from scheduler_service.ports.catalogue import Catalogue
+from scheduler_service.ports.clock import Timekeeper
+from scheduler_service.ports.delivery import Compile, Deliver
+from scheduler_service.ports.log import Log
+from scheduler_service.services.reconcile import ReadJob
+from scheduler_service.settings import Settings
+from scheduler_service.settings.alerts import Alert
+from scheduler_service.system_jobs.alert_jobs import AlertJobs, find_troubles, job_of, jobs_of
+from scheduler_service.system_jobs.own_jobs import patiently
+from scheduler_service.telemetry.alerts.desk import AlertDesk, DeskParts, FindLost, Leads, always, nothing
+from scheduler_service.telemetry.alerts.lateness import LatenessWatch
+from scheduler_service.telemetry.alerts.lookout import Lookout
+from scheduler_service.telemetry.alerts.recovery import IsOnline, ListNodes, RecoveryWatch, no_nodes
+from scheduler_service.telemetry.alerts.rules import AlertRule
+from scheduler_service.telemetry.alerts.saying import Saying
+from scheduler_service.telemetry.occurrences import Occurrences
+from scheduler_service.telemetry.tally import Tally
+
+OPEN_SHOWN = 500
+
+
+class ProcessAlerts:
+    """The alerts of one process (`api.dependencies.AlertReader`); the last three are those of a cluster."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        surroundings: Surroundings,
+        database: Database,
+        deliver: Deliver,
+        catalogue: Catalogue,
+        read_job: ReadJob,
+        compile_text: Compile,
+        clock: Timekeeper,
+        occurrences: Occurrences,
+        is_online: IsOnline,
+        log: Log,
+        leads: Leads = always,
+        find_lost: FindLost = nothing,
+        nodes: ListNodes = no_nodes,
+    ) -> None:
+        self._settings, self._database, self._occurrences = settings, database, occurrences
+        self._catalogue, self._clock, self._log = catalogue, clock, log
+        self._is_online, self._leads, self._find_lost, self._nodes = is_online, leads, find_lost, nodes
+        self._jobs = AlertJobs(
+            settings=settings,
+            troubles=find_troubles(settings, surroundings),
+            deliver=deliver,
+            compile_text=compile_text,
+            catalogue=catalogue,
+            read_job=read_job,
+            clock=clock,
+            log=log,
+        )
+        self._table: SqlAlertTable | None = None
+        self._desk: AlertDesk | None = None
+        self._leave: Callable[[], None] | None = None
+
+    @property
+    def configured(self) -> Sequence[Mapping[str, object]]:
+        """The alerts of the settings in wire form; values of headers and queries of addresses are hidden."""
+        shown = {"headers", "job_id", "label", "method", "name", "on", "url"} | {
+            "failing_count",
+            "min_interval_seconds",
+            "overdue_seconds",
+        }
+        return [
+            {
+                **alert.model_dump(mode="json", by_alias=True, include=shown),
+                "deliveriesOf": job_of(alert.name),
+                "trouble": self._jobs.troubles.get(alert.name),
+            }
+            for alert in self._settings.alerts
+        ]
+
+    async def start(self) -> None:
+        """Installs the jobs, pauses those of alerts before, and begins to look.
+
+        A worker process that has just died is waited for. Raises StoreError.
+        """
+        await patiently(self._jobs.retire, clock=self._clock, log=self._log)
+        if not self._settings.alerts:
+            return
+        await patiently(self._jobs.install, clock=self._clock, log=self._log)
+        self._table = SqlAlertTable(
+            database=self._database, tenant=DEFAULT_TENANT, publish=self._occurrences.publish
+        )
+        self._desk = AlertDesk(self._make_parts(self._table))
+        self._leave = self._occurrences.listen(self._desk.take)
+        self._desk.start()
+
+    async def stop(self) -> None:
+        """Ends it; what is not said yet is said after the next start."""
+        if self._leave is not None:
+            self._leave()
+        if self._desk is not None:
+            await self._desk.stop()
+        if self._table is not None:
+            await self._table.close()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no round is under way."""
+        return self._desk is None or self._desk.is_idle
+
+    async def open(self) -> tuple[Sequence[AlertLine], int]:
+        """The first 500 that last, and how many do. Raises StoreUnavailable."""
+        if self._table is None:
+            return (), 0
+        return await self._table.open((), OPEN_SHOWN), await self._table.count_open()
+
+    def _make_parts(self, table: AlertTable) -> DeskParts:
+        rules = [rule_of(alert) for alert in self._settings.alerts]
+        looking: dict[str, Any] = {
+            "rules": rules,
+            "table": table,
+            "catalogue": self._catalogue,
+            "clock": self._clock,
+        }
+        return DeskParts(
+            rules=rules,
+            table=table,
+            clock=self._clock,
+            lookout=Lookout(**looking, own=jobs_of(self._settings)),
+            lateness=LatenessWatch(**looking, tenant=DEFAULT_TENANT),
+            recovery=RecoveryWatch(**looking, is_online=self._is_online, nodes=self._nodes),
+            saying=Saying(table=table, clock=self._clock, send=self._jobs.send),
+            delayed=Tally("alerts_delayed", log=self._log),
+            leads=self._leads,
+            find_lost=self._find_lost,
+        )
+
+
+def rule_of(alert: Alert) -> AlertRule:
+    """One alert of the settings as the desk has it."""
+    labels = (label.partition(":") for label in alert.label)
+    return AlertRule(
+        name=alert.name,
+        kinds=frozenset(OccurrenceKind(kind) for kind in alert.on),
+        job_id=alert.job_id,
+        labels=tuple((name, value) for name, _, value in labels),
+        interval=round(alert.min_interval_seconds * SECOND),
+        overdue=round(alert.overdue_seconds * SECOND),
+        failing=alert.failing_count,
+    )

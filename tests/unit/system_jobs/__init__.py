@@ -1,0 +1,1 @@
+"""System jobs, those of alerts, and the review of all jobs."""

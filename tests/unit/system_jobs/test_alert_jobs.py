@@ -1,0 +1,67 @@
+"""A damaged job of an alert stops neither the start nor the other alerts."""
+
+from typing import Any
+
+from scheduler_service.app.surroundings import DefinitionCompiler
+from scheduler_service.domain.replies import Reply
+from scheduler_service.engine.program import Surroundings
+from scheduler_service.ports.catalogue import JobPage, JobQuery
+from scheduler_service.ports.delivery import Command
+from scheduler_service.ports.errors import StateUnreadable
+from scheduler_service.settings import Settings
+from scheduler_service.system_jobs.alert_jobs import AlertJobs
+from tests.manual_clock import ManualClock
+
+
+class Jobs:
+    """The jobs of a service, of which one is damaged: what was delivered to them, and the log."""
+
+    def __init__(self, *names: str, damaged: str) -> None:
+        self.delivered: list[str] = []
+        self.lines: list[tuple[str, dict[str, object]]] = []
+        self._damaged = damaged
+        alerts = [{"name": name, "on": ["failing"], "url": "http://ops.test/"} for name in names]
+        settings = Settings.model_validate({"alerts": alerts})
+        self.alerts = AlertJobs(
+            settings=settings,
+            troubles={},
+            deliver=self._deliver,
+            compile_text=DefinitionCompiler(defaults=settings.defaults, surroundings=Surroundings()).stored,
+            catalogue=self,  # type: ignore[arg-type] - two of its reads are all that is asked for
+            read_job=self._read,
+            clock=ManualClock(),
+            log=lambda event, /, **keys: self.lines.append((event, keys)),
+        )
+
+    async def get(self, job_id: str) -> None:
+        """None is known."""
+
+    async def list(self, query: JobQuery) -> JobPage:
+        """None is there."""
+        return JobPage(items=())
+
+    async def _deliver(self, job_id: str, command: Command) -> Reply:
+        if job_id == self._damaged:
+            raise StateUnreadable("its row is damaged")
+        self.delivered.append(job_id)
+        accepted: Any = None
+        return accepted
+
+    async def _read(self, job_id: str) -> None:
+        return None
+
+
+async def test_a_damaged_job_is_told_and_the_others_are_made() -> None:
+    """The start goes on."""
+    jobs = Jobs("one", "two", "three", damaged="alert.two")
+    await jobs.alerts.install()
+    assert jobs.delivered == ["alert.one", "alert.three"]
+    assert jobs.lines == [("alert_damaged", {"alert": "two", "error": "its row is damaged"})]
+
+
+async def test_a_message_that_a_damaged_job_cannot_take_is_not_said() -> None:
+    """So that it is handed over again, and the messages of other alerts are not held up."""
+    jobs = Jobs("one", "two", damaged="alert.two")
+    assert not await jobs.alerts.send("two", "key", b"{}")
+    assert await jobs.alerts.send("one", "key", b"{}")
+    assert [event for event, _ in jobs.lines] == ["alert_damaged"]
