@@ -19,7 +19,7 @@ from typing import IO
 
 import msgspec
 
-from tests.forking import Order
+from tests.forking import Command
 
 ROOT = Path(__file__).parents[1]
 # Loading takes a second or two; on a crowded machine a multiple of that.
@@ -36,8 +36,7 @@ class Forked:
             self.stderr, err = _pipe(theirs)
             self._told, told = os.pipe()
             theirs.callback(os.close, told)
-            order = Order(list(arguments), str(cwd), dict(environ))
-            socket.send_fds(_parent(), [msgspec.json.encode(order)], [out, err, told])
+            fork(Command(list(arguments), str(cwd), dict(environ)), out, err, told)
         self._heard = b""
         line = self._hear(PATIENCE)
         assert line, "the process that forks has gone, or does not answer"
@@ -72,6 +71,11 @@ class Forked:
             self._heard += os.read(self._told, 64)
         line, _, self._heard = self._heard.partition(b"\n")
         return line
+
+
+def fork(command: Command, out: int, err: int, told: int) -> None:
+    """Has it run with these streams; `told` is told its process id, and its exit code when it has ended."""
+    socket.send_fds(_parent(), [msgspec.json.encode(command)], [out, err, told])
 
 
 def _pipe(theirs: contextlib.ExitStack) -> tuple[IO[str], int]:

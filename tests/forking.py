@@ -1,8 +1,8 @@
-"""Forks commands of Punctual from one process that has loaded everything: a start costs a tenth.
+"""Forks commands and services of Punctual from one process that has loaded everything: a start costs a tenth.
 
-An order is one message on the socket whose descriptor is the first argument: JSON of `Order`, and with it
-three descriptors: standard output and error of the command, and a pipe on which its process id is written at
-once, and its exit code when it has ended (negative for a signal), a line each.
+What is to be run is one message on the socket whose descriptor is the first argument: JSON of `Command`, and
+with it three descriptors: standard output and error of the program, and a pipe on which its process id is
+written at once, and its exit code when it has ended (negative for a signal), a line each.
 """
 
 import contextlib
@@ -24,21 +24,23 @@ from scheduler_service.app.server import serve
 from scheduler_service.cli.main import commands
 from scheduler_service.settings import load_settings
 from scheduler_service.telemetry.logs import EventLog
+from tests.faults.victim import Order, run_service
 
-LONGEST_ORDER = 1 << 17
+LONGEST = 1 << 17
 THREADS_END_SECONDS = 30.0
 
 
-class Order(msgspec.Struct):
-    """A command line without its first word, and where it runs."""
+class Command(msgspec.Struct):
+    """A command line without its first word, and where it runs; or a service, where one is given."""
 
     arguments: list[str]
     folder: str
     environ: dict[str, str]
+    service: Order | None = None
 
 
 class Parent:
-    """Forks a process per order and tells how it ended."""
+    """Forks a process per message and tells how it ended."""
 
     def __init__(self, orders: socket.socket) -> None:
         self._orders = orders
@@ -51,22 +53,22 @@ class Parent:
         signal.set_wakeup_fd(self._end)
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
-    def work(self) -> Order | None:
-        """None when there are no more orders, all that runs then being killed; in each child its order."""
+    def work(self) -> Command | None:
+        """None when there are no more messages, all that runs then being killed; in each child its own."""
         self._selector.register(self._orders, selectors.EVENT_READ)
         self._selector.register(self._ends, selectors.EVENT_READ)
         while True:
             ready = {key.fd for key, _ in self._selector.select()}
             if self._ends in ready:
-                os.read(self._ends, LONGEST_ORDER)
+                os.read(self._ends, LONGEST)
                 self._bury()
             if self._orders.fileno() in ready:
-                data, descriptors, _, _ = socket.recv_fds(self._orders, LONGEST_ORDER, 3)
+                data, descriptors, _, _ = socket.recv_fds(self._orders, LONGEST, 3)
                 if not data:
                     break
-                order = msgspec.json.decode(data, type=Order)
+                command = msgspec.json.decode(data, type=Command)
                 if self._is_child(*descriptors):
-                    return order
+                    return command
         for pid in self._running:
             os.kill(pid, signal.SIGKILL)
         return None
@@ -108,7 +110,7 @@ def _tell(told: int, number: int) -> None:
 
 
 def become(folder: str, environ: Mapping[str, str]) -> None:
-    """This process stands where the order says, and has its environment and no other."""
+    """This process stands in `folder`, and has this environment and no other."""
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environ)
@@ -142,5 +144,7 @@ if __name__ == "__main__":
     given = Parent(socket.socket(fileno=int(sys.argv[1]))).work()
     if given is not None:
         become(given.folder, given.environ)
+        if given.service is not None:
+            os._exit(run_service(given.service))
         sys.argv[:] = ["punctual", *given.arguments]
         punctual()

@@ -1,20 +1,12 @@
-"""What the attacks share: a parent of processes, and servers of hostile targets."""
+"""What the attacks share: servers of hostile targets."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
 import pytest
 
 from tests.certificate import Certificate, make_certificate
-from tests.faults.processes import Fleet, open_fleet
 from tests.unit.transport.servers import Stage
-
-
-@pytest.fixture(scope="session")
-def fleet() -> Iterator[Fleet]:
-    """Services in processes of their own; they are gone after the tests."""
-    with open_fleet() as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from tests.faults.processes import PATIENCE, Fleet, Run
+from tests.faults.processes import PATIENCE, Run, start_run
 
 MEMORY_MIB = 300
 """So much no attack makes any process of the service use."""
@@ -95,7 +95,6 @@ async def fill(service: Service, count: int = 300) -> None:
 
 @asynccontextmanager
 async def open_service(
-    fleet: Fleet,
     folder: Path,
     *,
     limits: Limits | None = None,
@@ -106,7 +105,7 @@ async def open_service(
 
     Whatever was done to it: where it still runs then, none of its processes has used 300 MiB.
     """
-    run = fleet.start(
+    run = start_run(
         folder, limits=dict(limits or {}), settings=dict(settings or {}), environ=dict(environ or {})
     )
     assert await run.is_up(), run.message

@@ -9,7 +9,6 @@ import pytest
 from tests.attack.bystander import open_bystander
 from tests.attack.client import get, open_client, post
 from tests.attack.service import Service, fill, open_service
-from tests.faults.processes import Fleet
 
 pytestmark = pytest.mark.timeout(120)
 CALLERS = 12
@@ -45,11 +44,11 @@ async def _send(service: Service, asked: list[bytes]) -> set[int]:
 
 
 @pytest.mark.long
-async def test_selections_at_full_length(fleet: Fleet, tmp_path: Path) -> None:
+async def test_selections_at_full_length(tmp_path: Path) -> None:
     """Refused, done for what there is, or told to wait; the others go on, within 300 MiB."""
     asked = _attacks()
     async with (
-        open_service(fleet, tmp_path / "data") as service,
+        open_service(tmp_path / "data") as service,
         open_bystander(service) as bystander,
     ):
         await fill(service, 50)

@@ -8,7 +8,6 @@ import pytest
 
 from tests.attack.bystander import open_bystander
 from tests.attack.service import Service, open_service
-from tests.faults.processes import Fleet
 
 pytestmark = pytest.mark.timeout(300)
 ARRAYS, JOBS = 3, 1_000
@@ -38,9 +37,9 @@ async def _post(service: Service, body: bytes) -> int:
 
 
 @pytest.mark.long
-async def test_arrays_of_dear_definitions(fleet: Fleet, tmp_path: Path) -> None:
+async def test_arrays_of_dear_definitions(tmp_path: Path) -> None:
     """All jobs are created, within 300 MiB; the others go on."""
-    async with open_service(fleet, tmp_path / "data") as service, open_bystander(service) as bystander:
+    async with open_service(tmp_path / "data") as service, open_bystander(service) as bystander:
         for body in _arrays():
             assert await _post(service, body) == JOBS
         await bystander.check()

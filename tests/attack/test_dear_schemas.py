@@ -8,7 +8,6 @@ import pytest
 from tests.attack.bystander import open_bystander
 from tests.attack.service import Service, job, open_service
 from tests.attack.target import saying
-from tests.faults.processes import Fleet
 from tests.faults.stories import TERMINAL
 from tests.unit.transport.servers import Stage
 
@@ -24,9 +23,9 @@ def with_patterns(number: int) -> dict[str, Any]:
     return job(f"dear-{number}", NOWHERE, timer={"period": "external"}, paramsSchema={"allOf": patterns})
 
 
-async def test_patterns_that_are_large_once_they_are_compiled(fleet: Fleet, tmp_path: Path) -> None:
+async def test_patterns_that_are_large_once_they_are_compiled(tmp_path: Path) -> None:
     """2 KiB of them took 2 s of the loop and a GiB: they are refused, and name what to do."""
-    async with open_service(fleet, tmp_path / "data") as service, open_bystander(service) as bystander:
+    async with open_service(tmp_path / "data") as service, open_bystander(service) as bystander:
         answer = await service.run.ask("POST", "/jobs", json=[with_patterns(number) for number in range(20)])
         items = answer.json()["data"]["items"]
         assert {item["status"] for item in items} == {"refused"}
@@ -35,9 +34,9 @@ async def test_patterns_that_are_large_once_they_are_compiled(fleet: Fleet, tmp_
 
 
 @pytest.mark.long
-async def test_a_list_that_fits_no_branch(fleet: Fleet, tmp_path: Path) -> None:
+async def test_a_list_that_fits_no_branch(tmp_path: Path) -> None:
     """Each branch repeated the whole list in its message: 600 of them took 400 MiB."""
-    async with open_service(fleet, tmp_path / "data") as service, open_bystander(service) as bystander:
+    async with open_service(tmp_path / "data") as service, open_bystander(service) as bystander:
         await service.create(job("one", NOWHERE, timer={"period": "external"}, paramsSchema=BRANCHES))
         answer = await service.run.ask("POST", "/jobs/one/trigger", json={"a": list(range(100_000))})
         assert answer.status_code == 422
@@ -46,9 +45,9 @@ async def test_a_list_that_fits_no_branch(fleet: Fleet, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-async def test_a_url_with_one_long_value_many_times(fleet: Fleet, tmp_path: Path, stage: Stage) -> None:
+async def test_a_url_with_one_long_value_many_times(tmp_path: Path, stage: Stage) -> None:
     """It took 46 s, for what is then too long to be sent."""
-    async with open_service(fleet, tmp_path / "data") as service, open_bystander(service) as bystander:
+    async with open_service(tmp_path / "data") as service, open_bystander(service) as bystander:
         url = (await stage.server(saying({"a": "/" * 900_000}))).url
         steps = [{"url": url}, {"url": f"{url}/?{'&a=${$.a}' * 500}"}]
         await service.create(job("one", url, request=steps))

@@ -9,7 +9,6 @@ from tests.attack.bystander import JOB, open_bystander
 from tests.attack.client import get, many_clients
 from tests.attack.service import Service, job, open_service
 from tests.attack.target import held
-from tests.faults.processes import Fleet
 from tests.unit.transport.servers import Stage
 
 FEW = {"NOFILE": (128, 256)}
@@ -45,16 +44,12 @@ async def end_all(service: Service, wanted: int) -> set[str]:
 
 
 @pytest.mark.long
-async def test_slow_targets_leave_a_healthy_one_what_it_needs(
-    fleet: Fleet, stage: Stage, tmp_path: Path
-) -> None:
+async def test_slow_targets_leave_a_healthy_one_what_it_needs(stage: Stage, tmp_path: Path) -> None:
     """Three with 80 calls each at one moment, over 256 descriptors: they wait in line, and all succeed."""
     release = asyncio.Event()
     slow = [await stage.server(held(release.wait)) for _ in range(SLOW)]
     async with (
-        open_service(
-            fleet, tmp_path / "data", limits=FEW, settings={**SETTINGS, "server.workers": 2}
-        ) as service,
+        open_service(tmp_path / "data", limits=FEW, settings={**SETTINGS, "server.workers": 2}) as service,
         open_bystander(service) as bystander,
     ):
         for number, target in enumerate(slow):
@@ -75,10 +70,10 @@ async def test_slow_targets_leave_a_healthy_one_what_it_needs(
         assert [line for line in lines if line["event"] == "descriptors_exhausted"] == []
 
 
-async def test_callers_without_a_request_keep_nobody_out(fleet: Fleet, tmp_path: Path) -> None:
+async def test_callers_without_a_request_keep_nobody_out(tmp_path: Path) -> None:
     """More than there are descriptors: silent ones, heads that stop half way, answers that nobody reads."""
     async with (
-        open_service(fleet, tmp_path / "data", limits=FEW, settings=SETTINGS) as service,
+        open_service(tmp_path / "data", limits=FEW, settings=SETTINGS) as service,
         open_bystander(service) as bystander,
     ):
         for said in (b"", get("/health/live")[:-2], get("/health/live")):

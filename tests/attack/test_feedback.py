@@ -9,7 +9,6 @@ import pytest
 from tests.attack.bystander import JOB, open_bystander
 from tests.attack.client import open_client, post
 from tests.attack.service import open_service
-from tests.faults.processes import Fleet
 
 CALLERS = 4
 REPORTS = 10
@@ -20,11 +19,11 @@ ARRAY = b"[" + b",".join([b"{}"] * 349_000) + b"]"
     "workers",
     [pytest.param(1, id="alone", marks=pytest.mark.long), pytest.param(2, id="with a worker process")],
 )
-async def test_reports_without_a_token(fleet: Fleet, tmp_path: Path, workers: int) -> None:
+async def test_reports_without_a_token(tmp_path: Path, workers: int) -> None:
     """1 MiB of `[{},{},…]` each, with a token and a job that do not exist, or a wrong token."""
     settings = {"server.workers": workers}
     async with (
-        open_service(fleet, tmp_path / "data", settings=settings) as service,
+        open_service(tmp_path / "data", settings=settings) as service,
         open_bystander(service) as bystander,
     ):
 
@@ -45,9 +44,9 @@ async def test_reports_without_a_token(fleet: Fleet, tmp_path: Path, workers: in
     assert set().union(*found) <= {403, 404, 0}
 
 
-async def test_a_wrong_token_is_answered_before_the_body(fleet: Fleet, tmp_path: Path) -> None:
+async def test_a_wrong_token_is_answered_before_the_body(tmp_path: Path) -> None:
     """Of the 1 MiB that the head announces no byte has left."""
-    async with open_service(fleet, tmp_path / "data") as service, open_bystander(service):
+    async with open_service(tmp_path / "data") as service, open_bystander(service):
         for job, status in ((JOB, 403), ("none", 404)):
             async with open_client(service.url) as client:
                 await client.say(post(f"/jobs/{job}/feedback/1?token=x", b"", length=1 << 20))

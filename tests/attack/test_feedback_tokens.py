@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.attack.service import Service, job, open_service
-from tests.faults.processes import ROOT, Fleet
+from tests.faults.processes import ROOT
 from tests.unit.transport.servers import Handler, Peer, Stage
 
 FEEDBACK = "${schedulingFeedbackUrl}"
@@ -57,11 +57,11 @@ def shown(service: Service, *command: str) -> str:
 
 
 @pytest.mark.parametrize("answer", [repeat, pytest.param(repeat_bare, marks=pytest.mark.long)])
-async def test_it_is_shown_nowhere(fleet: Fleet, stage: Stage, tmp_path: Path, answer: Handler) -> None:
+async def test_it_is_shown_nowhere(stage: Stage, tmp_path: Path, answer: Handler) -> None:
     """Neither in lists and the history, nor by the command line, nor in the service's log."""
     target = await stage.server(answer)
     url = target.url
-    async with open_service(fleet, tmp_path / "data") as service:
+    async with open_service(tmp_path / "data") as service:
         for name, step in STEPS.items():
             whole = {**step, "url": f"{url}{step['url']}"}
             check = {"checkUrl": f"{url}/state/{FEEDBACK}", "async": True, "checkRateSeconds": 0.1}
@@ -97,7 +97,7 @@ async def hand_on(peer: Peer) -> None:
 
 
 @pytest.mark.long
-async def test_one_that_is_handed_on_is_shown_nowhere(fleet: Fleet, stage: Stage, tmp_path: Path) -> None:
+async def test_one_that_is_handed_on_is_shown_nowhere(stage: Stage, tmp_path: Path) -> None:
     """A later step and a notification send what the first was answered; their targets repeat it."""
     target = await stage.server(hand_on)
     ref = "${responses[0].ref}"
@@ -106,7 +106,7 @@ async def test_one_that_is_handed_on_is_shown_nowhere(fleet: Fleet, stage: Stage
     told = {
         "notification": [{"url": f"{target.url}/told/{ref}", "headers": {"X-R": ref}, "body": {"r": ref}}]
     }
-    async with open_service(fleet, tmp_path / "data") as service:
+    async with open_service(tmp_path / "data") as service:
         late = {"async": True, "timeoutSeconds": 1.5, **told}
         await service.create(job("handed", "", request=[first, later], **late))
 

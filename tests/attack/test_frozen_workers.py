@@ -7,21 +7,20 @@ from pathlib import Path
 import pytest
 
 from tests.attack.service import open_service
-from tests.faults.processes import Fleet
 
 pytestmark = pytest.mark.timeout(120)
 SETTINGS = {"server.workers": 2}
 
 
-async def test_a_frozen_worker_ends_with_the_service(fleet: Fleet, tmp_path: Path) -> None:
+async def test_a_frozen_worker_ends_with_the_service(tmp_path: Path) -> None:
     """It was there for ever, with the files of its shard open, and no service could start over them."""
     folder = tmp_path / "data"
-    async with open_service(fleet, folder, settings=SETTINGS) as service:
+    async with open_service(folder, settings=SETTINGS) as service:
         worker = service.pids[1]
         os.kill(worker, signal.SIGSTOP)
         await service.run.kill()
     try:
-        async with open_service(fleet, folder, settings=SETTINGS) as again:
+        async with open_service(folder, settings=SETTINGS) as again:
 
             async def has_ended() -> bool:
                 return not _runs(worker)

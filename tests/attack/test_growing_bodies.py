@@ -8,7 +8,6 @@ import pytest
 from tests.attack.bystander import open_bystander
 from tests.attack.service import job, open_service
 from tests.attack.target import held
-from tests.faults.processes import Fleet
 from tests.unit.transport.servers import Stage
 
 pytestmark = pytest.mark.timeout(120)
@@ -20,11 +19,11 @@ PARAMS = {"p": "w" * 3_500}
 
 
 @pytest.mark.long
-async def test_their_sum_is_limited(fleet: Fleet, stage: Stage, tmp_path: Path) -> None:
+async def test_their_sum_is_limited(stage: Stage, tmp_path: Path) -> None:
     """Those that find no room fail and say so; the target has all others before it answers one."""
     answered = asyncio.Event()
     target = await stage.server(held(answered.wait), backlog=JOBS)
-    async with open_service(fleet, tmp_path / "data") as service, open_bystander(service) as bystander:
+    async with open_service(tmp_path / "data") as service, open_bystander(service) as bystander:
         steps = [{"url": f"{target.url}/run", "body": ["${trigger.p}"] * TIMES}]
         labels = {"bodies": "large"}
         jobs = [

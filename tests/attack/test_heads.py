@@ -9,7 +9,6 @@ import pytest
 from tests.attack.bystander import open_bystander
 from tests.attack.client import get, open_client
 from tests.attack.service import Service, open_service
-from tests.faults.processes import Fleet
 
 KEY = {"server.key": "a key of sixteen letters"}
 PIECE = 1 << 20
@@ -32,7 +31,7 @@ async def flood(service: Service, start: bytes, piece: bytes) -> Sequence[bytes]
 
 
 @pytest.mark.long
-async def test_heads_without_an_end(fleet: Fleet, tmp_path: Path) -> None:
+async def test_heads_without_an_end(tmp_path: Path) -> None:
     """64 MiB each of headers, a value, a URL, empty lines, the size of a chunk, its extension, trailers."""
     floods = [
         (b"GET / HTTP/1.1\r\n", b"a: b\r\n"),
@@ -44,7 +43,7 @@ async def test_heads_without_an_end(fleet: Fleet, tmp_path: Path) -> None:
         (CHUNKED + b"1\r\na\r\n0\r\nX: ", b"t"),
     ]
     async with (
-        open_service(fleet, tmp_path / "data", settings=KEY) as service,
+        open_service(tmp_path / "data", settings=KEY) as service,
         open_client(service.url) as client,
     ):
         answers = await asyncio.gather(*(flood(service, start, piece) for start, piece in floods))
@@ -60,19 +59,19 @@ async def test_heads_without_an_end(fleet: Fleet, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("start", [b"GET / HTTP/1.1\r\nX: ", b"GET /"], ids=["a value", "a URL"])
-async def test_a_head_beyond_the_limit_is_answered(fleet: Fleet, tmp_path: Path, start: bytes) -> None:
+async def test_a_head_beyond_the_limit_is_answered(tmp_path: Path, start: bytes) -> None:
     """431, to a caller that stops a little behind the limit and reads."""
     async with (
-        open_service(fleet, tmp_path / "data", settings=KEY) as service,
+        open_service(tmp_path / "data", settings=KEY) as service,
         open_client(service.url) as client,
     ):
         await client.say(start + b"x" * 66_000)
         assert (await client.answer())[0] == 431
 
 
-async def test_the_log_is_not_filled_by_strangers(fleet: Fleet, tmp_path: Path) -> None:
+async def test_the_log_is_not_filled_by_strangers(tmp_path: Path) -> None:
     """Hundreds of requests that are none: one line at once, the others as a count."""
-    async with open_service(fleet, tmp_path / "data") as service, open_bystander(service) as bystander:
+    async with open_service(tmp_path / "data") as service, open_bystander(service) as bystander:
         for _ in range(REQUESTS):
             async with open_client(service.url) as client:
                 await client.say(b"nonsense\r\n\r\n")

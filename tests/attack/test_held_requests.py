@@ -8,7 +8,6 @@ import pytest
 from tests.attack.bystander import open_bystander
 from tests.attack.client import open_client, post
 from tests.attack.service import Service, open_service
-from tests.faults.processes import Fleet
 
 pytestmark = pytest.mark.timeout(120)
 SIZE = 63 << 10
@@ -21,10 +20,10 @@ ATTACKS = {
 
 
 @pytest.mark.parametrize("attack", ["half bodies", pytest.param("long polls", marks=pytest.mark.long)])
-async def test_hundreds_of_requests_that_stay(fleet: Fleet, tmp_path: Path, attack: str) -> None:
+async def test_hundreds_of_requests_that_stay(tmp_path: Path, attack: str) -> None:
     """Those that have been held for longest end; the service stays within 300 MiB, the others go on."""
     async with (
-        open_service(fleet, tmp_path / "data") as service,
+        open_service(tmp_path / "data") as service,
         AsyncExitStack() as stack,
         open_bystander(service) as bystander,
     ):
@@ -33,9 +32,9 @@ async def test_hundreds_of_requests_that_stay(fleet: Fleet, tmp_path: Path, atta
 
 
 @pytest.mark.long
-async def test_a_large_request_is_answered_beside_them(fleet: Fleet, tmp_path: Path) -> None:
+async def test_a_large_request_is_answered_beside_them(tmp_path: Path) -> None:
     """A whole request is not ended by those that came after it, however many they are."""
-    async with open_service(fleet, tmp_path / "data") as service, AsyncExitStack() as stack:
+    async with open_service(tmp_path / "data") as service, AsyncExitStack() as stack:
         own = await stack.enter_async_context(open_client(service.url))
         await own.say(post("/queues/own/claim", b'{"instanceId":"one","max":1,"waitSeconds":4}'.ljust(SIZE)))
         await _stay(service, stack, ATTACKS["half bodies"])

@@ -9,7 +9,6 @@ import pytest
 from tests.attack.bystander import open_bystander
 from tests.attack.service import Service, job, open_service
 from tests.attack.target import saying
-from tests.faults.processes import Fleet
 from tests.unit.transport.servers import Stage
 
 JOBS = 150
@@ -46,11 +45,11 @@ async def ended(service: Service) -> list[dict[str, Any]]:
 
 
 @pytest.mark.long
-async def test_their_sum_is_limited(fleet: Fleet, stage: Stage, tmp_path: Path) -> None:
+async def test_their_sum_is_limited(stage: Stage, tmp_path: Path) -> None:
     """Each ends well, or says which limit it met; memory is bounded, and the bystander's firings succeed."""
     target = await stage.server(saying({"text": "x" * LENGTH}))
     due = (datetime.now(UTC) + AHEAD).isoformat(timespec="milliseconds")
-    async with open_service(fleet, tmp_path / "data") as service, open_bystander(service) as bystander:
+    async with open_service(tmp_path / "data") as service, open_bystander(service) as bystander:
         jobs = [keeping(target.url, number, due) for number in range(JOBS)]
         answer = await service.run.ask("POST", "/jobs", json=jobs)
         assert answer.status_code == 200, answer.text

@@ -9,7 +9,6 @@ from tests.attack.bystander import open_bystander
 from tests.attack.service import job, open_service
 from tests.attack.target import at_one_moment
 from tests.certificate import Certificate, server_context
-from tests.faults.processes import Fleet
 from tests.unit.transport.servers import Stage
 
 pytestmark = pytest.mark.timeout(120)
@@ -32,7 +31,7 @@ ANSWERS = {
     "kind", ["packed", *(pytest.param(one, marks=pytest.mark.long) for one in ("length", "tls"))]
 )
 async def test_hundreds_of_large_answers_at_one_moment(
-    fleet: Fleet, stage: Stage, tmp_path: Path, certificate: Certificate, kind: str
+    stage: Stage, tmp_path: Path, certificate: Certificate, kind: str
 ) -> None:
     """All of them are read, and each execution succeeds; those of the bystander go on."""
     handle = at_one_moment(CALLS, ANSWERS[kind])
@@ -41,7 +40,7 @@ async def test_hundreds_of_large_answers_at_one_moment(
     url = f"{'https' if context else 'http'}://127.0.0.1:{target.port}/run"
     trust = {"SSL_CERT_FILE": str(certificate.path)}
     async with (
-        open_service(fleet, tmp_path / "data", environ=trust) as service,
+        open_service(tmp_path / "data", environ=trust) as service,
         open_bystander(service) as bystander,
     ):
         labels = {"answers": "large"}

@@ -9,7 +9,6 @@ import pytest
 from tests.attack.bystander import open_bystander
 from tests.attack.client import open_client, post
 from tests.attack.service import open_service
-from tests.faults.processes import Fleet
 
 pytestmark = pytest.mark.timeout(120)
 MIB = 1 << 20
@@ -22,7 +21,7 @@ ATTACKS = {
 
 
 @pytest.mark.parametrize("attack", ["object", pytest.param("array", marks=pytest.mark.long)])
-async def test_bodies_as_large_as_allowed(fleet: Fleet, tmp_path: Path, attack: str) -> None:
+async def test_bodies_as_large_as_allowed(tmp_path: Path, attack: str) -> None:
     """Sixteen callers, each with a body of brackets: answered in line, within 300 MiB."""
 
     async def send(url: str) -> int:
@@ -32,7 +31,7 @@ async def test_bodies_as_large_as_allowed(fleet: Fleet, tmp_path: Path, attack: 
                 return (await client.answer())[0]
         return 0
 
-    async with open_service(fleet, tmp_path / "data") as service, open_bystander(service) as bystander:
+    async with open_service(tmp_path / "data") as service, open_bystander(service) as bystander:
         found = await asyncio.gather(*(send(service.url) for _ in range(CALLERS)))
         await bystander.check()
     # One that has waited for too long is 503, and may not have sent all of its body by then.

@@ -9,7 +9,6 @@ import pytest
 from tests.attack.bystander import open_bystander
 from tests.attack.service import Service, job, open_service
 from tests.attack.target import at_one_moment, saying
-from tests.faults.processes import Fleet
 from tests.unit.transport.servers import Handler, Peer, Stage
 
 pytestmark = pytest.mark.timeout(120)
@@ -51,7 +50,7 @@ async def have_succeeded(service: Service) -> None:
 
 
 @pytest.mark.long
-async def test_large_checks_and_their_notifications(fleet: Fleet, stage: Stage, tmp_path: Path) -> None:
+async def test_large_checks_and_their_notifications(stage: Stage, tmp_path: Path) -> None:
     """All are notified of, within 300 MiB; the last event of each is 1 MB as well."""
     asked: dict[bytes, int] = {}
     checks = await stage.server(checked(asked), backlog=JOBS)
@@ -63,7 +62,7 @@ async def test_large_checks_and_their_notifications(fleet: Fleet, stage: Stage, 
             await peer.say(answer({}))
 
     others = await stage.server(take, backlog=JOBS)
-    async with open_service(fleet, tmp_path / "data") as service, open_bystander(service) as bystander:
+    async with open_service(tmp_path / "data") as service, open_bystander(service) as bystander:
         more = {"async": True, "checkRateSeconds": 0.5, "notification": [{"url": f"{others.url}/told"}]}
         jobs = [
             job(f"large-{number}", f"{others.url}/run", checkUrl=f"{checks.url}/{number}", **more, **ALL)
@@ -79,13 +78,11 @@ async def test_large_checks_and_their_notifications(fleet: Fleet, stage: Stage, 
 
 
 @pytest.mark.long
-async def test_large_responses_that_the_next_step_sends_on(
-    fleet: Fleet, stage: Stage, tmp_path: Path
-) -> None:
+async def test_large_responses_that_the_next_step_sends_on(stage: Stage, tmp_path: Path) -> None:
     """They are written with their executions; those that find no room fail, within 300 MiB."""
     target = await stage.server(at_one_moment(JOBS, answer({"a": LONG})), backlog=JOBS)
     last = await stage.server(saying({}), backlog=JOBS)
-    async with open_service(fleet, tmp_path / "data") as service, open_bystander(service) as bystander:
+    async with open_service(tmp_path / "data") as service, open_bystander(service) as bystander:
         steps = [{"url": f"{target.url}/run"}, {"url": f"{last.url}/last", "body": {"x": "${a}"}}]
         jobs = [job(f"large-{number}", "", request=steps, **ALL) for number in range(JOBS)]
         created = await service.run.ask("POST", "/jobs", json=[one | {"timer": {}} for one in jobs])

@@ -9,7 +9,6 @@ import pytest
 from tests.attack.bystander import open_bystander
 from tests.attack.client import get, open_client
 from tests.attack.service import open_service
-from tests.faults.processes import Fleet
 
 pytestmark = pytest.mark.timeout(120)
 CALLERS = 2_000
@@ -17,9 +16,9 @@ BEHIND = get("/x", "X: " + "y" * 15_000) * 15
 
 
 @pytest.mark.long
-async def test_requests_behind_one_that_stays(fleet: Fleet, tmp_path: Path) -> None:
+async def test_requests_behind_one_that_stays(tmp_path: Path) -> None:
     """Each left 200 KiB: the service is within 300 MiB after a third of a GiB of them."""
-    async with open_service(fleet, tmp_path / "data") as service, open_bystander(service) as bystander:
+    async with open_service(tmp_path / "data") as service, open_bystander(service) as bystander:
         for _ in range(CALLERS):
             # One that the service has no room for is closed.
             with suppress(ConnectionError, IncompleteReadError):

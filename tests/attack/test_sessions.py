@@ -13,7 +13,6 @@ from scheduler_service.security.callers import Role, Session, SessionSeal
 from tests.attack.bystander import open_bystander
 from tests.attack.client import Client, get, post
 from tests.attack.service import Service, open_service
-from tests.faults.processes import Fleet
 
 pytestmark = pytest.mark.timeout(120)
 KEY = "a key of sixteen letters"
@@ -58,12 +57,12 @@ async def _send(service: Service, number: int, requests: Iterable[bytes]) -> set
         return found
 
 
-async def test_forged_ended_and_foreign_cookies(fleet: Fleet, tmp_path: Path) -> None:
+async def test_forged_ended_and_foreign_cookies(tmp_path: Path) -> None:
     """Each is 401, on every connection; a session that holds is one still."""
     asked = [get("/jobs", f"Cookie: {cookie}") for cookie in _cookies()]
     asked += [post("/jobs/bystander/pause", b"{}", CONSOLE, f"Cookie: {cookie}") for cookie in _cookies()]
     async with (
-        open_service(fleet, tmp_path / "data", settings=SETTINGS) as service,
+        open_service(tmp_path / "data", settings=SETTINGS) as service,
         open_bystander(service) as bystander,
     ):
         found = await asyncio.gather(*(_send(service, number, asked * 4) for number in range(CALLERS)))
@@ -73,11 +72,11 @@ async def test_forged_ended_and_foreign_cookies(fleet: Fleet, tmp_path: Path) ->
         await bystander.check()
 
 
-async def test_wrong_keys_at_every_route(fleet: Fleet, tmp_path: Path) -> None:
+async def test_wrong_keys_at_every_route(tmp_path: Path) -> None:
     """300 from one address: ten are answered 401; who has the key goes on, also from there."""
     routes = ("/jobs", "/metrics", "/events", "/queues/work", "/services/a", "/session", "/no")
     async with (
-        open_service(fleet, tmp_path / "data", settings=SETTINGS) as service,
+        open_service(tmp_path / "data", settings=SETTINGS) as service,
         open_bystander(service) as bystander,
     ):
         guesses = [get(routes[n % len(routes)], f"Authorization: Bearer guess {n}") for n in range(300)]
@@ -92,11 +91,11 @@ async def test_wrong_keys_at_every_route(fleet: Fleet, tmp_path: Path) -> None:
         await bystander.check()
 
 
-async def test_keys_that_are_tried(fleet: Fleet, tmp_path: Path) -> None:
+async def test_keys_that_are_tried(tmp_path: Path) -> None:
     """From forty addresses: a hundred tries are answered, the others 429; who has the key goes on with it."""
     guesses = [post("/session", b'{"key":"guess %d"}' % number, CONSOLE) for number in range(REQUESTS)]
     async with (
-        open_service(fleet, tmp_path / "data", settings=SETTINGS) as service,
+        open_service(tmp_path / "data", settings=SETTINGS) as service,
         open_bystander(service) as bystander,
     ):
         found = await asyncio.gather(*(_send(service, number, guesses) for number in range(CALLERS)))

@@ -10,7 +10,6 @@ import pytest
 
 from tests.attack.client import SMALL_BUFFER, get, open_client, post
 from tests.attack.service import Service, fill, job, open_service
-from tests.faults.processes import Fleet
 from tests.unit.transport.servers import Peer, Stage
 
 REPORT = re.compile(r"X-Report: http://[^/]+(/\S+)")
@@ -36,13 +35,11 @@ async def await_report(service: Service, stage: Stage) -> str:
     "workers",
     [pytest.param(1, id="alone", marks=pytest.mark.long), pytest.param(2, id="with a worker process")],
 )
-async def test_callers_cannot_hold_up_the_end(
-    fleet: Fleet, stage: Stage, tmp_path: Path, workers: int
-) -> None:
+async def test_callers_cannot_hold_up_the_end(stage: Stage, tmp_path: Path, workers: int) -> None:
     """Half a head, half a body, half a feedback, an answer that nobody reads, an idle connection."""
     settings = {"server.drain_seconds": 1, "server.workers": workers, "limits.body_bytes": 1 << 22}
     async with (
-        open_service(fleet, tmp_path / "data", settings=settings) as service,
+        open_service(tmp_path / "data", settings=settings) as service,
         AsyncExitStack() as stack,
     ):
         await fill(service)

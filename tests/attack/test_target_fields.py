@@ -9,7 +9,6 @@ import pytest
 from tests.attack.bystander import open_bystander
 from tests.attack.service import Service, job, open_service
 from tests.attack.target import saying
-from tests.faults.processes import Fleet
 from tests.unit.transport.servers import Peer, Stage
 
 JOBS = 20
@@ -44,11 +43,11 @@ async def check_attempt(service: Service, execution: dict[str, Any], progress: s
 
 
 @pytest.mark.long
-async def test_long_checks_are_cut_and_hurt_nobody(fleet: Fleet, stage: Stage, tmp_path: Path) -> None:
+async def test_long_checks_are_cut_and_hurt_nobody(stage: Stage, tmp_path: Path) -> None:
     """The executions end with what is kept, lists and files stay small, the bystander's firings succeed."""
     target = await stage.server(saying(said(LONG)))
     check = {"checkUrl": f"{target.url}/check", "checkRateSeconds": 0.1, "async": True}
-    async with open_service(fleet, tmp_path / "data") as service, open_bystander(service) as bystander:
+    async with open_service(tmp_path / "data") as service, open_bystander(service) as bystander:
         for number in range(JOBS):
             await service.create(job(f"long-{number}", f"{target.url}/run", **check))
         executions = await ended(service, JOBS)
@@ -60,7 +59,7 @@ async def test_long_checks_are_cut_and_hurt_nobody(fleet: Fleet, stage: Stage, t
         await bystander.check()
 
 
-async def test_long_feedback_is_cut(fleet: Fleet, stage: Stage, tmp_path: Path) -> None:
+async def test_long_feedback_is_cut(stage: Stage, tmp_path: Path) -> None:
     """As a check's answer is."""
     urls: asyncio.Queue[str] = asyncio.Queue()
 
@@ -71,7 +70,7 @@ async def test_long_feedback_is_cut(fleet: Fleet, stage: Stage, tmp_path: Path) 
 
     target = await stage.server(take)
     step = {"url": f"{target.url}/run", "headers": {"X-Report": "${schedulingFeedbackUrl}"}}
-    async with open_service(fleet, tmp_path / "data") as service:
+    async with open_service(tmp_path / "data") as service:
         await service.create(job("long", target.url, request=[step], **{"async": True}))
         url = await urls.get()
         answer = await service.run.ask("POST", url.removeprefix(service.url), json=said(SHORTER))
@@ -81,9 +80,9 @@ async def test_long_feedback_is_cut(fleet: Fleet, stage: Stage, tmp_path: Path) 
 
 
 @pytest.mark.long
-async def test_long_completions_of_parts_are_cut(fleet: Fleet, tmp_path: Path) -> None:
+async def test_long_completions_of_parts_are_cut(tmp_path: Path) -> None:
     """As a check's answer is; so is the progress of a lease."""
-    async with open_service(fleet, tmp_path / "data") as service:
+    async with open_service(tmp_path / "data") as service:
         await service.create(job("long", "", request=[{"url": "queue://work"}]))
         claim = {"instanceId": "w", "waitSeconds": 10}
         answer = await service.run.ask("POST", "/queues/work/claim", json=claim)

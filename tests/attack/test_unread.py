@@ -10,7 +10,6 @@ import pytest
 from tests.attack.bystander import open_bystander
 from tests.attack.client import SMALL_BUFFER, get, many_clients
 from tests.attack.service import Service, fill, job, open_service
-from tests.faults.processes import Fleet
 
 CALLERS = 280
 LARGE_CALLERS = 60
@@ -20,11 +19,11 @@ DRAIN_SECONDS = 1
 FURTHER_SECONDS = 10
 
 
-async def test_many_answers_that_nobody_reads(fleet: Fleet, tmp_path: Path) -> None:
+async def test_many_answers_that_nobody_reads(tmp_path: Path) -> None:
     """They shut nobody out, fill no memory, and the service ends on time while they stay."""
     settings = {"server.drain_seconds": DRAIN_SECONDS, "limits.body_bytes": 1 << 22}
     async with (
-        open_service(fleet, tmp_path / "data", limits=FEW, settings=settings) as service,
+        open_service(tmp_path / "data", limits=FEW, settings=settings) as service,
         open_bystander(service) as bystander,
     ):
         await fill(service)
@@ -50,9 +49,9 @@ async def read_large(service: Service) -> httpx.Response | None:
 
 
 @pytest.mark.long
-async def test_the_largest_answers_that_nobody_reads(fleet: Fleet, tmp_path: Path) -> None:
+async def test_the_largest_answers_that_nobody_reads(tmp_path: Path) -> None:
     """Asked for at one moment, they are made a few at a time; who asks after them gets an answer."""
-    async with open_service(fleet, tmp_path / "data") as service, open_bystander(service) as bystander:
+    async with open_service(tmp_path / "data") as service, open_bystander(service) as bystander:
         external = {"timer": {"period": "external"}}
         for number in range(5):
             definition = {**job("large", f"http://127.0.0.1:9/{number}"), **external}

@@ -1,4 +1,4 @@
-"""What the fault tests share: a parent of processes, and a Redis for each worker."""
+"""What the fault tests share: a Redis for each worker."""
 
 import itertools
 from collections.abc import Iterator
@@ -8,18 +8,10 @@ import msgspec
 import pytest
 
 from tests.faults.homes import ContextsHome
-from tests.faults.processes import Fleet, open_fleet
 from tests.faults.sweeping import House
 from tests.redis_server import APPENDING, RedisServer
 
 DATABASES = 4_096
-
-
-@pytest.fixture(scope="session")
-def fleet() -> Iterator[Fleet]:
-    """Services in processes of their own; they are gone after the tests."""
-    with open_fleet() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="session")

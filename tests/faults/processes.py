@@ -1,23 +1,20 @@
 """The test's end of the services that run, die and start again in processes of their own."""
 
 import asyncio
-import itertools
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from subprocess import PIPE
 from typing import Any
 
 import httpx
-import msgspec
 
 from tests.faults.victim import Order
+from tests.forked import fork
+from tests.forking import Command
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 60.0
@@ -59,39 +56,10 @@ class Caller:
             raise AssertionError(f"in {PATIENCE} s it never came to this: {what}") from None
 
 
-class Fleet:
-    """The parent process of services, which serves tests on any event loop: a run hears on its own."""
-
-    def __init__(self, parent: "subprocess.Popen[bytes]") -> None:
-        self._parent = parent
-        self._numbers = itertools.count(1)
-        self._runs: dict[int, tuple[Run, asyncio.AbstractEventLoop]] = {}
-
-    def start(self, folder: Path, **members: Any) -> "Run":
-        """Starts a service over `folder`; `members` are those of `Order`."""
-        number = next(self._numbers)
-        order = Order(run=number, folder=str(folder), log=f"{folder}.log", **members)
-        run = Run(order)
-        self._runs[number] = run, asyncio.get_running_loop()
-        assert self._parent.stdin is not None
-        self._parent.stdin.write(msgspec.json.encode(order) + b"\n")
-        self._parent.stdin.flush()
-        return run
-
-    def listen(self) -> None:
-        """Hands what the processes tell to their runs, until there is nothing more."""
-        assert self._parent.stdout is not None
-        for line in self._parent.stdout:
-            told = json.loads(line)
-            run, loop = self._runs[told["run"]]
-            with suppress(RuntimeError):  # its test is over, and so is the loop
-                loop.call_soon_threadsafe(run.hear, told)
-
-
 class Run(Caller):
-    """One life of a service."""
+    """One life of a service; `told` is the pipe of what happens there."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: Order, told: int) -> None:
         self.order = order
         self.points: list[str] = []
         self.killed_at: str | None = None
@@ -101,11 +69,30 @@ class Run(Caller):
         self.url: str | None = None
         self._changed = asyncio.Event()
         self._client: httpx.AsyncClient | None = None
+        listening = (told, asyncio.get_running_loop())
+        threading.Thread(target=self._listen, args=listening, daemon=True).start()
 
-    def hear(self, told: dict[str, Any]) -> None:
+    def _listen(self, told: int, loop: asyncio.AbstractEventLoop) -> None:
+        """Until its process id and exit code have come: its worker processes have the pipe too."""
+        numbers = 0
+        with os.fdopen(told, encoding="utf-8") as lines:
+            while numbers < 2 and (line := lines.readline()):
+                said = json.loads(line)
+                numbers += isinstance(said, int)
+                with suppress(RuntimeError):  # its test is over, and so is the loop
+                    loop.call_soon_threadsafe(self._hear, said)
+
+    def _hear(self, told: dict[str, Any] | int) -> None:
+        if isinstance(told, int):
+            self.pid, self.code = (self.pid, told) if self.pid else (told, None)
+        else:
+            self._take(told)
+        self._changed.set()
+
+    def _take(self, told: dict[str, Any]) -> None:
         match told["what"]:
             case "listening":
-                self.url, self.pid = told["url"], told["pid"]
+                self.url = told["url"]
                 key = self.order.settings.get("server.key")
                 headers = {} if key is None else {"Authorization": f"Bearer {key}"}
                 self._client = httpx.AsyncClient(
@@ -115,13 +102,8 @@ class Run(Caller):
                 self.points.append(told["name"])
             case "killing":
                 self.killed_at = told["name"]
-            case "refused":
+            case "refused" | "broke":
                 self.message = told["message"]
-            case "broke":
-                self.message = told["error"]
-            case "ended":
-                self.code = told["code"]
-        self._changed.set()
 
     async def is_up(self) -> bool:
         """Whether it came to listen; False: it died before."""
@@ -182,17 +164,12 @@ class Run(Caller):
                 await self._changed.wait()
 
 
-@contextmanager
-def open_fleet() -> Iterator[Fleet]:
-    """A parent that forks services; it and they are gone afterwards."""
-    command = [sys.executable, "-m", "tests.faults.victim"]
-    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, cwd=ROOT) as parent:
-        fleet = Fleet(parent)
-        listening = threading.Thread(target=fleet.listen)
-        listening.start()
-        try:
-            yield fleet
-        finally:
-            assert parent.stdin is not None
-            parent.stdin.close()
-            listening.join()
+def start_run(folder: Path, *, environ: Mapping[str, str] | None = None, **members: Any) -> Run:
+    """Starts a service over `folder`, in a running loop; `members` are those of `Order`."""
+    order = Order(folder=str(folder), log=f"{folder}.log", **members)
+    told, theirs = os.pipe()
+    try:
+        fork(Command([], str(ROOT), {**os.environ, **(environ or {})}, order), theirs, 2, theirs)
+    finally:
+        os.close(theirs)
+    return Run(order, told)

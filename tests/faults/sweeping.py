@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.faults.homes import Home, SqliteHome
-from tests.faults.processes import Crashed, Fleet, Run
+from tests.faults.processes import Crashed, Run, start_run
 from tests.faults.stories import Story
 from tests.faults.target import Target, open_target
 
@@ -26,7 +26,6 @@ House = Callable[[Path], Home]
 
 
 async def sweep_group(
-    fleet: Fleet,
     folder: Path,
     tell: Tell,
     *,
@@ -46,7 +45,7 @@ async def sweep_group(
         async with places:
             if ended.is_set():
                 return
-            killed = await survive(fleet, house(folder / str(point)), tell, point)
+            killed = await survive(house(folder / str(point)), tell, point)
             swept.extend(killed)
             if not killed:
                 ended.set()
@@ -58,18 +57,16 @@ async def sweep_group(
     return swept
 
 
-async def survive(
-    fleet: Fleet, home: Home, tell: Tell, point: int, *, only: Sequence[str] = DURABLE
-) -> list[str]:
+async def survive(home: Home, tell: Tell, point: int, *, only: Sequence[str] = DURABLE) -> list[str]:
     """Plays one story in a life that is killed at its point, then in one that is not; where it was killed."""
     async with AsyncExitStack() as stack:
         target = await stack.enter_async_context(open_target())
         story = tell(target)
         killed: list[str] = []
         try:
-            run = await _live(fleet, home, story, target, point, only)
+            run = await _live(home, story, target, point, only)
             killed += [run.killed_at] if run.killed_at else []
-            run = fleet.start(home.folder, settings=SETTINGS | home.settings)
+            run = start_run(home.folder, settings=SETTINGS | home.settings)
             target.life += 1
             assert await run.is_up(), run.message
             await story.play(run)
@@ -80,12 +77,10 @@ async def survive(
     return killed
 
 
-async def _live(
-    fleet: Fleet, home: Home, story: Story, target: Target, point: int, only: Sequence[str]
-) -> Run:
+async def _live(home: Home, story: Story, target: Target, point: int, only: Sequence[str]) -> Run:
     """One life, killed at `point`, or at the end of the story where that comes first."""
     target.life += 1
-    run = fleet.start(home.folder, settings=SETTINGS | home.settings, point=point, only=tuple(only))
+    run = start_run(home.folder, settings=SETTINGS | home.settings, point=point, only=tuple(only))
     try:
         if await run.is_up():
             await story.play(run)

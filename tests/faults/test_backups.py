@@ -11,7 +11,7 @@ from scheduler_service.app.data_folder import history_address
 from scheduler_service.maintenance.backup import back_up, restore
 from scheduler_service.settings import Settings
 from tests.faults.homes import SqliteHome
-from tests.faults.processes import Crashed, Fleet
+from tests.faults.processes import Crashed, start_run
 from tests.faults.stories import Sweep
 from tests.faults.sweeping import DURABLE, SETTINGS
 from tests.faults.target import open_target
@@ -28,13 +28,13 @@ def _say_nothing(name: str, done: int, size: int) -> None:
     """Nobody watches."""
 
 
-async def survive(fleet: Fleet, folder: Path, point: int) -> None:
+async def survive(folder: Path, point: int) -> None:
     """Makes a backup when `point` writes and sends are passed, then kills the service; goes on elsewhere."""
     data, restored = folder / "data", folder / "restored"
     async with open_target() as target:
         story = Sweep(target, qos=1)
         target.life = 1
-        run = fleet.start(data, settings=SETTINGS, tells=True, only=DURABLE)
+        run = start_run(data, settings=SETTINGS, tells=True, only=DURABLE)
         assert await run.is_up(), run.message
         playing = asyncio.create_task(story.play(run))
         await story.until_triggered(run)
@@ -50,14 +50,14 @@ async def survive(fleet: Fleet, folder: Path, point: int) -> None:
         )
         await story.note_backup(seen, SqliteHome(restored))
         target.life = 2
-        run = fleet.start(restored, settings=SETTINGS)
+        run = start_run(restored, settings=SETTINGS)
         assert await run.is_up(), run.message
         await story.play(run)
         await story.check(run, SqliteHome(restored))
 
 
 @pytest.mark.long
-async def test_a_restored_backup_loses_and_doubles_nothing(fleet: Fleet, tmp_path: Path) -> None:
+async def test_a_restored_backup_loses_and_doubles_nothing(tmp_path: Path) -> None:
     """Made at many moments of executions with retries, checks and notifications, under load of others."""
     places = asyncio.Semaphore(AT_ONCE)
 
@@ -65,7 +65,7 @@ async def test_a_restored_backup_loses_and_doubles_nothing(fleet: Fleet, tmp_pat
         async with places:
             folder = tmp_path / str(point)
             folder.mkdir()
-            await survive(fleet, folder, point)
+            await survive(folder, point)
 
     async with asyncio.TaskGroup() as group:
         for point in range(1, 60, 4):

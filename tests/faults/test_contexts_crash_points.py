@@ -16,7 +16,7 @@ import pytest
 
 from tests.faults.callers import Feedback
 from tests.faults.homes import ContextsHome
-from tests.faults.processes import PATIENCE, Caller, Crashed, Fleet, Run
+from tests.faults.processes import PATIENCE, Caller, Crashed, Run, start_run
 from tests.faults.stories import Story, Sweep
 from tests.faults.sweeping import DURABLE, SETTINGS, House, Tell, kills, survive, sweep_group
 from tests.faults.target import open_target
@@ -31,33 +31,31 @@ AWAY = httpx.codes.SERVICE_UNAVAILABLE
 PLACES = ("before contexts.put", "after contexts.put", "before state.commit", "after state.commit")
 
 
-async def test_each_place_of_a_turn_may_be_the_last(
-    fleet: Fleet, tmp_path: Path, contexts_house: House
-) -> None:
+async def test_each_place_of_a_turn_may_be_the_last(tmp_path: Path, contexts_house: House) -> None:
     """Before the put, between it and the commit, after the commit: as if contexts were in the row."""
 
     async def crash(place: str) -> list[str]:
         home = contexts_house(tmp_path / place.replace(" ", "-"))
-        return await survive(fleet, home, partial(Sweep, qos=1), 2, only=(place,))
+        return await survive(home, partial(Sweep, qos=1), 2, only=(place,))
 
     assert await asyncio.gather(*map(crash, PLACES)) == [[place] for place in PLACES]
 
 
 @pytest.mark.parametrize("points", kills(45, 50))
 async def test_qos_1_goes_on_from_where_it_stood(
-    fleet: Fleet, tmp_path: Path, contexts_house: House, points: Sequence[int]
+    tmp_path: Path, contexts_house: House, points: Sequence[int]
 ) -> None:
     """No recorded step is sent again, one in flight is with its key, nothing is doubled or forgotten."""
     tell = partial(Sweep, qos=1)
-    await sweep_group(fleet, tmp_path, tell, points=points, least=2, house=contexts_house)
+    await sweep_group(tmp_path, tell, points=points, least=2, house=contexts_house)
 
 
 @pytest.mark.parametrize("points", kills(17, 20))
 async def test_every_accepted_feedback_has_its_effect(
-    fleet: Fleet, tmp_path: Path, contexts_house: House, points: Sequence[int]
+    tmp_path: Path, contexts_house: House, points: Sequence[int]
 ) -> None:
     """A report that was answered 200 is never needed again; one that was not may be repeated."""
-    await sweep_group(fleet, tmp_path, Feedback, points=points, house=contexts_house)
+    await sweep_group(tmp_path, Feedback, points=points, house=contexts_house)
 
 
 class Patient(Caller):
@@ -79,7 +77,7 @@ class Patient(Caller):
                 await asyncio.sleep(0.05)
 
 
-async def outlive_the_server(fleet: Fleet, folder: Path, tell: Tell, point: int) -> bool:
+async def outlive_the_server(folder: Path, tell: Tell, point: int) -> bool:
     """One story whose server is killed at a point of the service and revived; False: it ended before."""
     server = RedisServer(folder / "redis", *SYNCING).start()
     home = ContextsHome(folder / "data", server.address)
@@ -88,7 +86,7 @@ async def outlive_the_server(fleet: Fleet, folder: Path, tell: Tell, point: int)
         target = await stack.enter_async_context(open_target())
         story = tell(target)
         assert server.process is not None
-        first = run = fleet.start(
+        first = run = start_run(
             home.folder,
             settings=SETTINGS | home.settings,
             point=point,
@@ -101,7 +99,7 @@ async def outlive_the_server(fleet: Fleet, folder: Path, tell: Tell, point: int)
             await play(story, run)
             # Of what the history has, the store may have missed the news: the next start tells it again.
             assert await run.terminate() == 0
-            run = fleet.start(home.folder, settings=SETTINGS | home.settings)
+            run = start_run(home.folder, settings=SETTINGS | home.settings)
             assert await run.is_up(), run.message
             await story.check(run, home)
         except BaseException as error:
@@ -131,9 +129,7 @@ async def revive(run: Run, server: RedisServer) -> None:
 
 @pytest.mark.parametrize("points", kills(25, 31, most=76))
 @pytest.mark.parametrize("story", STORIES)
-async def test_a_killed_server_changes_no_outcome(
-    fleet: Fleet, tmp_path: Path, story: str, points: Sequence[int]
-) -> None:
+async def test_a_killed_server_changes_no_outcome(tmp_path: Path, story: str, points: Sequence[int]) -> None:
     """Killed (-9) before and after commits and sends, and started again: the service goes on by itself.
 
     With `appendfsync always`; every call is made once, whatever the qos, for Punctual itself never died.
@@ -142,6 +138,6 @@ async def test_a_killed_server_changes_no_outcome(
 
     async def outlive(point: int) -> bool:
         async with places:
-            return await outlive_the_server(fleet, tmp_path / str(point), STORIES[story], point)
+            return await outlive_the_server(tmp_path / str(point), STORIES[story], point)
 
     assert any(await asyncio.gather(*(outlive(START + point) for point in points)))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.jobs import asked, begin, ended, plain
-from tests.faults.processes import Fleet, Run
+from tests.faults.processes import Run, start_run
 from tests.faults.stories import JOB
 from tests.faults.target import open_target
 from tests.redis_server import SYNCING, RedisServer
@@ -23,17 +23,15 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
     server.kill()
 
 
-def begin_at(fleet: Fleet, folder: Path, server: RedisServer) -> Run:
+def begin_at(folder: Path, server: RedisServer) -> Run:
     """A service with a folder of its own, and contexts at the server."""
-    return fleet.start(folder, settings={"contexts.url": server.url})
+    return start_run(folder, settings={"contexts.url": server.url})
 
 
-async def test_contexts_that_are_away_hold_up_qos_1_alone(
-    fleet: Fleet, tmp_path: Path, server: RedisServer
-) -> None:
+async def test_contexts_that_are_away_hold_up_qos_1_alone(tmp_path: Path, server: RedisServer) -> None:
     """503 and a line of the log; jobs of qos 0 run; when the server is back the same process goes on."""
     async with open_target() as target:
-        run = begin_at(fleet, tmp_path / "data", server)
+        run = begin_at(tmp_path / "data", server)
         await begin(run, plain(target, qos=1))
         light = plain(target, jobId="light", qos=0)
         assert (await run.ask("POST", "/jobs/light", json=light)).status_code == 201
@@ -54,11 +52,11 @@ async def test_contexts_that_are_away_hold_up_qos_1_alone(
 
 
 async def test_callers_of_a_server_that_stands_still_are_answered(
-    fleet: Fleet, tmp_path: Path, server: RedisServer
+    tmp_path: Path, server: RedisServer
 ) -> None:
     """All within one patience; what is said not to be done is not done later, when the server is back."""
     async with open_target() as target:
-        run = begin_at(fleet, tmp_path / "data", server)
+        run = begin_at(tmp_path / "data", server)
         await begin(run, plain(target))
         for number in range(30):
             job = plain(target, jobId=f"job-{number}", qos=1)
@@ -78,11 +76,11 @@ async def test_callers_of_a_server_that_stands_still_are_answered(
         assert await run.terminate() == 0
 
 
-async def test_a_server_that_keeps_nothing_is_warned_of(fleet: Fleet, tmp_path: Path) -> None:
+async def test_a_server_that_keeps_nothing_is_warned_of(tmp_path: Path) -> None:
     """At the start, with what to set; one that is not there is refused."""
     server = RedisServer(tmp_path / "redis").start("--appendonly", "no")
     try:
-        run = begin_at(fleet, tmp_path / "data", server)
+        run = begin_at(tmp_path / "data", server)
         assert await run.is_up(), run.message
         assert await run.terminate() == 0
     finally:
@@ -90,39 +88,37 @@ async def test_a_server_that_keeps_nothing_is_warned_of(fleet: Fleet, tmp_path: 
     said = Path(run.order.log).read_text()
     assert '"contexts_unsafe"' in said
     assert "set appendonly yes" in said
-    refused = begin_at(fleet, tmp_path / "data", server)
+    refused = begin_at(tmp_path / "data", server)
     assert await refused.end() == 3
     assert f"redis://127.0.0.1:{server.port}/0" in refused.message
 
 
-async def test_a_start_without_the_contexts_of_a_job_leaves_it(
-    fleet: Fleet, tmp_path: Path, server: RedisServer
-) -> None:
+async def test_a_start_without_the_contexts_of_a_job_leaves_it(tmp_path: Path, server: RedisServer) -> None:
     """Its execution is not lost: with `contexts.url` as it was it goes on."""
     async with open_target() as target:
-        run = begin_at(fleet, tmp_path / "data", server)
+        run = begin_at(tmp_path / "data", server)
         await begin(run, plain(target, qos=1, timeoutSeconds=600, **{"async": True}))
         assert (await run.ask("POST", f"{JOB}/trigger")).status_code == 200
         await run.until(lambda: asked(target, 1), "it is sent")
         await run.kill()
-        other = fleet.start(tmp_path / "data")
+        other = start_run(tmp_path / "data")
         assert await other.is_up(), other.message
         answer = await other.ask("POST", f"{JOB}/trigger")
         assert answer.status_code == 503
         assert "start the service with contexts.url as it was" in answer.text
         await other.kill()
-        again = begin_at(fleet, tmp_path / "data", server)
+        again = begin_at(tmp_path / "data", server)
         assert await again.is_up(), again.message
         (execution,) = (await again.read(f"{JOB}/executions"))["items"]
         assert execution["state"] == "processing"
 
 
-async def test_the_password_stands_in_no_log(fleet: Fleet, tmp_path: Path, server: RedisServer) -> None:
+async def test_the_password_stands_in_no_log(tmp_path: Path, server: RedisServer) -> None:
     """Neither at the start, nor while the server is away, nor in the settings that are shown."""
     with server.client as client:
         client.config_set("requirepass", "very-secret")
     url = server.url.replace("//", "//:very-secret@")
-    run = fleet.start(tmp_path / "data", settings={"contexts.url": url})
+    run = start_run(tmp_path / "data", settings={"contexts.url": url})
     assert await run.is_up(), run.message
     shown = await run.ask("GET", "/settings")
     assert "very-secret" not in shown.text
@@ -136,12 +132,12 @@ async def test_the_password_stands_in_no_log(fleet: Fleet, tmp_path: Path, serve
 
 
 async def test_a_store_that_stands_still_does_not_hold_up_the_end(
-    fleet: Fleet, tmp_path: Path, server: RedisServer
+    tmp_path: Path, server: RedisServer
 ) -> None:
     """Nor does one that takes connections and says nothing; what it was told is found by the next start."""
     async with open_target() as target:
         settings = {"contexts.url": server.url, "server.drain_seconds": 1}
-        run = fleet.start(tmp_path / "data", settings=settings)
+        run = start_run(tmp_path / "data", settings=settings)
         await begin(run, plain(target, timer={"dueTime": "0s", "period": "PT0.2S"}, qos=1))
         await run.until(lambda: asked(target, 3), "three firings")
         server.freeze()
@@ -151,7 +147,7 @@ async def test_a_store_that_stands_still_does_not_hold_up_the_end(
                 assert await run.terminate() == 0
         finally:
             server.wake()
-        heir = begin_at(fleet, tmp_path / "data", server)
+        heir = begin_at(tmp_path / "data", server)
         assert await heir.is_up(), heir.message
         count = len(target.seen)
         await heir.until(lambda: asked(target, count + 3), "the heir goes on")

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from scheduler_service.engine.admission import NOTHING_SENT
-from tests.faults.processes import Caller, Fleet, Run
+from tests.faults.processes import Caller, Run, start_run
 from tests.faults.target import Seen, Target, open_target
 
 pytestmark = pytest.mark.timeout(300)
@@ -77,10 +77,10 @@ class Fate(msgspec.Struct):
         return [one["jobId"] for one in self.executions if one["error"] == "lost"]
 
 
-async def kill_one(fleet: Fleet, folder: Path, qos: int, points: int) -> Fate:
+async def kill_one(folder: Path, qos: int, points: int) -> Fate:
     """A crowd in a service that dies so many points after the creation, and what is made of it."""
     async with open_target() as target:
-        run = fleet.start(folder, settings=SETTINGS, only=("state.commit",), tells=True)
+        run = start_run(folder, settings=SETTINGS, only=("state.commit",), tells=True)
         assert await run.is_up(), run.message
         crowd = Crowd(target, qos)
         await crowd.create(run)
@@ -88,7 +88,7 @@ async def kill_one(fleet: Fleet, folder: Path, qos: int, points: int) -> Fate:
         await run.kill()
         killed = time.monotonic()
         first = list(target.seen)
-        again = fleet.start(folder, settings=SETTINGS)
+        again = start_run(folder, settings=SETTINGS)
         assert await again.is_up(), again.message
         executions = await crowd.ended(again)
         details = [await again.read(f"/executions/{one['executionId']}") for one in executions]
@@ -99,24 +99,24 @@ async def kill_one(fleet: Fleet, folder: Path, qos: int, points: int) -> Fate:
 
 
 async def kill_many(
-    fleet: Fleet, folder: Path, qos: int, points: tuple[int, ...], is_ahead: Callable[[Fate], bool]
+    folder: Path, qos: int, points: tuple[int, ...], is_ahead: Callable[[Fate], bool]
 ) -> list[Fate]:
     """The same at each of `points`; on a busy machine again, until one was killed ahead of its moment."""
     fates: list[Fate] = []
     while not any(map(is_ahead, fates)):
         assert len(fates) < MOST_CROWDS, f"none of {len(fates)} was killed ahead of its moment"
-        fates += await kill_each(fleet, folder / str(len(fates)), qos, points)
+        fates += await kill_each(folder / str(len(fates)), qos, points)
     return fates
 
 
-async def kill_each(fleet: Fleet, folder: Path, qos: int, points: tuple[int, ...]) -> list[Fate]:
+async def kill_each(folder: Path, qos: int, points: tuple[int, ...]) -> list[Fate]:
     """One crowd for each of `points`."""
     folder.mkdir()
     places = asyncio.Semaphore(AT_ONCE)
 
     async def kill(point: int) -> Fate:
         async with places:
-            return await kill_one(fleet, folder / str(point), qos, point)
+            return await kill_one(folder / str(point), qos, point)
 
     return await asyncio.gather(*map(kill, points))
 
@@ -130,11 +130,9 @@ def check(fate: Fate) -> None:
 
 
 @pytest.mark.parametrize("points", POINTS)
-async def test_what_was_durable_is_sent_at_qos_1(
-    fleet: Fleet, tmp_path: Path, points: tuple[int, ...]
-) -> None:
+async def test_what_was_durable_is_sent_at_qos_1(tmp_path: Path, points: tuple[int, ...]) -> None:
     """Every job succeeds once; what was on its way when the service died is sent again, with its key."""
-    fates = await kill_many(fleet, tmp_path, 1, points, lambda fate: not fate.first)
+    fates = await kill_many(tmp_path, 1, points, lambda fate: not fate.first)
     for fate in fates:
         check(fate)
         assert {one["state"] for one in fate.executions} == {"succeeded"}
@@ -144,9 +142,9 @@ async def test_what_was_durable_is_sent_at_qos_1(
 
 @pytest.mark.long
 @pytest.mark.parametrize("points", POINTS)
-async def test_what_had_begun_is_lost_at_qos_0(fleet: Fleet, tmp_path: Path, points: tuple[int, ...]) -> None:
+async def test_what_had_begun_is_lost_at_qos_0(tmp_path: Path, points: tuple[int, ...]) -> None:
     """It is closed as lost and never sent again; all others are sent once, late: all, ahead of the moment."""
-    fates = await kill_many(fleet, tmp_path, 0, points, lambda fate: fate.begun_anew > 0)
+    fates = await kill_many(tmp_path, 0, points, lambda fate: fate.begun_anew > 0)
     for fate in fates:
         check(fate)
         sent = Counter(one.path.strip("/") for one in (*fate.first, *fate.second))

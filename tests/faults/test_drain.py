@@ -9,16 +9,16 @@ import pytest
 
 from tests.faults.homes import SqliteHome
 from tests.faults.jobs import asked, begin, ended, plain
-from tests.faults.processes import ROOT, Fleet
+from tests.faults.processes import ROOT, start_run
 from tests.faults.stories import JOB, check_tidy
 from tests.faults.target import open_target
 
 
 @pytest.mark.parametrize("qos", [0, 1])
-async def test_what_runs_ends_and_is_recorded(fleet: Fleet, tmp_path: Path, qos: int) -> None:
+async def test_what_runs_ends_and_is_recorded(tmp_path: Path, qos: int) -> None:
     """Readiness goes first; nothing new is started; the open call is awaited; the end is in the history."""
     async with open_target() as target:
-        run = fleet.start(tmp_path / "data")
+        run = start_run(tmp_path / "data")
         await begin(run, plain(target, qos=qos))
         gate = target.hold("/one")
         assert (await run.ask("POST", f"{JOB}/trigger")).status_code == 200
@@ -35,7 +35,7 @@ async def test_what_runs_ends_and_is_recorded(fleet: Fleet, tmp_path: Path, qos:
         gate.set()
         assert await run.end() == 0
         await check_tidy(SqliteHome(tmp_path / "data"))
-        again = fleet.start(tmp_path / "data")
+        again = start_run(tmp_path / "data")
         assert await again.is_up()
         assert [one["state"] for one in await ended(again, 1)] == ["succeeded"]
         assert await again.terminate() == 0
@@ -43,18 +43,16 @@ async def test_what_runs_ends_and_is_recorded(fleet: Fleet, tmp_path: Path, qos:
 
 
 @pytest.mark.parametrize("qos", [0, 1])
-async def test_nothing_is_doubled_or_lost_over_rolling_restarts(
-    fleet: Fleet, tmp_path: Path, qos: int
-) -> None:
+async def test_nothing_is_doubled_or_lost_over_rolling_restarts(tmp_path: Path, qos: int) -> None:
     """Twelve firings over four processes: each planned moment has one execution, each was sent once."""
     async with open_target() as target:
         definition = plain(target, qos=qos, timer={"dueTime": "0s", "period": "R12/PT0.2S"})
-        run = fleet.start(tmp_path / "data")
+        run = start_run(tmp_path / "data")
         await begin(run, definition | {"overlapPolicy": "queue"})
         for count in (3, 6, 9):
             await run.until(partial(asked, target, count), f"{count} were sent")
             assert await run.terminate() == 0
-            run = fleet.start(tmp_path / "data")
+            run = start_run(tmp_path / "data")
             assert await run.is_up()
         executions = await ended(run, 12)
         firings = (await run.read(f"{JOB}/firings", limit=500))["items"]
@@ -66,19 +64,17 @@ async def test_nothing_is_doubled_or_lost_over_rolling_restarts(
 
 
 @pytest.mark.parametrize(("qos", "state"), [(0, "terminated"), (1, "succeeded")])
-async def test_what_is_open_at_the_deadline_is_lost_or_goes_on(
-    fleet: Fleet, tmp_path: Path, qos: int, state: str
-) -> None:
+async def test_what_is_open_at_the_deadline_is_lost_or_goes_on(tmp_path: Path, qos: int, state: str) -> None:
     """At qos 0 it ends as lost after the next start, at qos 1 it is sent again with its key."""
     async with open_target() as target:
-        run = fleet.start(tmp_path / "data", settings={"server.drain_seconds": 0.1})
+        run = start_run(tmp_path / "data", settings={"server.drain_seconds": 0.1})
         await begin(run, plain(target, qos=qos))
         gate = target.hold("/one")
         assert (await run.ask("POST", f"{JOB}/trigger")).status_code == 200
         await run.until(lambda: asked(target, 1), "the target was asked")
         assert await run.terminate() == 0
         gate.set()
-        again = fleet.start(tmp_path / "data")
+        again = start_run(tmp_path / "data")
         assert await again.is_up()
         executions = await ended(again, 1)
         assert await again.terminate() == 0
@@ -88,10 +84,10 @@ async def test_what_is_open_at_the_deadline_is_lost_or_goes_on(
     assert len(target.seen) == 1 + qos
 
 
-async def test_a_second_signal_ends_the_waiting(fleet: Fleet, tmp_path: Path) -> None:
+async def test_a_second_signal_ends_the_waiting(tmp_path: Path) -> None:
     """Exit code 1, at once; what was open goes on after the next start as after a crash."""
     async with open_target() as target:
-        run = fleet.start(tmp_path / "data")
+        run = start_run(tmp_path / "data")
         await begin(run, plain(target, qos=1))
         gate = target.hold("/one")
         assert (await run.ask("POST", f"{JOB}/trigger")).status_code == 200
@@ -104,17 +100,17 @@ async def test_a_second_signal_ends_the_waiting(fleet: Fleet, tmp_path: Path) ->
         await run.until(is_draining, "readiness is gone")
         assert await run.terminate() == 1
         gate.set()
-        again = fleet.start(tmp_path / "data")
+        again = start_run(tmp_path / "data")
         assert await again.is_up()
         assert [one["state"] for one in await ended(again, 1)] == ["succeeded"]
         assert await again.terminate() == 0
         assert len({one.text for one in target.seen}) == 1
 
 
-async def test_a_second_service_over_a_folder_refuses_to_start(fleet: Fleet, tmp_path: Path) -> None:
+async def test_a_second_service_over_a_folder_refuses_to_start(tmp_path: Path) -> None:
     """Exit code 3, and the message names the folder and the process that has it."""
     folder = tmp_path / "data"
-    run = fleet.start(folder)
+    run = start_run(folder)
     assert await run.is_up()
     command = [sys.executable, "-m", "scheduler_service", "serve", "--port", "0", "--data", str(folder)]
     second = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)  # noqa: ASYNC221

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.faults.inside import Inside, open_inside
 from tests.faults.jobs import begin, ended, plain
-from tests.faults.processes import Fleet, Run
+from tests.faults.processes import Run, start_run
 from tests.faults.target import open_target
 
 OTHER = "/jobs/other"
@@ -22,11 +22,11 @@ def limit_files(run: Run, size: int) -> None:
     resource.prlimit(run.pid, resource.RLIMIT_FSIZE, (size, hard))
 
 
-async def test_a_process_on_a_full_disk_stays_up_and_goes_on(fleet: Fleet, tmp_path: Path) -> None:
+async def test_a_process_on_a_full_disk_stays_up_and_goes_on(tmp_path: Path) -> None:
     """Changes are refused with 503 and leave nothing; firings of that time are late, not lost or doubled."""
     folder = tmp_path / "data"
     async with open_target() as target:
-        run = fleet.start(folder)
+        run = start_run(folder)
         definition = plain(target, timer={"dueTime": "1s", "period": "R3/PT0.3S"}, qos=1)
         await begin(run, definition | {"overlapPolicy": "queue"})
         assert Path(run.order.log).stat().st_size < NO_FRAME / 2, "the log has room to say what is wrong"

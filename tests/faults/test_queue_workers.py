@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.processes import Fleet, Run
+from tests.faults.processes import Run, start_run
 from tests.faults.workers import Book, Crowd
 
 pytestmark = pytest.mark.timeout(600)
@@ -36,10 +36,9 @@ JOBS = 10
 class Service:
     """The scheduler, which may be killed and started anew over its folder."""
 
-    def __init__(self, fleet: Fleet, folder: Path) -> None:
-        self._fleet = fleet
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.run: Run = fleet.start(folder, settings=SETTINGS)
+        self.run: Run = start_run(folder, settings=SETTINGS)
 
     @property
     def url(self) -> str:
@@ -49,7 +48,7 @@ class Service:
     async def kill(self) -> None:
         """kill -9, and another start."""
         await self.run.kill()
-        self.run = self._fleet.start(self._folder, settings=SETTINGS)
+        self.run = start_run(self._folder, settings=SETTINGS)
         assert await self.run.is_up(), self.run.message
 
 
@@ -118,9 +117,9 @@ async def disturb(service: Service, crowd: Crowd, book: Book, count: int, kills:
 @pytest.mark.long
 @pytest.mark.parametrize("count", [300, 5_000])
 @pytest.mark.parametrize("kills", [0, 3])
-async def test_every_part_is_completed_once(fleet: Fleet, tmp_path: Path, count: int, kills: int) -> None:
+async def test_every_part_is_completed_once(tmp_path: Path, count: int, kills: int) -> None:
     """Whoever dies: no part is lost, none is completed by two holders, no reply counts after its lease."""
-    service = Service(fleet, tmp_path / "data")
+    service = Service(tmp_path / "data")
     assert await service.run.is_up(), service.run.message
     book = Book()
     executions = await publish(service, count)

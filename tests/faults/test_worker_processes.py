@@ -15,6 +15,7 @@ import pytest
 
 from scheduler_service.app.store_opening import shard_of
 from scheduler_service.persistence.sqlite.folder import FolderLock
+from tests.wire.event_stream import Stream
 from tests.wire.processes.process import Process, serve
 from tests.wire.target import HELD, Target
 
@@ -230,6 +231,25 @@ async def test_a_worker_process_that_dies_comes_back(tmp_path: Path) -> None:
         planned = Counter((run["jobId"], run["plannedAt"]) for run in ran)
         assert max(planned.values()) == 1
         assert sum(keys.values()) - len(keys) <= (SHARDS - 1) * len(JOBS)  # in flight over a death
+        assert await service.stop() == 0
+
+
+@pytest.mark.long
+async def test_a_stream_of_events_goes_on_over_a_death(tmp_path: Path) -> None:
+    """What happens in the successor of a worker process comes on the same stream, without a gap."""
+    async with opened(tmp_path) as service:
+        await service.start()
+        await service.create(*(define(job, service.target) for job in JOBS))
+        async with service.client.stream("GET", "/events") as answer:
+            stream, seen = Stream(answer), set[str]()
+            os.kill(service.workers[0], signal.SIGKILL)
+            await service.back(1)
+            for job in JOBS:
+                await service.ask("POST", f"/jobs/{job}/trigger")
+            while seen != set(JOBS):
+                frames = await stream.until("finalSucceed")
+                assert "gap" not in [frame.event for frame in frames]
+                seen.add(frames[-1]["jobId"])
         assert await service.stop() == 0
 
 

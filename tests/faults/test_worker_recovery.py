@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from scheduler_service.app.store_opening import shard_of
-from tests.faults.processes import Fleet, Run
+from tests.faults.processes import Run, start_run
 from tests.faults.stories import TERMINAL
 from tests.wire.target import HELD, Reply, Target
 
@@ -108,18 +108,18 @@ def events(run: Run) -> list[str]:
 
 
 @pytest.mark.parametrize("at", [*(pytest.param(at, marks=pytest.mark.long) for at in (1, 2)), 3])
-async def test_what_was_taken_up_is_taken_up_again(fleet: Fleet, tmp_path: Path, at: int) -> None:
+async def test_what_was_taken_up_is_taken_up_again(tmp_path: Path, at: int) -> None:
     """Each execution ends once and succeeds; each call is the same one, made once more for each death."""
     data = tmp_path / "data"
     async with Target(lambda: 0) as target:
         target.always("/run", HELD)
-        first = fleet.start(data, settings=SETTINGS)
+        first = start_run(data, settings=SETTINGS)
         assert await first.is_up(), first.message
         begun = await begin_all(first, target)
         await first.kill()
         target.always("/run", Reply())
         death = Death(data, at=at)
-        second = fleet.start(data, settings=SETTINGS)
+        second = start_run(data, settings=SETTINGS)
         try:
             assert await second.is_up(), second.message
             ended = await end_all(second, len(begun))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.attack.service import Service, open_service
-from tests.faults.processes import Fleet, Run
+from tests.faults.processes import Run
 from tests.faults.target import Target, open_target
 from tests.tour.watch import HOOK, Watch
 
@@ -51,7 +51,7 @@ def _definition(job_id: str, url: str, **members: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def scene(fleet: Fleet, folder: Path, *on: str, **settings: Any) -> AsyncIterator[Scene]:
+async def scene(folder: Path, *on: str, **settings: Any) -> AsyncIterator[Scene]:
     """A service with one alert for what is in `on`; `settings` with `__` for the dot.
 
     Members of the alert come as `alert`. The target is the service `receiver`, too.
@@ -61,7 +61,7 @@ async def scene(fleet: Fleet, folder: Path, *on: str, **settings: Any) -> AsyncI
         given = {name.replace("__", "."): value for name, value in settings.items()}
         given["services.static"] = {"receiver": [target.url]}
         given["alerts"] = [{"url": f"{target.url}{HOOK}", **alert}]
-        async with open_service(fleet, folder, settings=given) as service:
+        async with open_service(folder, settings=given) as service:
             yield Scene(service=service, target=target)
 
 

@@ -3,16 +3,15 @@
 import asyncio
 from pathlib import Path
 
-from tests.faults.processes import Fleet
 from tests.tour.scene import scene
 
 FLOOD, BEFORE, ROOM = 150, 30, 100
 LINES_OF_A_FLOOD = 10
 
 
-async def test_a_flood_of_triggers(fleet: Fleet, tmp_path: Path) -> None:
+async def test_a_flood_of_triggers(tmp_path: Path) -> None:
     """What waits is a figure, what has no room is summed up in the log; the job's own firings are overdue."""
-    async with scene(fleet, tmp_path / "data", "overdue", alert={"overdueSeconds": 1}) as at:
+    async with scene(tmp_path / "data", "overdue", alert={"overdueSeconds": 1}) as at:
         watch, url = at.watch, f"{at.target.url}/flooded"
         gate = at.target.hold("/flooded")
         members = {"overlapPolicy": "queue", "queueLimit": ROOM, "timeoutSeconds": 600}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.faults.inside import Wall, open_inside
 from tests.faults.jobs import plain
-from tests.faults.processes import Fleet, Run
+from tests.faults.processes import Run
 from tests.faults.target import open_target
 from tests.tour.scene import scene
 from tests.tour.watch import HOOK, Watch
@@ -35,9 +35,9 @@ async def beating(run: Run, path: str) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_worker_process_is_killed(fleet: Fleet, tmp_path: Path) -> None:
+async def test_a_worker_process_is_killed(tmp_path: Path) -> None:
     """Line and alert name the process; it is started again, which both say."""
-    async with scene(fleet, tmp_path / "data", "workerLost", server__workers=2) as at:
+    async with scene(tmp_path / "data", "workerLost", server__workers=2) as at:
         watch = at.watch
         (start,) = await watch.samples("punctual_process_start_time_seconds", process="1")
         worker = at.service.pids[1]
@@ -52,14 +52,14 @@ async def test_a_worker_process_is_killed(fleet: Fleet, tmp_path: Path) -> None:
         await watch.recovered("workerLost", subject="1")
 
 
-async def test_an_instance_is_lost(fleet: Fleet, tmp_path: Path) -> None:
+async def test_an_instance_is_lost(tmp_path: Path) -> None:
     """Line, figure and alert when it was silent for `services.lost_after_seconds`, and when it is back."""
     settings = {
         "services__heartbeat_seconds": 0.5,
         "services__offline_seconds": 1,
         "services__lost_after_seconds": 1,
     }
-    async with scene(fleet, tmp_path / "data", "instanceLost", **settings) as at:
+    async with scene(tmp_path / "data", "instanceLost", **settings) as at:
         watch, path = at.watch, "/services/billing/instances/b-1"
         registration = {"address": at.target.url}
         assert (await at.run.ask("PUT", path, json=registration)).is_success
@@ -77,9 +77,9 @@ async def test_an_instance_is_lost(fleet: Fleet, tmp_path: Path) -> None:
             await watch.recovered("instanceLost", subject="billing/b-1")
 
 
-async def test_a_process_is_frozen(fleet: Fleet, tmp_path: Path) -> None:
+async def test_a_process_is_frozen(tmp_path: Path) -> None:
     """Nothing answers while it lasts; then line and figure say for how long, and the alert what was late."""
-    async with scene(fleet, tmp_path / "data", "overdue", alert={"overdueSeconds": 1}) as at:
+    async with scene(tmp_path / "data", "overdue", alert={"overdueSeconds": 1}) as at:
         watch = at.watch
         await at.create("often", f"{at.target.url}/one", timer=OFTEN | {"misfire": {"policy": "fire_once"}})
         await at.target.until(2)

@@ -4,7 +4,6 @@ import resource
 from pathlib import Path
 
 from scheduler_service.app.store_opening import shard_of
-from tests.faults.processes import Fleet
 from tests.redis_server import SYNCING, RedisServer
 from tests.tour.scene import Address, scene
 from tests.tour.watch import Watch
@@ -14,9 +13,9 @@ OFTEN = {"dueTime": "0s", "period": "PT0.5S"}
 NO_FRAME = 4_150
 
 
-async def test_the_disk_is_full(fleet: Fleet, tmp_path: Path) -> None:
+async def test_the_disk_is_full(tmp_path: Path) -> None:
     """In log, figures and readiness; the alert needs the disk itself and follows in the end."""
-    async with scene(fleet, tmp_path / "data", "storeLost") as at:
+    async with scene(tmp_path / "data", "storeLost") as at:
         watch, pid = at.watch, at.run.pid
         await at.create("often", f"{at.target.url}/one", timer=OFTEN, qos=1)
         _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
@@ -34,9 +33,9 @@ async def test_the_disk_is_full(fleet: Fleet, tmp_path: Path) -> None:
         await watch.recovered("storeLost")
 
 
-async def test_the_disk_of_one_worker_process_is_full(fleet: Fleet, tmp_path: Path) -> None:
+async def test_the_disk_of_one_worker_process_is_full(tmp_path: Path) -> None:
     """Its log says so once; readiness and `GET /nodes` name the process and what it cannot write."""
-    async with scene(fleet, tmp_path / "data", "storeLost", server__workers=2) as at:
+    async with scene(tmp_path / "data", "storeLost", server__workers=2) as at:
         service, pid = at.service, at.service.pids[1]
         watch = Watch(service=at.run, target=at.target, lines=service.logged_by_workers)
         name = next(f"often-{number}" for number in range(100) if shard_of(2)(f"often-{number}") == 1)
@@ -61,11 +60,11 @@ async def test_the_disk_of_one_worker_process_is_full(fleet: Fleet, tmp_path: Pa
         assert (lines.count("store_not_written"), lines.count("store_written_again")) == (1, 1)
 
 
-async def test_the_redis_of_contexts_is_gone(fleet: Fleet, tmp_path: Path) -> None:
+async def test_the_redis_of_contexts_is_gone(tmp_path: Path) -> None:
     """Seen at once in the log; jobs of qos 1 fire again, and the alert follows, when it is back."""
     server = RedisServer(tmp_path / "redis", *SYNCING).start()
     try:
-        async with scene(fleet, tmp_path / "data", "storeLost", contexts__url=server.url) as at:
+        async with scene(tmp_path / "data", "storeLost", contexts__url=server.url) as at:
             watch = at.watch
             await at.create("often", f"{at.target.url}/one", timer=OFTEN, qos=1)
             server.kill()
@@ -80,11 +79,11 @@ async def test_the_redis_of_contexts_is_gone(fleet: Fleet, tmp_path: Path) -> No
         server.kill()
 
 
-async def test_the_outbox_is_stuck(fleet: Fleet, tmp_path: Path) -> None:
+async def test_the_outbox_is_stuck(tmp_path: Path) -> None:
     """A receiver that is down: line, figure and alert as soon as a notification is given up."""
     address = Address()
     settings = {"notification__retries": 0, "notification__outbox_seconds": 2}
-    async with scene(fleet, tmp_path / "data", "undeliverable", **settings) as at:
+    async with scene(tmp_path / "data", "undeliverable", **settings) as at:
         watch = at.watch
         entry = {"url": f"http://{address.host}/told", "stateEquals": "finalSucceed"}
         await at.create("nightly", f"{at.target.url}/one", qos=1, notification=[entry])

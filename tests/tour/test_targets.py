@@ -2,16 +2,15 @@
 
 from pathlib import Path
 
-from tests.faults.processes import Fleet
 from tests.tour.scene import Address, scene
 
 OFTEN = {"dueTime": "0s", "period": "PT0.3S"}
 
 
-async def test_a_target_is_down(fleet: Fleet, tmp_path: Path) -> None:
+async def test_a_target_is_down(tmp_path: Path) -> None:
     """Each execution is a line with the host; the job is failing, and well again with its target."""
     address = Address()
-    async with scene(fleet, tmp_path / "data", "failing") as at:
+    async with scene(tmp_path / "data", "failing") as at:
         watch = at.watch
         watch.start("target down")
         await at.create("nightly", f"http://{address.host}/one", timer=OFTEN)
@@ -26,9 +25,9 @@ async def test_a_target_is_down(fleet: Fleet, tmp_path: Path) -> None:
             await watch.recovered("failing", subject="nightly")
 
 
-async def test_a_target_is_slow(fleet: Fleet, tmp_path: Path) -> None:
+async def test_a_target_is_slow(tmp_path: Path) -> None:
     """What it does not answer in time fails by `timeout`; firings that wait behind it are overdue."""
-    async with scene(fleet, tmp_path / "data", "overdue", alert={"overdueSeconds": 1}) as at:
+    async with scene(tmp_path / "data", "overdue", alert={"overdueSeconds": 1}) as at:
         watch = at.watch
         gate = at.target.hold("/slow")
         watch.start("target slow")
@@ -45,9 +44,9 @@ async def test_a_target_is_slow(fleet: Fleet, tmp_path: Path) -> None:
         await watch.recovered("overdue", subject="slow")
 
 
-async def test_a_template_is_wrong(fleet: Fleet, tmp_path: Path) -> None:
+async def test_a_template_is_wrong(tmp_path: Path) -> None:
     """Nothing is sent; line and alert name the template, the job is well once it is corrected."""
-    async with scene(fleet, tmp_path / "data", "failing", "finalFailed", alert={"failingCount": 1}) as at:
+    async with scene(tmp_path / "data", "failing", "finalFailed", alert={"failingCount": 1}) as at:
         watch = at.watch
         request = [{"url": f"{at.target.url}/one", "body": {"amount": "${trigger.amount}"}}]
         await at.create("bill", at.target.url, request=request)
@@ -64,13 +63,13 @@ async def test_a_template_is_wrong(fleet: Fleet, tmp_path: Path) -> None:
         await watch.recovered("failing", subject="bill")
 
 
-async def test_egress_is_refused(fleet: Fleet, tmp_path: Path) -> None:
+async def test_egress_is_refused(tmp_path: Path) -> None:
     """A rule of egress that was narrowed: the line names the host, and nothing goes out."""
     alert = {"failingCount": 1, "url": "service://receiver/hook"}
     on, folder = ("failing", "finalFailed"), tmp_path / "data"
-    async with scene(fleet, folder, *on, alert=alert) as before:
+    async with scene(folder, *on, alert=alert) as before:
         await before.create("led", f"{before.target.url}/one")
-    async with scene(fleet, folder, *on, alert=alert, egress__deny=["127.0.0.1"]) as at:
+    async with scene(folder, *on, alert=alert, egress__deny=["127.0.0.1"]) as at:
         watch = at.watch
         watch.start("egress refused")
         execution = await at.trigger("led")

@@ -18,20 +18,19 @@ from tests.attack.bystander import Bystander, lateness, open_bystander
 from tests.attack.service import open_service
 from tests.bench.attacks.registry import Attack, Scene, load
 from tests.bench.stage import show
-from tests.faults.processes import Fleet, open_fleet
 from tests.unit.transport.servers import Stage
 
 SECONDS = 10.0
 REST = 2.0
 
 
-async def run(fleet: Fleet, name: str, attack: Attack, seconds: float) -> None:
+async def run(name: str, attack: Attack, seconds: float) -> None:
     """One attack on a service of its own."""
     print(f"{name}: {attack.says}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "data"
         async with (
-            open_service(fleet, path, limits=attack.limits, settings=attack.settings) as service,
+            open_service(path, limits=attack.limits, settings=attack.settings) as service,
             open_bystander(service) as bystander,
             AsyncExitStack() as stack,
         ):
@@ -71,9 +70,8 @@ async def main() -> None:
     given = parser.parse_args()
     if unknown := set(given.names) - set(attacks):
         parser.error(f"no attack {', '.join(sorted(unknown))}; there are {', '.join(sorted(attacks))}")
-    with open_fleet() as fleet:
-        for name in given.names or sorted(attacks):
-            await run(fleet, name, attacks[name], given.seconds)
+    for name in given.names or sorted(attacks):
+        await run(name, attacks[name], given.seconds)
 
 
 if __name__ == "__main__":
