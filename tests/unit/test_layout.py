@@ -15,8 +15,9 @@ from pathlib import Path
 
 import grimp
 
-from tests.unit.docs.pages import ROOT
+from tests.unit.docs.pages import ROOT, parse_fresh
 
+parse = cache(parse_fresh)
 TESTS = ROOT / "tests"
 UNIT = TESTS / "unit"
 # So many of the modules with more than LONG lines of code, more than DOING of them in functions, have a test
@@ -146,11 +147,6 @@ def has_test(module: Path) -> bool:
     stem = module.stem
     own = [folder / f"test_{stem}.py", *folder.glob(f"test_{stem}_*.py")]
     return any(path.is_file() for path in own) or (folder.parent / f"test_{stem}_suite.py").is_file()
-
-
-@cache
-def parse(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def test_each_test_module_names_what_it_tests() -> None:

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import takewhile
 
-from tests.unit.docs.pages import ROOT
+from tests.unit.docs.pages import ROOT, parse_fresh
 
 PRODUCT = ROOT / "scheduler_service"
 MANY = 4
@@ -16,7 +16,7 @@ Fields = Mapping[str, set[tuple[str, ...]]]
 
 def test_values_of_structs_are_at_their_places() -> None:
     """None stands at the place of another one of the struct: `head.updated_at` is no `created_at`."""
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PRODUCT.rglob("*.py"))}
+    trees = {path: parse_fresh(path) for path in sorted(PRODUCT.rglob("*.py"))}
     structs = fields_by_struct(trees.values())
     found = [
         f"{path.relative_to(ROOT)}:{line}: {value} stands where {field} belongs"

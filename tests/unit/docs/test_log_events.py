@@ -7,7 +7,7 @@ from functools import cache
 
 from scheduler_service.telemetry.vocabulary import VOCABULARY
 from tests.rows import each_row
-from tests.unit.docs.pages import ROOT, read, rows
+from tests.unit.docs.pages import ROOT, parse_fresh, read, rows
 
 # The steps of the service itself need no subject.
 OF_THE_SERVICE = {"listening", "ready", "draining", "stopped", "gathering", "gathered"}
@@ -28,7 +28,7 @@ def calls() -> list[tuple[str, ast.Call]]:
 
 def _find_calls() -> Iterator[tuple[str, ast.Call]]:
     for path in ROOT.glob("scheduler_service/**/*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parse_fresh(path)):
             if isinstance(node, ast.Call) and _name(node.func) in WRITERS:
                 for one in node.args:
                     for word in _words(one):
