@@ -8,7 +8,12 @@ from typing import Any, TypeVar
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.wire import Holder, OutboundRequest, Outcome
-from scheduler_service.persistence.sql_cluster.database import IsSingle, JointWork, SharedDatabase
+from scheduler_service.persistence.sql_cluster.database import (
+    GroupedWork,
+    IsSingle,
+    JointWork,
+    SharedDatabase,
+)
 from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.cluster import QueueTurn, TurnClaim
 from scheduler_service.ports.errors import StoreError
@@ -105,10 +110,12 @@ class ProcessDatabase(SharedDatabase):
     async def read(self, work: Work[T]) -> T:
         """What `work` reads."""
         await self._process.stillness.over()
-        found = self._database._read(work)
+        (found,) = self._database._serve_reads([GroupedWork(lambda one, _: [work(one)], None)])
         await asyncio.sleep(0)
         await self._process.stillness.over()
-        return found
+        if isinstance(found, Exception):
+            raise found
+        return found  # type: ignore[no-any-return]
 
 
 class ProcessStore(SharedStore):
