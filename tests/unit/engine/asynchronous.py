@@ -2,16 +2,14 @@
 
 from typing import Any
 
-from scheduler_service.domain.turn_events import FeedbackArrived, Triggered
+from scheduler_service.domain.turn_events import FeedbackArrived
 from scheduler_service.engine.scope import feedback_token
 from tests.unit.engine.rig import Rig
 
 
 def started(**members: Any) -> Rig:
     """An asynchronous job whose first execution is in its first step."""
-    rig = Rig(**{"async": True, **members}).create()
-    rig.deliver(Triggered())
-    return rig
+    return Rig(**{"async": True, **members}).triggered()
 
 
 def feedback(rig: Rig, body: Any, counts: int = 1, token: str | None = None) -> Any:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from scheduler_service.domain.turn_events import Triggered
 from tests.unit.engine.rig import Rig
 
 CHAIN = [{"url": "http://target.test/1"}, {"url": "http://target.test/2", "body": "${$.x}"}]
@@ -10,8 +9,7 @@ CHAIN = [{"url": "http://target.test/1"}, {"url": "http://target.test/2", "body"
 
 def running(qos: int, **members: Any) -> Rig:
     """A job whose first step is answered and whose second is in flight."""
-    rig = Rig(qos=qos, **{"request": CHAIN, **members}).create()
-    rig.deliver(Triggered())
+    rig = Rig(qos=qos, **{"request": CHAIN, **members}).triggered()
     rig.answer(200, {"x": "y"})
     return rig
 
@@ -24,6 +22,4 @@ TWO: list[dict[str, Any]] = [
 
 def retried(steps: list[dict[str, Any]], **members: Any) -> Rig:
     """A chain that is retried once, after a second."""
-    rig = Rig(request=steps, retry=[{"errorEquals": "*", "maxAttempts": 1}], **members).create()
-    rig.deliver(Triggered())
-    return rig
+    return Rig(request=steps, retry=[{"errorEquals": "*", "maxAttempts": 1}], **members).triggered()

@@ -6,13 +6,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from client_sdk.models import parse_definition
-from scheduler_service.domain.document import Context, Document, Open
+from scheduler_service.domain.document import Context, Document, Head, Open
 from scheduler_service.domain.effects import Call, CallPart, Delivery, Effect, Notify, ResolveInstances
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.records import ExecutionRecord, FiringRecord, Record
-from scheduler_service.domain.replies import Reply
+from scheduler_service.domain.replies import Refusal, Reply
 from scheduler_service.domain.turn_events import (
     AlarmRang,
     CallEnded,
@@ -20,6 +20,7 @@ from scheduler_service.domain.turn_events import (
     Event,
     InstancesResolved,
     Resumed,
+    Triggered,
 )
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, Holder, OutboundRequest
 from scheduler_service.engine.compile import compile_definition
@@ -86,6 +87,22 @@ class Rig:
         self.deliver(Created(uid="uid", key=b"key", **values))
         return self
 
+    def triggered(self) -> "Rig":
+        """Delivers Created, then Triggered."""
+        self.create().deliver(Triggered())
+        return self
+
+    def without_instances(self) -> "Rig":
+        """The test answers each search for instances itself."""
+        self.instances = None
+        return self
+
+    def refusal(self, event: Event) -> Refusal:
+        """Why the job refuses `event`."""
+        reply = self.deliver(event).reply
+        assert isinstance(reply, Refusal)
+        return reply
+
     def deliver(self, event: Event) -> Decision:
         """One turn; keeps what it left."""
         decision = decide(self.job, event, self.now)
@@ -117,6 +134,11 @@ class Rig:
             self.steady += wait
             self.deliver(AlarmRang())
         self.wall, self.steady = wall_end, steady_end
+
+    def stand_still(self, milliseconds: int) -> None:
+        """Both clocks run on, and no alarm rings."""
+        self.wall += milliseconds
+        self.steady += milliseconds
 
     def wait(self) -> int | None:
         """Milliseconds until the job is due; None: it waits for nothing."""
@@ -219,10 +241,15 @@ class Rig:
         """The job as its reader sees it."""
         return summarize(self.job)
 
+    @property
+    def head(self) -> Head:
+        """The head of the job's state."""
+        assert self.document is not None
+        return self.document.head
+
     def open(self, number: int) -> Open:
         """An execution that has not ended."""
-        assert self.document is not None
-        return next(run for run in self.document.head.opens if run.execute_number == number)
+        return next(run for run in self.head.opens if run.execute_number == number)
 
     def context(self, number: int) -> Context:
         """The context of a live execution."""
@@ -231,9 +258,7 @@ class Rig:
 
     def set(self, **values: Any) -> None:
         """Changes the head by hand."""
-        assert self.document is not None
-        head = msgspec.structs.replace(self.document.head, **values)
-        self.document = Document(head, self.document.contexts)
+        self.document = Document(msgspec.structs.replace(self.head, **values), self.document.contexts)
 
 
 EVERY_10 = {"dueTime": "10s", "period": "10s"}

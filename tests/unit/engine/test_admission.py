@@ -126,8 +126,7 @@ FIRE_ALL = {**EVERY_10, "misfire": {"policy": "fire_all", "limit": 3, "graceSeco
 def found_late(**members: Any) -> Rig:
     """A job whose firings of 10, 20 and 30 s are found together at 35 s."""
     rig = ticking(timer=FIRE_ALL, qos=1, timeoutSeconds=100, **members)
-    rig.wall += 35_000
-    rig.steady += 35_000
+    rig.stand_still(35_000)
     rig.deliver(AlarmRang())
     return rig
 

@@ -17,8 +17,7 @@ from tests.unit.engine.rig import Rig
 
 def test_one_step_succeeds() -> None:
     """A 2xx ends a one-step job as succeeded, with one attempt."""
-    rig = Rig().create()
-    rig.deliver(Triggered())
+    rig = Rig().triggered()
     assert rig.reply == Started(1, ExecutionState.PROCESSING, "uid")
     assert rig.request.method == "POST"
     rig.answer(204)
@@ -29,8 +28,7 @@ def test_one_step_succeeds() -> None:
 
 def test_steps_use_earlier_answers() -> None:
     """Steps run in order; named responses and the latest one fill templates with real JSON types."""
-    rig = Rig(request=TWO).create()
-    rig.deliver(Triggered())
+    rig = Rig(request=TWO).triggered()
     rig.answer(200, {"x": 5, "deep": [1, None]})
     assert rig.request.url == "http://target.test/two?x=5"
     assert rig.sent_body() == {"all": {"x": 5, "deep": [1, None]}, "x": "5"}
@@ -52,8 +50,7 @@ def test_responses_for_later_steps_are_limited_together() -> None:
     """To four times the largest: a template that uses them decodes them all."""
     names = [{"url": "http://target.test/", "respEnvName": f"r{n}"} for n in range(6)]
     last = {"url": "http://target.test/", "body": [f"${{r{n}}}|json" for n in range(6)]}
-    rig = Rig(Surroundings(response_bytes=100), request=[*names, last]).create()
-    rig.deliver(Triggered())
+    rig = Rig(Surroundings(response_bytes=100), request=[*names, last]).triggered()
     for _ in range(4):
         rig.answer(200, "x" * 90)
     assert rig.states() == [ExecutionState.PROCESSING]
@@ -128,8 +125,7 @@ def test_a_body_that_is_no_larger_needs_no_room(body: object) -> None:
 
 def test_chain_stops_at_the_first_failure() -> None:
     """A non-success status is the error code, and no later step is sent."""
-    rig = Rig(request=TWO).create()
-    rig.deliver(Triggered())
+    rig = Rig(request=TWO).triggered()
     rig.answer(404)
     ended = rig.execution(1)
     assert (ended.state, ended.error, ended.failure_type) == (
@@ -151,8 +147,7 @@ def test_chain_stops_at_the_first_failure() -> None:
 )
 def test_no_answer_is_an_error_code(kind: FaultKind, error: str, failure_type: FailureType) -> None:
     """A connection failure or timeout raises 500; egress and no_instance are codes of their own."""
-    rig = Rig().create()
-    rig.deliver(Triggered())
+    rig = Rig().triggered()
     rig.fault(kind, "why")
     ended = rig.execution(1)
     assert (ended.error, ended.failure_type) == (error, failure_type)
@@ -170,16 +165,14 @@ def test_a_call_without_an_answer_names_its_limit(step: dict[str, Any], limit: s
     """Its value, and what gives it; other failures have none (SPEC section 5)."""
     timed_out = f"why; the limit of the call is {limit}"
     for kind, said in ((FaultKind.TIMEOUT, timed_out), (FaultKind.CONNECT, "why")):
-        rig = Rig(request=[{**TWO[0], **step}]).create()
-        rig.deliver(Triggered())
+        rig = Rig(request=[{**TWO[0], **step}]).triggered()
         rig.fault(kind, "why")
         assert rig.record_of(AttemptEnded).message == said
 
 
 def test_missing_value_fails_with_template() -> None:
     """An expression that finds nothing fails the attempt with error `template`, naming the expression."""
-    rig = Rig(request=[{"url": "http://target.test/${$.absent}"}]).create()
-    rig.deliver(Triggered())
+    rig = Rig(request=[{"url": "http://target.test/${$.absent}"}]).triggered()
     ended = rig.execution(1)
     assert (ended.state, ended.error) == (ExecutionState.TERMINATED, "template")
     assert "$.absent" in (rig.record_of(AttemptEnded).message or "")
@@ -242,8 +235,7 @@ def test_bytes_that_are_no_text_fail_the_step_that_needs_them(field: dict[str, A
         {"url": "http://target.test/1", "respEnvName": "ONE"},
         {"url": "http://target.test/2", **field},
     ]
-    rig = Rig(request=steps).create()
-    rig.deliver(Triggered())
+    rig = Rig(request=steps).triggered()
     rig.answer(200, b"\xd6\xd0")
     end = [one for one in rig.records if isinstance(one, AttemptEnded)][-1]
     assert end.error == "template"
@@ -254,23 +246,22 @@ def test_bytes_that_are_no_text_end_no_more_than_what_needs_them() -> None:
     """A check that cannot be made ends the attempt, a notification that cannot be made itself alone."""
     first = {"url": "http://target.test/1", "respEnvName": "ONE"}
     checked = {"async": True, "timeoutSeconds": 600, "checkUrl": "http://target.test/c?z=${$.*}"}
-    rig = Rig(request=[first], **checked).create()
-    rig.deliver(Triggered())
+    rig = Rig(request=[first], **checked).triggered()
     rig.answer(200, b"\xd6\xd0")
     rig.pass_time(60_000)
     end = [one for one in rig.records if isinstance(one, AttemptEnded)][-1]
     assert (end.error, "not_text" in (end.message or "")) == ("template", True)
     told = {"url": "http://caller.test/", "body": "${$.*}|json"}
-    rig = Rig(request=[first], notification=[told]).create()
-    rig.deliver(Triggered())
+    rig = Rig(request=[first], notification=[told]).triggered()
     rig.answer(200, b"\xd6\xd0")
     assert (rig.execution(1).state, rig.told()) == ("succeeded", [])
 
 
 def test_bytes_that_nothing_needs_fail_no_step() -> None:
     """A named response that the templates leave alone may have any bytes."""
-    rig = Rig(request=[{"url": "http://t.test/1"}, {"url": "http://t.test/2", "body": "${jobId}"}]).create()
-    rig.deliver(Triggered())
+    rig = Rig(
+        request=[{"url": "http://t.test/1"}, {"url": "http://t.test/2", "body": "${jobId}"}]
+    ).triggered()
     rig.answer(200, b"\xd6\xd0")
     assert rig.sent_body() == "job"
 
@@ -314,8 +305,7 @@ def test_bytes_that_nothing_needs_fail_no_step() -> None:
 )
 def test_the_message_of_a_failure_is_the_targets_own(body: object, message: str) -> None:
     """A member of its JSON object, else the first line of its text, cut (SPEC section 5)."""
-    rig = Rig().create()
-    rig.deliver(Triggered())
+    rig = Rig().triggered()
     rig.answer(500, body)
     assert [one.message for one in rig.records if isinstance(one, AttemptEnded)] == [message]
 
@@ -334,8 +324,7 @@ def test_a_job_that_is_gone_is_paused(url: str) -> None:
     rig.answer(410, headers=GONE)
     ended = rig.execution(1)
     assert (ended.state, ended.error, ended.reason) == (S.TERMINATED, "410", "gone")
-    assert rig.document is not None
-    assert (rig.document.head.active, rig.document.head.pause_reason) == (False, "gone")
+    assert (rig.head.active, rig.head.pause_reason) == (False, "gone")
     assert rig.of(Noted, rig.records)[-1].kind == "jobGone"
     rig.pass_time(60_000)
     assert len(rig.states()) == 1
@@ -343,8 +332,7 @@ def test_a_job_that_is_gone_is_paused(url: str) -> None:
 
 def test_410_alone_is_an_answer() -> None:
     """Without the header it is a failure like any other."""
-    rig = Rig(request=[{"url": "service://shop/x"}], retry=[{"errorEquals": "410"}]).create()
-    rig.deliver(Triggered())
+    rig = Rig(request=[{"url": "service://shop/x"}], retry=[{"errorEquals": "410"}]).triggered()
     rig.answer(410)
     assert rig.states() == [S.FAILED]
     assert rig.summary.state == "active"
@@ -368,8 +356,7 @@ def test_a_gone_job_that_is_paused_stays_as_it_was_paused() -> None:
     answer(rig, 0, 410, headers=GONE)
     rig.resolve()
     assert rig.execution(1).reason == "gone"
-    assert rig.document is not None
-    assert rig.document.head.pause_reason != "gone"
+    assert rig.head.pause_reason != "gone"
 
 
 def test_one_instance_that_does_not_know_the_job_costs_no_attempt() -> None:
@@ -396,7 +383,7 @@ def test_the_job_is_paused_when_no_instance_knows_it() -> None:
     rig.resolve()
     ended = rig.execution(1)
     assert (ended.state, ended.error, ended.reason) == (S.TERMINATED, "410", "gone")
-    assert (rig.summary.state, rig.document and rig.document.head.pause_reason) == ("paused", "gone")
+    assert (rig.summary.state, rig.head.pause_reason) == ("paused", "gone")
     (step,) = steps_of(rig)
     assert (step.instance, step.exchange.status, step.exchange.response_body) == ("b", 410, b'{"which": "b"}')
 

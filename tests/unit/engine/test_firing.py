@@ -52,8 +52,7 @@ def test_fires_when_due_and_not_before() -> None:
 def test_late_is_more_than_a_second() -> None:
     """A firing found more than a second after its moment is late, and carries its own moment."""
     rig = ticking()
-    rig.wall += 11_001
-    rig.steady += 11_001
+    rig.stand_still(11_001)
     rig.deliver(AlarmRang())
     assert rig.ledger() == [(10_000, "late", None)]
     assert rig.execution(1).planned_at == START + 10_000
@@ -62,8 +61,7 @@ def test_late_is_more_than_a_second() -> None:
 def test_missed_firings_become_one() -> None:
     """After an hour away, `fire_once`: one run of missed ones, one late execution of the latest missed."""
     rig = ticking(overlapPolicy="allow", timer={**EVERY_10, "misfire": {"graceSeconds": 15}})
-    rig.wall += 3_600_000
-    rig.steady += 3_600_000
+    rig.stand_still(3_600_000)
     rig.deliver(AlarmRang())
     entries = rig.ledger()
     assert entries[0] == (10_000, "skipped", "misfire")
@@ -76,8 +74,7 @@ def test_fire_all_runs_the_newest_in_a_line() -> None:
     """`fire_all` runs the newest `limit`, oldest first, as if the policy were queue."""
     misfire = {"policy": "fire_all", "limit": 3, "graceSeconds": 0}
     rig = ticking(timer={**EVERY_10, "misfire": misfire})
-    rig.wall += 100_000
-    rig.steady += 100_000
+    rig.stand_still(100_000)
     rig.deliver(AlarmRang())
     assert rig.states()[:3] == [S.PROCESSING, S.ENQUEUED, S.ENQUEUED]
     planned = [rig.execution(number).planned_at - START for number in (1, 2, 3)]
@@ -88,8 +85,7 @@ def test_fire_all_runs_the_newest_in_a_line() -> None:
 def test_fire_all_runs_late_ones_in_a_line(away: int, planned: list[int]) -> None:
     """Several found late within the grace run in order, as if the policy were queue; none is an overlap."""
     rig = ticking(timer={**EVERY_10, "misfire": {"policy": "fire_all"}})
-    rig.wall += away
-    rig.steady += away
+    rig.stand_still(away)
     rig.deliver(AlarmRang())
     assert rig.states() == [S.PROCESSING, S.ENQUEUED, S.ENQUEUED]
     assert [(rig.execution(one).planned_at - START) // 1_000 for one in (1, 2, 3)] == planned
@@ -157,8 +153,7 @@ def test_long_runs_are_counted_outside() -> None:
     """A long run of cron is counted outside the turn; a count that is lost is requested again."""
     rig = ticking(timer={"dueTime": "0s", "period": "* * * * * ?", "misfire": {"policy": "skip"}})
     rig.pass_time(0)
-    rig.wall += 3_600_000
-    rig.steady += 3_600_000
+    rig.stand_still(3_600_000)
     rig.deliver(AlarmRang())
     ask = rig.of(CountMissed, rig.effects)[-1]
     rig.effects.clear()
@@ -197,8 +192,7 @@ def test_clock_set_back_repeats_nothing() -> None:
 
 def test_limits_keep_their_time_when_the_clock_is_set() -> None:
     """A step of the wall clock ends no attempt early and none late."""
-    rig = Rig(timeoutSeconds=30).create()
-    rig.deliver(Triggered())
+    rig = Rig(timeoutSeconds=30).triggered()
     rig.wall += 3_600_000
     rig.deliver(AlarmRang())
     assert rig.states() == [S.PROCESSING]
@@ -240,13 +234,11 @@ def test_debug_switch_lets_one_time_jobs_go() -> None:
 @each_row("timer", [EVERY_10, {"period": "* * * * * ?"}])
 def test_debug_switch_lets_recurring_jobs_be_triggered(timer: dict[str, str]) -> None:
     """The kind of the job decides: `hold_triggered` leaves recurring jobs alone, timer and trigger."""
-    rig = Rig(Surroundings(hold_triggered=True), timer=timer, overlapPolicy="allow").create()
-    rig.deliver(Triggered())
+    rig = Rig(Surroundings(hold_triggered=True), timer=timer, overlapPolicy="allow").triggered()
     rig.pass_time(10_000)
     assert set(rig.states()) == {S.PROCESSING}
     assert len(rig.states()) >= 2
-    by_hand = Rig(Surroundings(hold_recurring=True), timer=timer).create()
-    by_hand.deliver(Triggered())
+    by_hand = Rig(Surroundings(hold_recurring=True), timer=timer).triggered()
     assert by_hand.states() == [S.PROCESSING]
 
 
@@ -267,8 +259,7 @@ def test_debug_switch_holds_one_time_jobs_until_released(timer: dict[str, str] |
 
 def test_debug_switch_holds_triggers_until_released() -> None:
     """`debug.hold_triggered` leaves executions enqueued until they are released, each once."""
-    rig = Rig(Surroundings(hold_triggered=True)).create()
-    rig.deliver(Triggered())
+    rig = Rig(Surroundings(hold_triggered=True)).triggered()
     rig.deliver(Triggered())
     assert rig.states() == [S.ENQUEUED, S.ENQUEUED]
     assert rig.deliver(Released(2)).reply == Taken()
@@ -276,9 +267,7 @@ def test_debug_switch_holds_triggers_until_released() -> None:
     assert rig.deliver(Released(2)).reply == Unchanged()
     rig.answer()
     assert rig.states() == [S.ENQUEUED, S.SUCCEEDED]
-    absent = rig.deliver(Released(9)).reply
-    assert isinstance(absent, Refusal)
-    assert absent.code is RefusalCode.ABSENT
+    assert rig.refusal(Released(9)).code is RefusalCode.ABSENT
 
 
 def test_release_before_the_moment_only_unholds() -> None:
@@ -314,8 +303,7 @@ def test_pending_triggers_are_limited() -> None:
     """Beyond `limits.pending_triggers` delayed triggers are refused, and use up no number."""
     rig = Rig(Surroundings(pending_triggers=1)).create()
     rig.deliver(Triggered(planned_at=START + 5_000))
-    refusal = rig.deliver(Triggered(planned_at=START + 6_000)).reply
-    assert isinstance(refusal, Refusal)
+    refusal = rig.refusal(Triggered(planned_at=START + 6_000))
     assert refusal.code is RefusalCode.LIMIT
     assert rig.summary.execute_number == 1
 
@@ -327,8 +315,7 @@ def test_parameters_of_open_executions_are_limited() -> None:
     assert isinstance(rig.deliver(Triggered(params=long)).reply, Started)
     rig.answer()
     assert isinstance(rig.deliver(Triggered(params=short, planned_at=START + 5_000)).reply, Started)
-    refusal = rig.deliver(Triggered(params=short)).reply
-    assert isinstance(refusal, Refusal)
+    refusal = rig.refusal(Triggered(params=short))
     assert refusal.code is RefusalCode.LIMIT
     assert "52 bytes" in refusal.message
     replay = Triggered(replay=Replay(1, 1, (b"x" * 50,)))
@@ -342,8 +329,7 @@ def test_parameters_need_room_in_the_process() -> None:
     rig.is_full = True
     long, short = b'"' + b"x" * 4_095 + b'"', b'"' + b"x" * 4_094 + b'"'
     for event in (Triggered(params=long), Triggered(params=long, planned_at=START + 1_000)):
-        refusal = rig.deliver(event).reply
-        assert isinstance(refusal, Refusal)
+        refusal = rig.refusal(event)
         assert (refusal.code, "limits.open_bytes" in refusal.message) == (RefusalCode.LIMIT, True)
     assert isinstance(rig.deliver(Triggered(replay=Replay(1, 1, (long,)))).reply, Refusal)
     assert isinstance(rig.deliver(Triggered(params=short)).reply, Started)
@@ -357,8 +343,7 @@ def test_cancel_one_that_waits_and_one_that_ended() -> None:
     assert rig.execution(2).reason == "no"
     assert rig.ledger()[-1] == (20_000, "skipped", "no")
     for number, code in ((2, RefusalCode.CONFLICT), (3, RefusalCode.ABSENT), (0, RefusalCode.ABSENT)):
-        refusal = rig.deliver(CancelRequested(number)).reply
-        assert isinstance(refusal, Refusal)
+        refusal = rig.refusal(CancelRequested(number))
         assert refusal.code is code
 
 

@@ -87,8 +87,7 @@ def test_creation_of_one_that_is_there() -> None:
     rig = Rig().create()
     same = Created(uid="other", key=b"k", fingerprint=rig.programs[1].fingerprint)
     assert rig.deliver(same).reply == Unchanged()
-    refusal = rig.deliver(Created(uid="other", key=b"k", fingerprint=b"else")).reply
-    assert isinstance(refusal, Refusal)
+    refusal = rig.refusal(Created(uid="other", key=b"k", fingerprint=b"else"))
     assert refusal.code is RefusalCode.CONFLICT
 
 
@@ -182,8 +181,7 @@ def test_update_with_an_old_revision_is_refused() -> None:
     """`If-Match` of another revision: nothing changes."""
     rig = ticking()
     rig.programs[2] = program(timer=EVERY_10)
-    refusal = rig.deliver(Updated(2, if_match=frozenset({5}))).reply
-    assert isinstance(refusal, Refusal)
+    refusal = rig.refusal(Updated(2, if_match=frozenset({5})))
     assert refusal.code is RefusalCode.PRECONDITION
     assert rig.summary.revision == 1
     assert rig.deliver(Updated(2, if_match=frozenset({1}))).reply == Taken()
@@ -234,8 +232,7 @@ def test_destruction_leaves_in_the_ledger_what_was_owed(paused: bool, reason: st
 
 def test_cancel_url_that_cannot_be_rendered_is_noted() -> None:
     """A cancelUrl whose template finds nothing is not called, and the log says so."""
-    rig = Rig(cancelUrl={"url": "http://target.test/${$.nothing}"}).create()
-    rig.deliver(Triggered())
+    rig = Rig(cancelUrl={"url": "http://target.test/${$.nothing}"}).triggered()
     rig.deliver(CancelRequested(1))
     assert rig.of(Inform, rig.effects) == []
     assert rig.states() == [S.CANCELLED]
@@ -252,8 +249,7 @@ def test_replay_starts_at_a_step() -> None:
 
 def test_second_answer_changes_nothing() -> None:
     """A late, doubled or foreign answer changes nothing."""
-    rig = Rig().create()
-    rig.deliver(Triggered())
+    rig = Rig().triggered()
     foreign = Token("other", 1, 1, CallKind.STEP, 0)
     assert rig.deliver(CallEnded(foreign, Answer(200))).reply == Unchanged()
     assert rig.deliver(CallEnded(Token("uid", 5, 1, CallKind.STEP, 0), Answer(200))).reply == Unchanged()
@@ -271,8 +267,7 @@ def test_system_jobs_are_kept() -> None:
     rig.programs |= {2: program(), 3: program(**own, jobDescription="changed")}
     for event in (Destroyed(), Updated(2)):
         before = rig.document
-        refusal = rig.deliver(event).reply
-        assert isinstance(refusal, Refusal)
+        refusal = rig.refusal(event)
         assert (refusal.code, rig.document) == (RefusalCode.CONFLICT, before)
     assert rig.deliver(Updated(3)).reply == Taken()
     rig.deliver(Triggered())
@@ -379,8 +374,7 @@ def test_a_pause_says_why() -> None:
     """By a person, or since the job is declared no more (SPEC section 11)."""
     rig = Rig().create()
     rig.deliver(Paused(reason="undeclared"))
-    assert rig.document is not None
-    assert rig.document.head.pause_reason == "undeclared"
+    assert rig.head.pause_reason == "undeclared"
 
 
 def test_what_changes_a_job_is_when_it_was_updated() -> None:
@@ -477,8 +471,7 @@ def test_an_update_of_a_one_time_job_overlaps_where_it_may() -> None:
 
 def test_a_trigger_beside_a_one_time_job_follows_the_policy() -> None:
     """Without an update a firing that meets a trigger follows `overlapPolicy`."""
-    rig = Rig(timer={"startAt": "2023-11-14 22:13:30"}, timeoutSeconds=100).create()
-    rig.deliver(Triggered())
+    rig = Rig(timer={"startAt": "2023-11-14 22:13:30"}, timeoutSeconds=100).triggered()
     rig.pass_time(10_000)
     assert rig.states() == [S.PROCESSING, S.SKIPPED]
 
@@ -517,8 +510,7 @@ def test_new_labels_run_no_one_time_job_again() -> None:
 
 def disable(rig: Rig, *, disabled: bool = True, **members: Any) -> None:
     """The definition gets another revision, which differs in `disabled`."""
-    assert rig.document is not None
-    revision = rig.document.head.revision + 1
+    revision = rig.head.revision + 1
     rig.programs[revision] = program(disabled=disabled, **{"timer": EVERY_10, **members})
     assert rig.deliver(Updated(revision, keeps_schedule=True)).reply == Taken()
 
@@ -544,7 +536,7 @@ def test_a_downtime_of_a_disabled_job_is_no_misfire(policy: str) -> None:
     """Nothing is caught up, also where the job is enabled before the alarm rings."""
     timer = {**EVERY_10, "misfire": {"policy": policy, "graceSeconds": 0}}
     rig = ticking(disabled=True, timer=timer)
-    rig.wall, rig.steady = rig.wall + 65_000, rig.steady + 65_000
+    rig.stand_still(65_000)
     disable(rig, disabled=False, timer=timer)
     assert {one[1:] for one in rig.ledger()} == {("skipped", "disabled")}
     assert (rig.states(), rig.summary.next_fire) == ([], START + 70_000)
@@ -553,7 +545,7 @@ def test_a_downtime_of_a_disabled_job_is_no_misfire(policy: str) -> None:
 def test_what_is_owed_when_a_job_becomes_disabled_is_run() -> None:
     """A firing belongs to the definition of its moment."""
     rig = ticking()
-    rig.wall, rig.steady = rig.wall + 10_000, rig.steady + 10_000
+    rig.stand_still(10_000)
     disable(rig)
     assert (rig.states(), rig.ledger()) == ([S.PROCESSING], [(10_000, "fired", None)])
 
@@ -562,8 +554,7 @@ def test_what_is_owed_when_a_job_becomes_disabled_is_run() -> None:
 def test_triggers_of_a_disabled_job_are_refused(event: Event) -> None:
     """Also one for later, and a replay; none uses up a number."""
     rig = Rig(disabled=True).create()
-    refusal = rig.deliver(event).reply
-    assert isinstance(refusal, Refusal)
+    refusal = rig.refusal(event)
     assert (refusal.code, refusal.pointer) == (RefusalCode.DISABLED, "/jobId")
     assert "'job'" in refusal.message
     assert rig.summary.execute_number == 0
@@ -595,8 +586,7 @@ def test_a_delayed_trigger_runs_where_the_job_is_enabled_again_before() -> None:
 
 def test_a_held_trigger_of_a_disabled_job_is_skipped_when_it_is_released() -> None:
     """`debug.hold_triggered` holds it until then."""
-    rig = Rig(Surroundings(hold_triggered=True)).create()
-    rig.deliver(Triggered())
+    rig = Rig(Surroundings(hold_triggered=True)).triggered()
     disable(rig, timer={"period": "external"})
     rig.deliver(Released(1))
     assert (rig.states(), rig.execution(1).reason) == ([S.SKIPPED], "disabled")
@@ -653,8 +643,7 @@ def test_states_follow_the_table() -> None:
 
 def test_a_failed_attempt_without_retry_passes_through_failed() -> None:
     """`processing → failed → terminated`, and with a retry `failed → processing`."""
-    rig = Rig(retry=[{"errorEquals": "500", "maxAttempts": 1}]).create()
-    rig.deliver(Triggered())
+    rig = Rig(retry=[{"errorEquals": "500", "maxAttempts": 1}]).triggered()
     rig.answer(500)
     assert rig.states() == [S.FAILED]
     rig.pass_time(1_000)
@@ -666,8 +655,7 @@ def test_a_failed_attempt_without_retry_passes_through_failed() -> None:
 
 def test_an_end_while_a_retry_waits_is_cancelled() -> None:
     """`failed → cancelled` when it is ended while a retry waits; the retry never comes."""
-    rig = Rig(retry=[{"errorEquals": "500"}]).create()
-    rig.deliver(Triggered())
+    rig = Rig(retry=[{"errorEquals": "500"}]).triggered()
     rig.answer(500)
     rig.deliver(CancelRequested(1, "enough"))
     ended = rig.execution(1)
@@ -689,8 +677,7 @@ def test_a_job_is_finished_when_nothing_is_live_or_waiting() -> None:
         seen.append(rig.summary.state)
         rig.pass_time(wait)
     assert seen == [JobState.ACTIVE] * 3 + [JobState.FINISHED] * 3, "runs, waits, runs, finished"
-    external = Rig().create()
-    external.deliver(Triggered())
+    external = Rig().triggered()
     external.answer()
     assert external.summary.state is JobState.ACTIVE
 

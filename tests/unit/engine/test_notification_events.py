@@ -16,9 +16,7 @@ EVERY = [{"url": "http://caller.test/told"}]
 
 def triggered(**members: Any) -> Rig:
     """A job with its first execution in its first step."""
-    rig = Rig(**members).create()
-    rig.deliver(Triggered())
-    return rig
+    return Rig(**members).triggered()
 
 
 def test_synchronous_success() -> None:
@@ -202,8 +200,7 @@ def test_durability_of_a_delivery(qos: int, guarantee: str, durable: bool) -> No
 
 def test_a_delivery_names_the_tenant_of_its_job() -> None:
     """Everything belongs to exactly one tenant (SPEC section 1)."""
-    rig = Rig(Surroundings(tenant="acme"), notification=[{"url": "http://caller.test/"}]).create()
-    rig.deliver(Triggered())
+    rig = Rig(Surroundings(tenant="acme"), notification=[{"url": "http://caller.test/"}]).triggered()
     rig.answer(200)
     assert {one.tenant for one in rig.deliveries()} == {"acme"}
 
@@ -279,8 +276,7 @@ def test_an_end_without_its_context_is_numbered_anew() -> None:
     rig = triggered(notification=EVERY, retry=[{"errorEquals": "500"}])
     rig.answer(500)
     before = {one.delivery_id for one in rig.deliveries()}
-    assert rig.document is not None
-    rig.document = Document(rig.document.head, {})
+    rig.document = Document(rig.head, {})
     rig.deliver(CancelRequested(1))
     assert rig.deliveries()[-1].event == "finalFailed"
     assert rig.deliveries()[-1].delivery_id not in before
@@ -288,8 +284,7 @@ def test_an_end_without_its_context_is_numbered_anew() -> None:
 
 def test_datetime_is_of_the_default_zone() -> None:
     """Made by us it is `YYYY-MM-DD HH:MM:SS` in the default zone."""
-    rig = Rig(Surroundings(default_zone="Asia/Shanghai"), notification=EVERY).create()
-    rig.deliver(Triggered())
+    rig = Rig(Surroundings(default_zone="Asia/Shanghai"), notification=EVERY).triggered()
     rig.answer(200)
     assert rig.told()[0][1]["response"]["datetime"] == "2023-11-15 06:13:20"
 
@@ -349,7 +344,6 @@ def test_a_large_event_is_kept_without_what_is_long(is_full: bool, data: str) ->
 def test_what_is_kept_where_room_is_scarce_has_a_size() -> None:
     """However many members a target gives: 4 KiB in all, the six first."""
     rig = polled(is_full=True, message="said", **{f"m{number}": "y" * 100 for number in range(100)})
-    assert rig.document is not None
     told = rig.document.contexts[1].told
     assert told is not None
     assert 3_500 < len(told.response) <= 4_096

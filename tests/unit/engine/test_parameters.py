@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler_service.domain.execution import ExecutionState
-from scheduler_service.domain.replies import Refusal, RefusalCode
+from scheduler_service.domain.replies import RefusalCode
 from scheduler_service.domain.turn_events import Triggered
 from scheduler_service.engine.parameters import (
     CHECKS_MAX,
@@ -100,8 +100,7 @@ def test_a_trigger_is_checked() -> None:
         "properties": {"day": {"type": "integer"}},
     }
     rig = Rig(paramsSchema=schema).create()
-    refusal = rig.deliver(Triggered(params=b'{"day":"x"}')).reply
-    assert isinstance(refusal, Refusal)
+    refusal = rig.refusal(Triggered(params=b'{"day":"x"}'))
     assert (refusal.code, refusal.pointer) == (RefusalCode.INVALID, "/day")
     assert rig.summary.execute_number == 0
     rig.deliver(Triggered(params=b'{"day":1}'))

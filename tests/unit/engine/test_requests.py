@@ -84,7 +84,6 @@ def test_a_stored_request_without_a_trace_costs_the_next_one_nothing() -> None:
     step = {"url": "http://target.test/", "body": {}}
     rig = sent(request=[step, step])
     trace = rig.request.trace
-    assert rig.document is not None
     context = rig.document.contexts[1]
     assert isinstance(context.phase, Calling)
     bare = replace(context.phase, request=replace(context.phase.request, trace=""))
@@ -97,8 +96,7 @@ def test_a_stored_request_without_a_trace_costs_the_next_one_nothing() -> None:
 def test_headers_count_on_however_often_a_job_has_run(number: int) -> None:
     """Those of few runs are made once for all jobs."""
     rig = Rig().create()
-    assert rig.document is not None
-    head = replace(rig.document.head, execute_number=number - 1, request_counts=number + 1)
+    head = replace(rig.head, execute_number=number - 1, request_counts=number + 1)
     rig.document = replace(rig.document, head=head)
     rig.deliver(Triggered())
     assert rig.header("X-Scheduling-Execute-Number") == str(number)
@@ -354,8 +352,7 @@ def test_a_declared_job_calls_its_own_service() -> None:
     rig.deliver(Triggered())
     assert rig.request.url == "service://shop/run"
     rig.deliver(Updated(1))
-    assert rig.document is not None
-    assert rig.document.head.owner == "shop"
+    assert rig.head.owner == "shop"
 
 
 LONGEST = 8_192

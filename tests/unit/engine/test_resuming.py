@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from scheduler_service.domain.document import Checking, CheckWaiting, Document
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import AttemptEnded, AttemptStarted
-from scheduler_service.domain.replies import Refusal, RefusalCode, Taken, Unchanged
+from scheduler_service.domain.replies import RefusalCode, Taken, Unchanged
 from scheduler_service.domain.turn_events import (
     Adopted,
     AlarmRang,
@@ -49,11 +49,9 @@ def test_what_is_sent_again_is_awaited_anew(
     asynchronous: bool, timeout: int, down: int, awaited: int
 ) -> None:
     """Its bytes are the same; its deadline is that of the new sending, which downtime does not shorten."""
-    rig = Rig(**{"async": asynchronous}, timeoutSeconds=timeout, qos=1).create()
-    rig.deliver(Triggered())
+    rig = Rig(**{"async": asynchronous}, timeoutSeconds=timeout, qos=1).triggered()
     before = rig.request
-    rig.wall += down
-    rig.steady += down
+    rig.stand_still(down)
     rig.restart()
     [again] = [call.request for call in rig.calls()]
     assert (again.headers, again.body, again.url) == (before.headers, before.body, before.url)
@@ -85,9 +83,8 @@ def test_qos_0_is_lost() -> None:
 def test_qos_1_whose_context_its_store_has_lost() -> None:
     """It ends as lost, with the store named; the job goes on with its numbers and its timer."""
     rig = running(1, timer={"dueTime": "0s", "period": "60s"})
-    assert rig.document is not None
-    before = rig.document.head.execute_number
-    due = rig.document.head.next_fire
+    before = rig.head.execute_number
+    due = rig.head.next_fire
     bare = without_contexts(encode(rig.document))
     assert bare is not None
     rig.document = decode(bare)
@@ -96,9 +93,9 @@ def test_qos_1_whose_context_its_store_has_lost() -> None:
     assert (ended.state, ended.error, ended.failure_type) == (S.TERMINATED, "lost", FailureType.LOST)
     attempts = [record for record in rig.records if isinstance(record, AttemptEnded)]
     assert "contexts.url" in (attempts[-1].message or "")
-    assert rig.document.head.next_fire == due
+    assert rig.head.next_fire == due
     rig.deliver(Triggered())
-    assert rig.document.head.execute_number == before + 1
+    assert rig.head.execute_number == before + 1
 
 
 def test_qos_0_lost_while_a_retry_waited() -> None:
@@ -121,19 +118,15 @@ def test_qos_0_what_had_not_started_goes_on() -> None:
 
 def test_lost_attempt_fences_its_feedback() -> None:
     """Feedback for a lost attempt is stale."""
-    rig = Rig(**{"async": True}).create()
-    rig.deliver(Triggered())
+    rig = Rig(**{"async": True}).triggered()
     rig.restart()
-    reply = rig.deliver(FeedbackArrived(1, feedback_token(b"key", "uid", 1), {})).reply
-    assert isinstance(reply, Refusal)
-    assert reply.code is RefusalCode.STALE
+    assert rig.refusal(FeedbackArrived(1, feedback_token(b"key", "uid", 1), {})).code is RefusalCode.STALE
 
 
 def test_downtime_is_not_held_against_the_target() -> None:
     """After recovery a limit ends no sooner than min(timeoutSeconds, 60 s) from now."""
     rig = running(1, timeoutSeconds=300)
-    rig.wall += 3_600_000
-    rig.steady += 3_600_000
+    rig.stand_still(3_600_000)
     rig.restart()
     assert rig.states() == [S.PROCESSING]
     rig.pass_time(59_999)
@@ -144,8 +137,7 @@ def test_downtime_is_not_held_against_the_target() -> None:
 
 def test_waits_are_durable() -> None:
     """A wait for a check and one for a retry go on where they stood."""
-    checked = Rig(qos=1, **{"async": True}, checkUrl="http://target.test/s", checkRateSeconds=10).create()
-    checked.deliver(Triggered())
+    checked = Rig(qos=1, **{"async": True}, checkUrl="http://target.test/s", checkRateSeconds=10).triggered()
     checked.answer(200)
     checked.restart()
     assert isinstance(checked.context(1).phase, CheckWaiting)
@@ -162,8 +154,7 @@ def test_waits_are_durable() -> None:
 
 def test_verdict_survives() -> None:
     """Every accepted feedback has its effect: a verdict that waits for the chain's end is durable."""
-    rig = Rig(qos=1, **{"async": True}).create()
-    rig.deliver(Triggered())
+    rig = Rig(qos=1, **{"async": True}).triggered()
     rig.deliver(FeedbackArrived(1, feedback_token(b"key", "uid", 1), {"status": "failed", "error": "e"}))
     rig.restart()
     rig.answer(200)
@@ -173,8 +164,7 @@ def test_verdict_survives() -> None:
 def test_alarm_without_a_context_does_no_harm() -> None:
     """An execution whose context is gone waits for its recovery; an alarm changes nothing."""
     rig = running(0)
-    assert rig.document is not None
-    rig.document = Document(rig.document.head, {})
+    rig.document = Document(rig.head, {})
     token = rig.call.token
     rig.deliver(AlarmRang())
     rig.deliver(CallEnded(token, Answer(200)))
@@ -183,7 +173,6 @@ def test_alarm_without_a_context_does_no_harm() -> None:
 
 def elsewhere(rig: Rig) -> Rig:
     """The same job as another node reads it: what was durable, and a holder of its own."""
-    assert rig.document is not None
     other = Rig(request=CHAIN).create()
     other.document = decode(encode(rig.document))
     other.holder = Holder("other", "boot-1")
@@ -194,7 +183,6 @@ def elsewhere(rig: Rig) -> Rig:
 def test_what_a_node_gives_away_goes_on_with_all_that_it_knew(qos: int) -> None:
     """The context of qos 0 is nowhere but in the memory of the node that leaves (SPEC section 14)."""
     rig = running(qos)
-    assert rig.document is not None
     other = elsewhere(rig)
     token = rig.call.token
     other.deliver(Resumed(away=(rig.holder,)))
@@ -209,8 +197,7 @@ def test_what_a_node_gives_away_goes_on_with_all_that_it_knew(qos: int) -> None:
 def test_what_moved_on_meanwhile_is_not_given_away() -> None:
     """Nothing is taken over of another life, of an attempt that is over, or where nothing was known."""
     rig = running(0)
-    assert rig.document is not None
-    head = rig.document.head
+    head = rig.head
     run = head.opens[0]
     assert elsewhere(rig).deliver(Adopted(rig.holder)).reply == Unchanged()
     foreign = Document(replace(head, uid="another life"), rig.document.contexts)
@@ -255,7 +242,6 @@ def test_a_call_of_an_execution_that_another_node_has_is_left_to_it() -> None:
     rig = running(1)
     other = elsewhere(rig)
     assert other.deliver(Unsent(rig.call.token, rig.holder)).effects == ()
-    assert rig.document is not None
     other.deliver(Adopted(rig.holder, (rig.call.token,), decode(encode_all(rig.document))))
     assert [call.token for call in other.calls()] == []
     other.deliver(Unsent(rig.call.token, rig.holder))
@@ -274,8 +260,7 @@ def set_back(rig: Rig) -> None:
 
 def test_no_limit_gets_longer_than_it_was() -> None:
     """A clock that is set back while no process runs sets steady time back: no limit waits for that hour."""
-    rig = Rig(qos=1, timeoutSeconds=30, **{"async": True}).create()
-    rig.deliver(Triggered())
+    rig = Rig(qos=1, timeoutSeconds=30, **{"async": True}).triggered()
     rig.pass_time(20_000)
     set_back(rig)
     assert rig.wait() == 30_000
@@ -296,8 +281,7 @@ def test_no_retry_waits_longer_than_its_interval() -> None:
 def test_no_check_waits_longer_than_its_interval() -> None:
     """The same for the wait before the next check, also one that the target asked for."""
     check = {"checkUrl": {"url": "http://target.test/check"}, "checkRateSeconds": 5}
-    rig = Rig(qos=1, timeoutSeconds=600, **{"async": True}, **check).create()
-    rig.deliver(Triggered())
+    rig = Rig(qos=1, timeoutSeconds=600, **{"async": True}, **check).triggered()
     rig.answer(200)
     set_back(rig)
     assert rig.wait() == 5_000
@@ -311,10 +295,9 @@ def test_a_wait_that_was_kept_without_its_length_stays() -> None:
     """An earlier version did not keep it: the wait ends when it was planned."""
     rig = running(1, retry=[{"errorEquals": "*", "intervalSeconds": 7}])
     rig.answer(500)
-    assert rig.document is not None
     context = rig.document.contexts[1]
     older = replace(context, phase=replace(context.phase, wait=None))
-    rig.document = Document(rig.document.head, {1: older})
+    rig.document = Document(rig.head, {1: older})
     rig.restart()
     assert rig.wait() == 7_000
 
@@ -334,8 +317,7 @@ def test_nothing_ends_before_it_has_started() -> None:
 
 def test_work_without_a_limit_goes_on_for_years() -> None:
     """`timeoutSeconds` 0: after a restart too; a cancel ends it."""
-    rig = Rig(timeoutSeconds=0, qos=1, **{"async": True}).create()
-    rig.deliver(Triggered())
+    rig = Rig(timeoutSeconds=0, qos=1, **{"async": True}).triggered()
     rig.answer()
     for _ in range(2):
         rig.pass_time(3 * 365 * 86_400_000)

@@ -32,8 +32,7 @@ def test_a_job_that_is_not_there() -> None:
 
 def test_the_state_of_an_execution_is_known_of_this_life_alone() -> None:
     """Of one that has not ended, and of the newest; nothing is said of another life's or an older one."""
-    rig = Rig().create()
-    rig.deliver(Triggered())
+    rig = Rig().triggered()
     assert find_state(rig.job, "uid", 1) is S.PROCESSING
     rig.answer()
     rig.deliver(Triggered())
@@ -68,8 +67,9 @@ def test_due_is_the_earliest_of_each_line() -> None:
 
 def test_a_check_waits_no_longer_than_its_attempt() -> None:
     """The limit wins where it comes first."""
-    rig = Rig(**{"async": True}, checkUrl="http://t.test/", checkRateSeconds=90, timeoutSeconds=30).create()
-    rig.deliver(Triggered())
+    rig = Rig(
+        **{"async": True}, checkUrl="http://t.test/", checkRateSeconds=90, timeoutSeconds=30
+    ).triggered()
     rig.answer(200)
     assert due(rig.job).steady == STEADY + 30_000
 
@@ -96,7 +96,6 @@ def test_the_revisions_that_a_turn_needs() -> None:
         rig.programs[revision] = program(overlapPolicy="allow")
         rig.deliver(Updated(revision))
         rig.deliver(Triggered())
-    assert rig.document is not None
     assert revisions(rig.document) == {1, 2, 3}
 
 

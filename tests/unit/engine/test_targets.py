@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from scheduler_service.domain.turn_events import Triggered
 from tests.rows import each_row
 from tests.unit.engine.rig import Rig, program
 
@@ -78,8 +77,7 @@ def test_steps_with_equal_targets_are_told_apart() -> None:
 )
 def test_idempotency_key(step: dict[str, Any], key: str) -> None:
     """uid, executeNumber and step; the attempt where the templates name it; a step's own wins, once."""
-    rig = Rig(request=[step]).create()
-    rig.deliver(Triggered())
+    rig = Rig(request=[step]).triggered()
     names = [name.lower() for name, _ in rig.request.headers]
     assert names.count("idempotency-key") == 1
     assert rig.header("Idempotency-Key") == key

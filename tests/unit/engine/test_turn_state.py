@@ -17,7 +17,6 @@ def test_a_draft_keeps_to_the_table() -> None:
     """Every change of a state is checked against the table."""
     rig = Rig().create()
     rig.deliver(Triggered(planned_at=START + 5_000))
-    assert rig.document is not None
     turn = TurnState(rig.job, rig.document, rig.now)
     for after in (S.PROCESSING, S.FAILED, S.SUCCEEDED):
         for put in (turn.put, turn.requeue):
@@ -33,7 +32,6 @@ def test_what_is_open_is_counted(seed: int) -> None:
     rig = Rig().create()
     for _ in range(3 * MANY_OPENS):
         rig.deliver(Triggered(planned_at=START + 5_000))
-    assert rig.document is not None
     turn, chance = TurnState(rig.job, rig.document, rig.now), random.Random(seed)
     for step in range(200):
         run = chance.choice(list(turn.opens.values()))

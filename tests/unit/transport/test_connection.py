@@ -6,7 +6,7 @@ import ssl
 
 import pytest
 
-from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
+from scheduler_service.domain.wire import Answer, FaultKind, OutboundRequest, Outcome
 from scheduler_service.transport.connection import HttpConnection, ReadBuffer, make_prober
 from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.errors import TransportError
@@ -29,7 +29,6 @@ async def test_a_spent_connection_is_not_used_again(stage: Stage, answer: bytes)
     sender = stage.sender()
     for _ in range(2):
         outcome = await sender.send(request(server.url))
-        assert isinstance(outcome, Answer)
         assert outcome.body == b"ok"
     assert server.connections == 2
 
@@ -242,7 +241,6 @@ async def test_a_peer_that_takes_nothing_ends_by_the_timeout(stage: Stage, certi
     server = await serve(stage, certificate, handle)
     more_than_the_system_keeps = bytes(32 << 20)
     (outcome,) = await send(stage, certificate, server, body=more_than_the_system_keeps, timeout=300)
-    assert isinstance(outcome, Fault)
     assert outcome.kind is FaultKind.TIMEOUT
 
 
@@ -255,5 +253,4 @@ async def test_a_peer_that_goes_away_in_between_is_named(stage: Stage, certifica
 
     server = await serve(stage, certificate, handle)
     (outcome,) = await send(stage, certificate, server)
-    assert isinstance(outcome, Fault)
     assert outcome.kind is FaultKind.CONNECT

@@ -265,7 +265,6 @@ async def test_one_beyond_the_limit_is_cut_and_takes_the_limit(stage: Stage) -> 
     server = await stage.server(answering(framed(BODY)))
     sender = stage.sender(room=room, response_bytes=100_000)
     outcome = await sender.send(request(server.url))
-    assert isinstance(outcome, Answer)
     assert (outcome.body, outcome.truncated, room.peak) == (BODY[:100_000], True, 100_000)
     await until(lambda: room.taken == 0)
 
@@ -275,7 +274,6 @@ async def test_one_whose_time_is_up_in_line_says_so(stage: Stage) -> None:
     room = WatchedRoom()
     room.fill()
     outcome = await (await in_line(stage, repeating(LARGE), room, timeout=150))
-    assert isinstance(outcome, Fault)
     assert outcome.kind is FaultKind.TIMEOUT
     assert "answered, but other large responses were read first: raise the timeout" in outcome.message
     assert room.waiting == 0
@@ -285,7 +283,6 @@ async def test_one_that_is_too_slow_gives_its_room_back(stage: Stage) -> None:
     """Its time is up while it is read."""
     room = WatchedRoom()
     outcome = await (await begin(stage, stalling(LARGE[:-1]), room, timeout=150))
-    assert isinstance(outcome, Fault)
     assert "did not answer in time" in outcome.message
     assert room.peak == SIZE
     await until(lambda: room.taken == 0)
@@ -323,7 +320,6 @@ async def test_one_that_is_cut_while_it_waits_fails_once_it_is_read_on(stage: St
     await ended.wait()
     gate.leave()
     outcome = await task
-    assert isinstance(outcome, Fault)
     assert "closed the connection in the middle of its answer" in outcome.message
     await until(lambda: room.taken == 0)
 
@@ -337,7 +333,6 @@ async def test_a_packed_one_that_is_broken_fails_once_there_is_room(stage: Stage
     task = await in_line(stage, repeating(broken), room)
     gate.leave()
     outcome = await task
-    assert isinstance(outcome, Fault)
     assert "gzip body" in outcome.message
     await until(lambda: room.taken == 0)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler_service.domain.wire import Answer, Fault, FaultKind
+from scheduler_service.domain.wire import Answer, FaultKind
 from scheduler_service.transport.errors import PolicyError
 from scheduler_service.transport.guard import EgressPolicy, judge_literal
 from tests.rows import each_row
@@ -162,12 +162,10 @@ async def test_names_connect_to_the_judged_address_alone(stage: Stage) -> None:
     )
     sender = stage.sender(resolver=resolver, idle_seconds=0.0)
     mixed = await sender.send(request(f"http://mixed.test:{server.port}/"))
-    assert isinstance(mixed, Fault)
     assert mixed.kind is FaultKind.EGRESS
     assert isinstance(await sender.send(request(f"http://turns.test:{server.port}/")), Answer)
     assert head_of(server.requests[0])["host"] == f"turns.test:{server.port}"
     turned = await sender.send(request(f"http://turns.test:{server.port}/"))
-    assert isinstance(turned, Fault)
     assert turned.kind is FaultKind.EGRESS
     assert resolver.asked == ["mixed.test", "turns.test", "turns.test"]
 
@@ -184,7 +182,6 @@ async def test_an_unknown_name_is_a_failed_connection(stage: Stage) -> None:
     sender = stage.sender(resolver=TableResolver({"empty.test": [[]]}))
     for host in ("empty.test", "missing.test"):
         outcome = await sender.send(request(f"http://{host}/hush"))
-        assert isinstance(outcome, Fault)
         assert outcome.kind is FaultKind.CONNECT
         assert host in outcome.message
         assert "hush" not in outcome.message

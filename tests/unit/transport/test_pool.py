@@ -50,7 +50,6 @@ async def test_noise_on_an_idle_connection(stage: Stage) -> None:
     sender = stage.sender()
     for _ in range(2):
         outcome = await sender.send(request(server.url))
-        assert isinstance(outcome, Answer)
         assert outcome.status == 200
         await spoke.wait()
         spoke.clear()
@@ -69,7 +68,6 @@ async def test_an_early_answer(stage: Stage) -> None:
     sender = stage.sender()
     for count in (1, 2):
         outcome = await sender.send(request(server.url, body=b"x" * 20_000_000))
-        assert isinstance(outcome, Answer)
         assert outcome.status == 413
         assert server.connections == count
 
@@ -99,7 +97,6 @@ async def test_a_call_given_up_leaves_the_next_one_on_its_connection_alone(stage
         peer.writer.write(OK)
     async with asyncio.timeout(5):
         answer = await following
-    assert isinstance(answer, Answer)
     assert answer.status == 200
 
 
@@ -141,7 +138,6 @@ async def test_the_wait_in_line_counts(stage: Stage) -> None:
     slow = asyncio.create_task(sender.send(request(f"{server.url}/slow")))
     await came.wait()
     late = await sender.send(request(server.url, timeout=60))
-    assert isinstance(late, Fault)
     assert late.kind is FaultKind.TIMEOUT
     stopped, queued = (asyncio.create_task(sender.send(request(server.url))) for _ in range(2))
     await asyncio.sleep(0)  # both stand in line now
@@ -315,6 +311,5 @@ async def test_a_connection_that_opens_after_close_is_not_used(stage: Stage) -> 
     await sender.close()
     found.set()
     outcome = await call
-    assert isinstance(outcome, Fault)
     assert "stopping" in outcome.message
     assert server.requests == []

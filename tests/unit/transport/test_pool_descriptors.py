@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from scheduler_service.domain.wire import Answer, Fault, FaultKind
+from scheduler_service.domain.wire import Answer, FaultKind
 from scheduler_service.transport.addresses import Address, read_url
 from tests.unit.transport.exchanges import OK, request
 from tests.unit.transport.servers import Peer, Server, Stage, repeating
@@ -102,7 +102,6 @@ async def test_a_call_that_waits_for_a_descriptor_ends_at_its_timeout(stage: Sta
     first = asyncio.create_task(sender.send(request(server.url)))
     await slow.until(1)
     late = await sender.send(request(server.url, timeout=50))
-    assert isinstance(late, Fault)
     assert late.kind is FaultKind.TIMEOUT
     assert "raise LimitNOFILE" in late.message
     slow.release.set()
@@ -135,7 +134,6 @@ async def test_a_call_for_which_there_is_no_descriptor_is_tried_again(stage: Sta
         await asyncio.wait([call, noting], return_when=asyncio.FIRST_COMPLETED)
         assert noting.done(), "a descriptor became free"
         late = await sender.send(request(server.url, timeout=50))
-    assert isinstance(late, Fault)
     assert late.kind is FaultKind.TIMEOUT
     assert "raise LimitNOFILE" in late.message
     assert isinstance(await call, Answer)

@@ -34,7 +34,6 @@ async def test_the_bytes_of_a_request(stage: Stage) -> None:
     answer = await sender.send(
         request(f"{server.url}/a?b=c#d", headers=headers, body=b'{"a":1}', trace=trace)
     )
-    assert isinstance(answer, Answer)
     assert (answer.status, answer.body, answer.truncated) == (200, b"ok", False)
     assert answer.headers == (("content-length", "2"),)
     raw = server.requests[0]
@@ -123,7 +122,6 @@ async def test_nothing_can_be_injected(stage: Stage, changes: dict[str, Any]) ->
     outcome = await stage.sender().send(
         OutboundRequest(changes.get("method", "POST"), url, changes.get("headers", ()), timeout=1000)
     )
-    assert isinstance(outcome, Fault)
     assert "Evil" not in outcome.message or "header name" in outcome.message
     assert server.connections == 0
 

@@ -27,7 +27,6 @@ async def test_service_targets(stage: Stage) -> None:
         owner_url=server.url,
     )
     outcome = await sender.send(request("service://oa/x?y=1"))
-    assert isinstance(outcome, Answer)
     assert outcome.url == f"{server.url}/base/x?y=1"
     assert isinstance(await sender.send(request("service:/own")), Answer)
     assert [head_of(raw)[""] for raw in server.requests] == [
@@ -35,13 +34,10 @@ async def test_service_targets(stage: Stage) -> None:
         "POST /own HTTP/1.1",
     ]
     direct = await sender.send(request(f"{server.url}/x"))  # a pooled connection must not be a way around
-    assert isinstance(direct, Fault)
     assert direct.kind is FaultKind.EGRESS
     metadata = await sender.send(request("service://meta/x"))
-    assert isinstance(metadata, Fault)
     assert metadata.kind is FaultKind.EGRESS
     unknown = await sender.send(request("service://nobody/x"))
-    assert isinstance(unknown, Fault)
     assert unknown.kind is FaultKind.NO_INSTANCE
     assert "services.static" in unknown.message
 
@@ -96,14 +92,11 @@ async def test_system_functions(stage: Stage) -> None:
 
     sender = stage.sender(system={"clean": clean, "broken": broken})
     done = await sender.send(request("system://clean"))
-    assert isinstance(done, Answer)
     assert (done.body, done.url) == (b'{"removed":3}', "system://clean")
     failed = await sender.send(request("system://broken"))
-    assert isinstance(failed, Fault)
     assert failed.kind is FaultKind.CONNECT
     assert "system://broken" in failed.message
     missing = await sender.send(request("system://other"))
-    assert isinstance(missing, Fault)
     assert missing.kind is FaultKind.NO_INSTANCE
 
 
@@ -151,7 +144,6 @@ async def test_a_name_that_leads_elsewhere_now_is_refused(stage: Stage, chosen: 
         vouched=lambda _: False,
     )
     outcome = await sender.send(request("service://oa/x", base=address if chosen else ""))
-    assert isinstance(outcome, Fault)
     assert outcome.kind is FaultKind.EGRESS
     assert server.connections == 0
 
@@ -270,5 +262,4 @@ async def test_a_call_that_ran_out_of_time_while_a_connection_opened_leaves_none
     with leaving_no_circles():
         for _ in range(CALLS):
             outcome = await sender.send(post("http://localhost:1", SHORT))
-            assert isinstance(outcome, Fault)
             assert outcome.kind is FaultKind.TIMEOUT

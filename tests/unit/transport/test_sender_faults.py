@@ -48,7 +48,6 @@ async def test_no_whole_answer_is_a_fault(stage: Stage, handler: Handler, words:
     """Cut, reset, or not HTTP: kind `connect`, naming the origin; sent once."""
     server = await stage.server(handler)
     outcome = await stage.sender().send(request(f"{server.url}/hush"))
-    assert isinstance(outcome, Fault)
     assert (outcome.kind, outcome.unsent) == (FaultKind.CONNECT, False)
     assert server.url in outcome.message
     assert words in outcome.message
@@ -100,12 +99,10 @@ async def test_nobody_listens(stage: Stage) -> None:
     server.close()
     await server.wait_closed()
     outcome = await stage.sender().send(request(f"http://127.0.0.1:{port}/"))
-    assert isinstance(outcome, Fault)
     assert (outcome.kind, outcome.unsent) == (FaultKind.CONNECT, True)
     moved = f"HTTP/1.1 307 Moved\r\nLocation: http://127.0.0.1:{port}/\r\nContent-Length: 0\r\n\r\n"
     first = await stage.server(saying(moved.encode(), then="hang"))
     outcome = await stage.sender().send(request(first.url, redirects=1))
-    assert isinstance(outcome, Fault)
     assert (outcome.kind, outcome.unsent) == (FaultKind.CONNECT, False)
 
 
@@ -133,7 +130,6 @@ async def test_the_timeout_covers_the_whole_call(stage: Stage, handler: Handler)
     """Silence, a stop, a slow drip, slow redirects: over at the timeout, and closed (SPEC section 4)."""
     server = await stage.server(handler)
     outcome = await stage.sender().send(request(server.url, timeout=500, redirects=5))
-    assert isinstance(outcome, Fault)
     assert outcome.kind is FaultKind.TIMEOUT
     assert 500 <= outcome.elapsed < 10_000
     await server.ended.wait()
@@ -147,7 +143,6 @@ async def test_a_peer_that_does_not_read(stage: Stage) -> None:
 
     server = await stage.server(handle, limit=1024)
     outcome = await stage.sender().send(request(server.url, timeout=100, body=b"x" * 20_000_000))
-    assert isinstance(outcome, Fault)
     assert outcome.kind is FaultKind.TIMEOUT
 
 
@@ -166,7 +161,6 @@ async def test_a_slow_resolver_and_a_slow_function(stage: Stage) -> None:
     sender = stage.sender(resolver=Never(), system={"stuck": stuck})
     for url in ("http://slow.test/", "system://stuck"):
         outcome = await sender.send(request(url, timeout=100))
-        assert isinstance(outcome, Fault)
         assert outcome.kind is FaultKind.TIMEOUT
 
 
@@ -176,10 +170,8 @@ async def test_no_handshake(stage: Stage) -> None:
     plain = await stage.server(lambda peer: peer.say(b"HTTP/1.1 400 Bad\r\n\r\n"))
     sender = stage.sender()
     outcome = await sender.send(request(silent.url.replace("http:", "https:"), timeout=150))
-    assert isinstance(outcome, Fault)
     assert outcome.kind is FaultKind.TIMEOUT
     outcome = await sender.send(request(plain.url.replace("http:", "https:")))
-    assert isinstance(outcome, Fault)
     assert outcome.kind is FaultKind.CONNECT
 
 

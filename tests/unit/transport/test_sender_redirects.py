@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest
+from scheduler_service.domain.wire import Answer, FaultKind, OutboundRequest
 from scheduler_service.transport.guard import EgressPolicy
 from tests.static_directory import StaticDirectory
 from tests.unit.transport.servers import Handler, Peer, Stage, answering, repeating
@@ -39,7 +39,6 @@ async def test_not_followed_by_default(stage: Stage) -> None:
     sender = stage.sender()
     for hops in (0, 2):
         outcome = await sender.send(request(server.url, hops))
-        assert isinstance(outcome, Answer)
         assert (outcome.status, outcome.body) == (302, b"move")
     assert len(server.requests) == 4
 
@@ -51,7 +50,6 @@ async def test_method_and_body(stage: Stage, status: int, method: str) -> None:
     """301 to 303 become GET without a body; 307 and 308 keep both. At home the credentials stay."""
     server = await stage.server(redirecting("/end?x=1", status))
     outcome = await stage.sender().send(request(f"{server.url}/a/b"))
-    assert isinstance(outcome, Answer)
     assert (outcome.status, outcome.url) == (200, f"{server.url}/end?x=1")
     second = server.requests[1]
     assert second.startswith(f"{method} /end?x=1 HTTP/1.1\r\n".encode())
@@ -81,7 +79,6 @@ async def test_each_hop_is_judged(stage: Stage, location: str) -> None:
     """A hop to what the policy refuses, or to what is no plain http(s) URL, is `egress`."""
     server = await stage.server(redirecting(location))
     outcome = await stage.sender().send(request(server.url))
-    assert isinstance(outcome, Fault)
     assert outcome.kind is FaultKind.EGRESS
     assert len(server.requests) == 1
 
@@ -97,7 +94,6 @@ async def test_a_service_is_trusted_at_home_alone(stage: Stage) -> None:
     )
     assert isinstance(await sender.send(request("service://home/x")), Answer)
     outcome = await sender.send(request("service://away/x"))
-    assert isinstance(outcome, Fault)
     assert outcome.kind is FaultKind.EGRESS
     assert other.connections == 0
 
@@ -106,7 +102,6 @@ async def test_location_outside_ascii(stage: Stage) -> None:
     """A Location in UTF-8 is followed, percent-encoded."""
     server = await stage.server(redirecting("/end/订单"))
     outcome = await stage.sender().send(request(server.url))
-    assert isinstance(outcome, Answer)
     assert outcome.url == f"{server.url}/end/%E8%AE%A2%E5%8D%95"
 
 
@@ -123,7 +118,6 @@ async def test_location_with_what_no_url_has(stage: Stage, location: bytes, path
     head = b"HTTP/1.1 302 X\r\nLocation: " + location + b"\r\nContent-Length: 0\r\n\r\n"
     server = await stage.server(answering(head, OK))
     outcome = await stage.sender().send(request(server.url, redirects=1))
-    assert isinstance(outcome, Answer)
     assert outcome.url == server.url + path
 
 
@@ -134,7 +128,6 @@ async def test_other_3xx_are_answers(stage: Stage, status: int) -> None:
         repeating(b"HTTP/1.1 %d X\r\nLocation: /end\r\nContent-Length: 0\r\n\r\n" % status)
     )
     outcome = await stage.sender().send(request(server.url))
-    assert isinstance(outcome, Answer)
     assert outcome.status == status
 
 

@@ -36,7 +36,6 @@ async def test_host_and_authority_are_checked(stage: Stage, certificate: tuple[P
         outcome = await stranger.send(
             OutboundRequest("GET", f"https://{host}:{server.port}/", (), timeout=5000)
         )
-        assert isinstance(outcome, Fault)
         assert outcome.kind is FaultKind.CONNECT
         assert "certificate" in outcome.message
     assert len(server.requests) == 3
@@ -48,7 +47,6 @@ async def test_a_private_authority_is_named_in_the_environment(
     """As OpenSSL has it; without it the message says so, and does not ask whether the target is up."""
     server = await serve_tls(stage, certificate)
     refused = await stage.sender().send(get(server))
-    assert isinstance(refused, Fault)
     assert "certificate verify failed: self-signed certificate" in refused.message
     assert "(PEM) by SSL_CERT_FILE" in refused.message
     assert "Is it up" not in refused.message

@@ -6,7 +6,7 @@ import msgspec
 
 from scheduler_service.domain.effects import PublishParts
 from scheduler_service.domain.parts import LeaseChange, PartEnd, PartName, QueuedPart
-from scheduler_service.domain.turn_events import LeasesChanged, PartEnded, Triggered
+from scheduler_service.domain.turn_events import LeasesChanged, PartEnded
 from scheduler_service.domain.wire import OutboundRequest
 from tests.unit.engine.rig import Rig
 
@@ -17,9 +17,7 @@ NOBODYS = OutboundRequest("POST", "queue://work", ())
 
 def queued(step: dict[str, Any] | None = None, **members: Any) -> Rig:
     """A job whose step has just been published."""
-    rig = Rig(**{"request": [step or STEP], **members}).create()
-    rig.deliver(Triggered())
-    return rig
+    return Rig(**{"request": [step or STEP], **members}).triggered()
 
 
 def parts_of(rig: Rig) -> list[QueuedPart]:

@@ -4,7 +4,7 @@ from typing import Any
 
 from scheduler_service.domain.effects import CallPart
 from scheduler_service.domain.records import StepEnded
-from scheduler_service.domain.turn_events import FeedbackArrived, Triggered
+from scheduler_service.domain.turn_events import FeedbackArrived
 from scheduler_service.engine.scope import feedback_token
 from tests.unit.engine.rig import Rig
 
@@ -17,10 +17,7 @@ SHARDED = {
 
 def parted(step: dict[str, Any] | None = None, *names: str, route: str = "shard", **members: Any) -> Rig:
     """A job whose step has just been resolved to these instances."""
-    rig = Rig(**{"request": [step or SHARDED], **members})
-    rig.instances = None
-    rig.create()
-    rig.deliver(Triggered())
+    rig = Rig(**{"request": [step or SHARDED], **members}).without_instances().triggered()
     rig.resolve(*names, route=route)
     return rig
 

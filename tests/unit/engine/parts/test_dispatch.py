@@ -85,10 +85,7 @@ def test_cancelling_gives_up_all_parts() -> None:
 
 def test_cancelling_a_step_that_looks_for_its_instance() -> None:
     """The search is given up."""
-    rig = Rig(request=[SHARDED])
-    rig.instances = None
-    rig.create()
-    rig.deliver(Triggered())
+    rig = Rig(request=[SHARDED]).without_instances().triggered()
     rig.deliver(Paused())
     assert len(rig.of(AbandonPart, rig.effects)) == 1
     late = InstancesResolved(rig.of(ResolveInstances, rig.effects)[0].token, (Chosen("a", "http://a.test"),))
@@ -112,18 +109,14 @@ def test_a_part_that_is_sent_again_is_awaited_anew() -> None:
     """For what is left of the attempt by then."""
     rig = parted(SHARDED, "a", "b", qos=1, timeoutSeconds=600, **{"async": True})
     assert [part.request.awaited for part in parts_of(rig)] == [600_000, 600_000]
-    rig.wall += 10_000
-    rig.steady += 10_000
+    rig.stand_still(10_000)
     rig.restart()
     assert [part.request.awaited for part in parts_of(rig)] == [590_000, 590_000]
 
 
 def test_a_crash_repeats_a_search() -> None:
     """A step, or a part, that looked for an instance looks again."""
-    rig = Rig(request=[SHARDED], qos=1)
-    rig.instances = None
-    rig.create()
-    rig.deliver(Triggered())
+    rig = Rig(request=[SHARDED], qos=1).without_instances().triggered()
     first = rig.of(ResolveInstances, rig.effects)
     rig.restart()
     assert rig.of(ResolveInstances, rig.effects) == first

@@ -37,10 +37,11 @@ S = ExecutionState
 
 def test_a_service_step_is_resolved_before_it_is_called() -> None:
     """A step asks for its instances first, with all that routing may look at."""
-    rig = Rig(request=[{"url": "service://shop/x", "route": "hash", "tags": ["b", "a", "b"]}])
-    rig.instances = None
-    rig.create()
-    rig.deliver(Triggered())
+    rig = (
+        Rig(request=[{"url": "service://shop/x", "route": "hash", "tags": ["b", "a", "b"]}])
+        .without_instances()
+        .triggered()
+    )
     search = rig.of(ResolveInstances, rig.effects)[0]
     assert (search.tenant, search.service, search.route) == ("default", "shop", "hash")
     assert (search.tags, search.key, search.single) == (("a", "b"), "job", False)
@@ -291,7 +292,6 @@ def test_each_part_reports_for_itself() -> None:
     assert rig.states() == [S.PROCESSING]
     assert isinstance(report(rig, 0, status="succeed"), Unchanged)
     again = report(rig, 0, status="failed")
-    assert isinstance(again, Refusal)
     assert again.code is RefusalCode.STALE
     report(rig, 1, status="succeed")
     assert rig.states() == [S.SUCCEEDED]
@@ -314,7 +314,6 @@ def test_each_part_may_repeat_what_it_has_said(said: str) -> None:
         for stranger in (None, -1, (index + 1) % 3, 3):
             assert isinstance(report(rig, stranger, **body), Refusal)
         again = report(rig, index, status="succeed", data={"i": 7})
-        assert isinstance(again, Refusal)
         assert again.code is RefusalCode.STALE
 
 
@@ -330,8 +329,7 @@ def test_what_very_many_parts_said_is_kept_of_the_newest_attempt() -> None:
         token = feedback_token(b"key", "uid", counts)
         for index in range(300):
             rig.deliver(FeedbackArrived(counts, token, {"status": "succeed", "data": index}, index))
-    assert rig.document is not None
-    first, second = rig.document.head.ended
+    first, second = rig.head.ended
     assert (len(first.digest), len(second.digest)) == (0, 300 * 12)
 
 
@@ -339,7 +337,6 @@ def test_what_very_many_parts_said_is_kept_of_the_newest_attempt() -> None:
 def test_a_report_without_its_part_is_refused(shard: int | None) -> None:
     """Nobody can say whose it is."""
     reply = report(asynchronous("a", "b"), shard, status="succeed")
-    assert isinstance(reply, Refusal)
     assert (reply.code, reply.pointer) == (RefusalCode.INVALID, "/shard")
 
 
@@ -482,8 +479,4 @@ def test_held_work_can_be_cancelled() -> None:
 
 def searching(**members: Any) -> Rig:
     """A job whose step has just asked for an instance."""
-    rig = Rig(request=[{"url": "service://shop/run"}], **members)
-    rig.instances = None
-    rig.create()
-    rig.deliver(Triggered())
-    return rig
+    return Rig(request=[{"url": "service://shop/run"}], **members).without_instances().triggered()

@@ -6,7 +6,7 @@ from scheduler_service.domain.effects import AbandonPart, Inform, ResolveInstanc
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import AttemptEnded
 from scheduler_service.domain.replies import Taken, Unchanged
-from scheduler_service.domain.turn_events import CallEnded, InstancesResolved, Triggered
+from scheduler_service.domain.turn_events import CallEnded, InstancesResolved
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, Token
 from scheduler_service.engine.program import Surroundings
 from tests.unit.engine.parts.service_rig import (
@@ -154,10 +154,7 @@ def test_what_parts_leave_for_later_steps_counts_with_the_rest() -> None:
     names = [{"url": "http://target.test/", "respEnvName": f"r{n}"} for n in range(4)]
     reader = {"url": "http://target.test/", "body": [*(f"${{r{n}}}|json" for n in range(4)), "${A}|json"]}
     steps = [*names, SHARDED | {"respEnvName": "A"}, reader]
-    rig = Rig(Surroundings(response_bytes=100), request=steps)
-    rig.instances = None
-    rig.create()
-    rig.deliver(Triggered())
+    rig = Rig(Surroundings(response_bytes=100), request=steps).without_instances().triggered()
     for _ in names:
         rig.answer(200, "x" * 90)
     rig.resolve("a", "b", route="shard")

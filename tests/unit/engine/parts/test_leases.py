@@ -123,7 +123,6 @@ def test_who_holds_what_survives_the_snapshot() -> None:
     """With the first claim, and what the job has heard of each part."""
     rig = queued(STEP | {"parallelism": 2}, qos=1)
     claimed(rig, 1)
-    assert rig.document is not None
     phase = decode(encode(rig.document)).contexts[1].phase
     assert isinstance(phase, PartsQueued)
     assert (phase.claimed_at, phase.acknowledged, phase.holders) == (rig.steady, (0, 1), ("", "w"))

@@ -14,7 +14,6 @@ from scheduler_service.domain.turn_events import (
     PartEnded,
     PartProgressed,
     Resumed,
-    Triggered,
     Updated,
 )
 from scheduler_service.engine.program import Surroundings
@@ -165,7 +164,6 @@ def test_the_phase_survives_the_snapshot() -> None:
     """With what has ended so far."""
     rig = queued(STEP | {"parallelism": 2}, qos=1)
     end(rig, 1)
-    assert rig.document is not None
     phase = decode(encode(rig.document)).contexts[1].phase
     assert isinstance(phase, PartsQueued)
     assert phase == rig.context(1).phase
@@ -232,8 +230,7 @@ def test_a_part_that_cannot_be_written_is_not_published() -> None:
     """Its body names what no answer gave: the error is that of any step."""
     rig = Rig(
         request=[{"url": "http://t.test/first"}, {"url": "queue://work", "body": "${$.missing}"}]
-    ).create()
-    rig.deliver(Triggered())
+    ).triggered()
     rig.answer(200, {})
     assert parts_of(rig) == []
     assert rig.execution(1).failure_type is FailureType.TEMPLATE
@@ -303,8 +300,7 @@ def test_what_a_part_leaves_for_later_steps_counts_with_the_rest() -> None:
     names = [{"url": "http://target.test/", "respEnvName": f"r{n}"} for n in range(4)]
     reader = {"url": "http://target.test/", "body": [*(f"${{r{n}}}|json" for n in range(4)), "${A}|json"]}
     steps = [*names, STEP | {"respEnvName": "A"}, reader]
-    rig = Rig(Surroundings(response_bytes=100), request=steps).create()
-    rig.deliver(Triggered())
+    rig = Rig(Surroundings(response_bytes=100), request=steps).triggered()
     for _ in names:
         rig.answer(200, "x" * 90)
     end(rig, said=PartEnd(body=b'"' + b"y" * 60 + b'"', instance="w"), step=4)
