@@ -1,170 +1,175 @@
-"""The rate limits of services over all nodes of a cluster (docs/decisions/0056-one-rate-limit.md)."""
+"""The rate limits of services over all nodes of a cluster (docs/decisions/0056-one-rate-limit.md).
+
+A limit of `count` calls within `per` ms is `count` permits, each of which is used at most once within `per`.
+So no stretch of `per` ms has more than `count` calls, whoever makes them. A node that holds permits uses them
+without asking anybody, until its loan ends. The pool has the others, and the moments of those that were used.
+"""
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.services import RateLimit
-from scheduler_service.ports.clock import Alarm, Timekeeper
+from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.errors import StoreError, StoreUncertain, explain
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.shared_rates import RatePage, SharedRates
-from scheduler_service.services.rate_book import (
-    LOAN_MS,
-    SKEW_MS,
-    Book,
-    Gives,
-    Loan,
-    Mine,
-    Settled,
-    Spent,
-    count_all,
-    read_book,
-    settle,
-    write_book,
-)
 from scheduler_service.telemetry.tally import Outage
 
+LOAN_MS = 3 * SECOND
+"""So long a node uses its permits after it has written that it holds them."""
+SKEW_MS = 100
+"""By so much the clocks of two nodes may differ: what passes between them counts as used so much later."""
+SLICES = 16
+"""A node begins with this part of the permits, and doubles what it has while calls wait."""
+BUCKETS = 50
+"""Moments within `per` that are told apart where permits pass between nodes: rounded up to the later one."""
 IDLE_MS = 2_000
 """After so long without a call a node gives back what it has, and asks for nothing any more."""
 ASK_AGAIN_MS = 250
 """How soon a call that may not be made is looked at again; what is granted meanwhile is told at once."""
-Key = tuple[str, str]
 PAUSE_MS = 250
 """Between two visits of one book, however many calls wait."""
 RENEW_MS = SECOND
 """So often a node that has permits looks at the book: others may lack them."""
 TRIES = 5
 """Of a visit, where other nodes write at the same time."""
+Key = tuple[str, str]
 OnGrant = Callable[[Key], None]
 
 
-class Parted(msgspec.Struct, frozen=True):
-    """`count` permits that were taken out of a window to be given; the moments of those that were used."""
+class Spent(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """So many permits were used `at` a moment (steady ms), or may have been."""
 
+    at: int
     count: int
-    own: tuple[int, ...]
-    foreign: tuple[Spent, ...]
 
 
-class SharedWindow:
-    """Implements `services.router.Window` over the permits of one node.
+class Loan(msgspec.Struct, frozen=True, array_like=True):
+    """What one holder has until when (steady ms), and how many of its calls wait."""
 
-    `on_want` is called where calls wait that another permit would allow. Permits count until the moment to
-    which they were lent.
+    held: int
+    until: int
+    unmet: int = 0
+
+
+class Book(msgspec.Struct, frozen=True, array_like=True):
+    """The loans by holder, and the permits in the pool that were used; all others were not."""
+
+    loans: dict[str, Loan] = {}
+    spent: tuple[Spent, ...] = ()
+
+
+class Mine(msgspec.Struct, frozen=True):
+    """What a holder has: `held` permits, of which some were used at the moments in `used`.
+
+    `unmet` calls wait. `is_leaving`: it keeps nothing. `keeps`: it took some so lately that it has not used
+    them all. `yields`: it gave at its last visit, so whoever lacks something comes first.
     """
 
-    def __init__(self, *, key: Key, on_want: Callable[[], None]) -> None:
-        self.key = key
-        self.limit: RateLimit | None = None
-        self._on_want = on_want
-        self._held = self._until = self._unmet = self._touched = 0
-        self._own: deque[int] = deque()
-        self._foreign: tuple[Spent, ...] = ()
-        self._has_given = False
+    held: int = 0
+    used: tuple[int, ...] = ()
+    unmet: int = 0
+    is_leaving: bool = False
+    keeps: bool = False
+    yields: bool = False
 
-    @property
-    def held(self) -> int:
-        """The permits that it has, used or not."""
-        return self._held
 
-    @property
-    def is_wanting(self) -> bool:
-        """Whether calls wait of which the book was not told."""
-        return self._unmet > 0
+class Settled(msgspec.Struct, frozen=True):
+    """The book after a holder's visit, what it holds then, and the moments of the used ones that it took."""
 
-    def wait(self, limit: RateLimit, now: int) -> int:
-        """Milliseconds until another call may be allowed; 0: it is."""
-        self.limit, self._touched = limit, now
-        if now >= self._until or not self._held:
-            return ASK_AGAIN_MS
-        self._drop_old(now)
-        most = min(self._held, limit.count)
-        if self._busy < most:
-            return 0
-        moments = sorted([*self._own, *(one.at for one in self._foreign for _ in range(one.count))])
-        pause = moments[self._busy - most] + limit.per - now
-        return pause if self._held >= limit.count else min(pause, ASK_AGAIN_MS)
+    book: Book
+    held: int
+    taken: tuple[int, ...] = ()
 
-    def want(self, count: int, now: int) -> None:
-        """So many calls wait: the next visit of the book asks for as many permits."""
-        self._unmet, self._touched = max(self._unmet, count), now
-        if self.limit is not None and (self._held < self.limit.count or now >= self._until):
-            self._on_want()
 
-    def want_again(self, count: int) -> None:
-        """What was told to the book did not reach it."""
-        self._unmet = max(self._unmet, count)
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(Book).decode
 
-    def take(self, now: int) -> None:
-        """Counts a call."""
-        self._own.append(now)
-        self._touched = now
 
-    def give_back(self, taken: int, count: int) -> None:
-        """Of the calls that were counted at `taken`, `count` were not made. Older ones count no more."""
-        for _ in range(min(count, self._own.count(taken))):
-            self._own.remove(taken)
+def settle(book: Book, holder: str, mine: Mine, limit: RateLimit, now: int) -> Settled:
+    """One visit of a holder: it gives what others lack and it can spare, else takes what it lacks.
 
-    def describe(self, now: int, *, is_leaving: bool = False) -> Mine:
-        """What it has, for the book; without a call for two seconds it leaves. Who waits is told once."""
-        self._drop_old(now)
-        unmet, self._unmet = self._unmet, 0
-        yields, self._has_given = self._has_given, False
-        return Mine(
-            free=max(self._held - self._busy, 0),
-            own=tuple(self._own),
-            foreign=self._foreign,
-            unmet=unmet,
-            is_leaving=is_leaving or now - self._touched >= IDLE_MS,
-            yields=yields,
-        )
+    It gives permits that it has not used, then those that it used first. Loans that have ended go back into
+    the pool, as used at their end.
+    """
+    loan = book.loans.get(holder)
+    book = _without_ended(book, limit, now)
+    others = {name: other for name, other in book.loans.items() if name != holder}
+    spare = limit.count - mine.held - sum(other.held for other in others.values())
+    held = mine.held - _count_given(mine, others, limit, spare)
+    spent = _sum_up((*book.spent, *_pass_on(mine.used[: max(len(mine.used) - held, 0)], limit, now)))
+    free, taken = 0, tuple[int, ...]()
+    if held == mine.held:
+        free, taken, spent = _take(spent, mine, _count_takeable(mine, others, limit, spare), limit, spare)
+    held, unmet = held + free + len(taken), 0 if mine.is_leaving else max(mine.unmet - free, 0)
+    if held or unmet:
+        is_long = loan is not None and loan.until - now >= LOAN_MS // 2
+        others[holder] = Loan(held, loan.until if loan and is_long else now + LOAN_MS, unmet)
+    return Settled(Book(others, spent), held, taken)
 
-    def part_with(self, gives: Gives) -> Parted:
-        """Uses no more what it gives. What is returned can be taken back where it was not written."""
-        own = tuple(self._own.popleft() for _ in range(min(gives.own, len(self._own))))
-        foreign = self._foreign if gives.foreign else ()
-        if gives.foreign:
-            self._foreign = ()
-        count = gives.free + gives.own + count_all(foreign)
-        self._held -= count
-        self._has_given = count > 0
-        return Parted(count, own, foreign)
 
-    def take_back(self, parted: Parted) -> None:
-        """It was not given."""
-        self._held += parted.count
-        self._has_given = False
-        self._own.extendleft(reversed(parted.own))
-        self._foreign = (*parted.foreign, *self._foreign)
+def _without_ended(book: Book, limit: RateLimit, now: int) -> Book:
+    """Without loans that have ended, and moments that count no more."""
+    over = {name: loan for name, loan in book.loans.items() if loan.until + SKEW_MS <= now}
+    back = tuple(Spent(loan.until + SKEW_MS, loan.held) for loan in over.values() if loan.held)
+    spent = tuple(one for one in book.spent + back if one.at + limit.per > now)
+    return Book({name: loan for name, loan in book.loans.items() if name not in over}, spent)
 
-    def receive(self, free: int, foreign: tuple[Spent, ...], until: int) -> None:
-        """These permits are lent to it, with those that it has, to this moment."""
-        self._held += free + count_all(foreign)
-        self._foreign += foreign
-        self._until = until
 
-    def lose_all(self) -> None:
-        """What it had is no longer its own, or it is unknown; whoever reads the book counts it as used."""
-        self._held = self._until = 0
-        self._own.clear()
-        self._foreign = ()
+def _count_given(mine: Mine, others: dict[str, Loan], limit: RateLimit, spare: int) -> int:
+    """What others lack: what nobody here waits for, or what is beyond the fair part."""
+    if mine.is_leaving:
+        return mine.held
+    # Where a limit was lowered, more is lent than there is: each holder comes down to its part.
+    sharers = _count_rivals(others) if spare >= 0 else 1 + len(others)
+    lacking = sum(other.unmet for other in others.values()) - spare
+    unneeded = mine.held - len(mine.used) - mine.unmet
+    most = unneeded if mine.keeps and spare >= 0 else max(unneeded, mine.held - limit.count // sharers)
+    return max(min(lacking, most), 0)
 
-    @property
-    def _busy(self) -> int:
-        return len(self._own) + (count_all(self._foreign) if self._foreign else 0)
 
-    def _drop_old(self, now: int) -> None:
-        if self.limit is None:
-            return
-        over = now - self.limit.per
-        while self._own and self._own[0] <= over:
-            self._own.popleft()
-        if self._foreign:
-            self._foreign = tuple(one for one in self._foreign if one.at > over)
+def _count_takeable(mine: Mine, others: dict[str, Loan], limit: RateLimit, spare: int) -> int:
+    rivals = _count_rivals(others)
+    if mine.is_leaving or mine.unmet <= 0 or (mine.yields and rivals > 1):
+        return 0
+    return spare if rivals == 1 else min(spare, -(-limit.count // rivals) - mine.held)
+
+
+def _count_rivals(others: dict[str, Loan]) -> int:
+    """The holder, and the others whose calls wait."""
+    return 1 + sum(other.unmet > 0 for other in others.values())
+
+
+def _pass_on(used: Iterable[int], limit: RateLimit, now: int) -> Iterable[Spent]:
+    """The moments of used permits that are given, later by the skew, in buckets."""
+    step = max(limit.per // BUCKETS, 1)
+    moments = (-(-(at + SKEW_MS) // step) * step for at in used)
+    return (Spent(at, 1) for at in moments if at + limit.per > now)
+
+
+def _take(
+    spent: tuple[Spent, ...], mine: Mine, most: int, limit: RateLimit, spare: int
+) -> tuple[int, tuple[int, ...], tuple[Spent, ...]]:
+    """Free permits, the moments of used ones (which may be used here later), and what is left of these."""
+    if most <= 0:
+        return 0, (), spent
+    moments = [one.at for one in spent for _ in range(one.count)]
+    wanted = max(mine.unmet, -(-limit.count // SLICES), mine.held)
+    free = min(wanted, most, max(spare - len(moments), 0))
+    left = max(min(mine.unmet, most) - free, 0)
+    return free, tuple(moments[:left]), _sum_up(Spent(at, 1) for at in moments[left:])
+
+
+def _sum_up(spent: Iterable[Spent]) -> tuple[Spent, ...]:
+    """One entry for each moment, in order."""
+    counts: dict[int, int] = {}
+    for one in spent:
+        counts[one.at] = counts.get(one.at, 0) + one.count
+    return tuple(Spent(at, count) for at, count in sorted(counts.items()))
 
 
 class RateSharing:
@@ -179,18 +184,17 @@ class RateSharing:
         self._holder = holder
         self._on_grant: OnGrant = _ignore
         self._outage = Outage("rates_not_shared", "rates_shared_again", log=log)
-        self._visitors: dict[Key, _Visitor] = {}
+        self._windows: dict[Key, SharedWindow] = {}
 
     def bind(self, on_grant: OnGrant) -> None:
         """Names who is told that calls of a service may go on."""
         self._on_grant = on_grant
 
-    def window(self, tenant: str, service: str) -> SharedWindow:
+    def window(self, tenant: str, service: str) -> "SharedWindow":
         """The one of a service; always the same."""
         key = (tenant, service)
-        visitor = self._visitors.get(key)
-        if visitor is None:
-            visitor = self._visitors[key] = _Visitor(
+        if key not in self._windows:
+            self._windows[key] = SharedWindow(
                 key=key,
                 shared=self._shared,
                 clock=self._clock,
@@ -198,17 +202,17 @@ class RateSharing:
                 on_grant=lambda: self._on_grant(key),
                 outage=self._outage,
             )
-        return visitor.window
+        return self._windows[key]
 
     async def stop(self) -> None:
         """Gives back all permits. Raises nothing."""
-        await asyncio.gather(*(visitor.stop() for visitor in self._visitors.values()))
+        await asyncio.gather(*(window.stop() for window in self._windows.values()))
 
 
-class _Visitor:
-    """Keeps the book of one limit for the window of this node.
+class SharedWindow:
+    """Implements `services.router.ProcessWindow` over the permits that one node holds.
 
-    A visit is one read, and one write where something changed or the loan has to be renewed.
+    A visit of the book is one read, and one write where something changed or the loan has to be renewed.
     """
 
     def __init__(
@@ -228,129 +232,159 @@ class _Visitor:
         self._lives = 0
         self._on_grant = on_grant
         self._outage = outage
-        self._visited_at = -PAUSE_MS
-        self._alarm: Alarm | None = None
-        self._planned_at: int | None = None
+        self._limit: RateLimit | None = None
+        self._held = self._until = self._unmet = self._touched = self._keeps_until = 0
+        self._used: deque[int] = deque()
+        self._has_given = False
+        self._visited_at = 0
+        self._visiting = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._is_stopping = False
-        self.window = SharedWindow(key=key, on_want=self._hurry)
+
+    @property
+    def held(self) -> int:
+        """The permits that it has, used or not."""
+        return self._held
+
+    def wait(self, limit: RateLimit, now: int) -> int:
+        """Milliseconds until another call may be allowed; 0: it is."""
+        self._limit, self._touched = limit, now
+        if now >= self._until or not self._held:
+            return ASK_AGAIN_MS
+        self._drop_old(limit, now)
+        most = min(self._held, limit.count)
+        if len(self._used) < most:
+            return 0
+        pause = sorted(self._used)[len(self._used) - most] + limit.per - now
+        return pause if self._held >= limit.count else min(pause, ASK_AGAIN_MS)
+
+    def want(self, count: int, now: int) -> None:
+        """So many calls wait: the next visit of the book asks for as many permits."""
+        self._unmet, self._touched = max(self._unmet, count), now
+        could_help = self._limit is not None and (self._held < self._limit.count or now >= self._until)
+        is_running = self._task is not None and not self._task.done()
+        if could_help and not is_running and not self._is_stopping:
+            self._task = asyncio.create_task(self._run())
+
+    def take(self, now: int) -> None:
+        """Counts a call."""
+        self._used.append(now)
+        self._touched = now
+
+    def give_back(self, taken: int, count: int) -> None:
+        """Of the calls that were counted at `taken`, `count` were not made. Older ones count no more."""
+        for _ in range(min(count, self._used.count(taken))):
+            self._used.remove(taken)
 
     async def stop(self) -> None:
-        """Gives back what the window has. Raises nothing."""
+        """Gives back what it has. Raises nothing."""
         self._is_stopping = True
-        self._cancel_alarm()
-        if self._task is not None:
-            await asyncio.gather(self._task, return_exceptions=True)
-        if self.window.held:
+        if self._held or self._visiting.locked():
             await self._visit()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
 
     @property
     def _holder(self) -> str:
         """Under another name after each loss, so that what was lost is nobody's, and ends."""
         return f"{self._name} {self._lives}"
 
-    def _hurry(self) -> None:
-        self._plan(max(self._clock.now().steady, self._visited_at + PAUSE_MS))
+    def _drop_old(self, limit: RateLimit, now: int) -> None:
+        while self._used and self._used[0] <= now - limit.per:
+            self._used.popleft()
 
-    def _plan(self, at: int) -> None:
-        """A visit at `at`, or earlier where one is planned."""
-        if self._is_stopping or (self._planned_at is not None and self._planned_at <= at):
-            return
-        self._cancel_alarm()
-        self._planned_at = at
-        pause = at - self._clock.now().steady
-        if pause > 0:
-            self._alarm = self._clock.call_after(pause, self._begin)
-        else:
-            self._begin()
-
-    def _cancel_alarm(self) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-        self._alarm = self._planned_at = None
-
-    def _begin(self) -> None:
-        if self._task is None:
-            self._alarm = None
-            self._task = asyncio.create_task(self._visit())
-            self._task.add_done_callback(self._end)
-        # Else the end of the one under way plans the next.
-
-    def _end(self, task: "asyncio.Task[None]") -> None:
-        self._task, was_planned = None, self._planned_at
-        self._cancel_alarm()
-        now = self._clock.now().steady
-        if was_planned is not None and was_planned > now:
-            self._plan(was_planned)
-        if self.window.is_wanting:
-            self._hurry()
-        elif self.window.held:
-            self._plan(now + RENEW_MS)
+    async def _run(self) -> None:
+        """Visits the book while the node has permits, or wants some."""
+        while self._held or self._unmet:
+            if self._unmet or self._clock.now().steady - self._visited_at >= RENEW_MS:
+                await self._visit()
+            await self._clock.sleep(PAUSE_MS)
 
     async def _visit(self) -> None:
-        try:
-            for _ in range(TRIES):
-                if await self._settle(await self._shared.read(*self._key)):
-                    break
-        except Exception as error:  # noqa: BLE001 - nobody else looks at this task, and silence would count
-            self._outage.fail(explain(error))
-        else:
-            self._outage.succeed()
-        self._visited_at = self._clock.now().steady
+        async with self._visiting:
+            try:
+                for _ in range(TRIES):
+                    if await self._settle(await self._shared.read(*self._key)):
+                        break
+            except Exception as error:  # noqa: BLE001 - nobody else looks at the task, and silence would count
+                self._outage.fail(explain(error))
+            else:
+                self._outage.succeed()
+            self._visited_at = self._clock.now().steady
 
     async def _settle(self, page: RatePage) -> bool:
         """Whether it is settled, and written where needed; False: another node wrote. Raises StoreError."""
-        window, now = self.window, self._clock.now().steady
-        assert window.limit is not None, "who wants something has a limit"
-        book = read_book(page.content)
+        limit, now = self._limit, self._clock.now().steady
+        assert limit is not None, "who wants something has a limit"
+        book = _unpack(page.content) if page.content else Book()
         self._check_loan(book.loans.get(self._holder), now)
-        mine = window.describe(now, is_leaving=self._is_stopping)
-        settled = settle(book, self._holder, mine, window.limit, now)
-        if not self._is_to_write(book, settled.book, now):
+        mine = self._describe(limit, now)
+        settled = settle(book, self._holder, mine, limit, now)
+        if settled.book == book:
             return True
-        parted = window.part_with(settled.gives)
+        given = self._part_with(settled.held)
+        written = msgspec.structs.replace(page, content=_pack(settled.book))
         try:
-            is_written = await self._shared.write(
-                *self._key, msgspec.structs.replace(page, content=write_book(settled.book))
-            )
+            is_written = await self._shared.write(*self._key, written)
         except StoreUncertain:
             self._lose()
             raise
         except StoreError:
-            window.take_back(parted)
+            self._take_back(mine.held, given)
             raise
         if is_written:
-            self._take_over(settled)
+            self._take_over(settled, mine, limit)
         else:
-            window.take_back(parted)
-            window.want_again(mine.unmet)
+            self._take_back(mine.held, given)
+            self._unmet = max(self._unmet, mine.unmet)
         return is_written
 
     def _check_loan(self, loan: Loan | None, now: int) -> None:
         """What the book does not say, or says no more, is not this window's any longer."""
         held = 0 if loan is None else loan.held
-        if held != self.window.held or (loan is not None and loan.until + SKEW_MS <= now):
+        if held != self._held or (loan is not None and loan.until + SKEW_MS <= now):
             self._lose()
 
     def _lose(self) -> None:
+        """What it had is no longer its own, or it is unknown; whoever reads the book counts it as used."""
         self._lives += 1
-        self.window.lose_all()
+        self._held = self._until = 0
+        self._used.clear()
 
-    def _is_to_write(self, before: Book, after: Book, now: int) -> bool:
-        """Whether more changes than the end of a loan that has a while left."""
-        own = before.loans.get(self._holder)
-        if own is None or own.until - now < LOAN_MS // 2:
-            return before != after
-        mine = after.loans.get(self._holder)
-        if mine is None:
-            return True
-        same_end = {**after.loans, self._holder: msgspec.structs.replace(mine, until=own.until)}
-        return before != msgspec.structs.replace(after, loans=same_end)
+    def _describe(self, limit: RateLimit, now: int) -> Mine:
+        """What it has; without a call for two seconds it leaves. Who waits is told once."""
+        self._drop_old(limit, now)
+        unmet, self._unmet = self._unmet, 0
+        yields, self._has_given = self._has_given, False
+        return Mine(
+            held=self._held,
+            used=tuple(self._used),
+            unmet=unmet,
+            is_leaving=self._is_stopping or now - self._touched >= IDLE_MS,
+            keeps=now < self._keeps_until,
+            yields=yields,
+        )
 
-    def _take_over(self, settled: Settled) -> None:
+    def _part_with(self, held: int) -> list[int]:
+        """Uses no more than `held` permits; the moments of the used ones that it gives."""
+        self._has_given = held < self._held
+        self._held = min(self._held, held)
+        return [self._used.popleft() for _ in range(len(self._used) - self._held)]
+
+    def _take_back(self, held: int, given: list[int]) -> None:
+        """It was not given."""
+        self._held = held
+        self._has_given = False
+        self._used.extendleft(reversed(given))
+
+    def _take_over(self, settled: Settled, mine: Mine, limit: RateLimit) -> None:
         loan = settled.book.loans.get(self._holder)
-        self.window.receive(settled.free, settled.foreign, 0 if loan is None else loan.until)
-        if settled.free:
+        self._held, self._until = settled.held, 0 if loan is None else loan.until
+        if settled.taken:
+            self._used = deque(sorted((*self._used, *settled.taken)))
+            self._keeps_until = max(settled.taken) + limit.per
+        if settled.held - len(settled.taken) > mine.held:
             self._on_grant()
 
 

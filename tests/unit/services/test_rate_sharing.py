@@ -6,8 +6,7 @@ import pytest
 
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.services import RateLimit
-from scheduler_service.services.rate_book import LOAN_MS, SKEW_MS
-from scheduler_service.services.rate_sharing import IDLE_MS, SharedWindow
+from scheduler_service.services.rate_sharing import IDLE_MS, LOAN_MS, SKEW_MS
 from tests.rows import each_row
 from tests.unit.services.shared_rates import LimitedCluster
 
@@ -154,17 +153,22 @@ async def test_no_stretch_has_more_than_the_limit(seed: int) -> None:
         elif what < 0.6:
             cluster.nodes[name].waiting += chance.randint(1, 2 * limit.count)
         await cluster.go_on(chance.randint(1, 400), step=chance.choice((7, 50)))
+    cluster.rates.fault = str
+    for name in ("one", "two", "three"):
+        (cluster.nodes.get(name) or cluster.start(name)).waiting += 1
+    await cluster.go_on(LOAN_MS + 2 * limit.per, step=50)
     assert cluster.most_within(limit.per) <= limit.count
     assert cluster.calls
 
 
-def test_a_lowered_limit_counts_at_once() -> None:
+async def test_a_lowered_limit_counts_at_once() -> None:
     """Also where the node still has more permits than the limit is now."""
-    window = SharedWindow(key=("default", "shop"), on_want=lambda: None)
-    assert window.wait(RateLimit(4, SECOND), 0) > 0
-    window.receive(4, (), 10 * SECOND)
-    for _ in range(2):
-        assert window.wait(RateLimit(4, SECOND), 0) == 0
-        window.take(0)
-    assert window.wait(RateLimit(4, SECOND), 1) == 0
-    assert window.wait(RateLimit(2, SECOND), 1) == SECOND - 1
+    cluster = LimitedCluster(RateLimit(4, SECOND))
+    node = cluster.start("one")
+    for count in (4, 2):
+        node.waiting = count
+        await cluster.go_on(SECOND + 100 if count == 4 else 20)
+    now = cluster.clock.now().steady
+    assert node.window.held == 4
+    assert node.window.wait(RateLimit(4, SECOND), now) == 0
+    assert node.window.wait(RateLimit(2, SECOND), now) > 0
