@@ -12,10 +12,10 @@ from scheduler_service.api import examples, parameters
 from scheduler_service.api.bodies import read_each, read_items
 from scheduler_service.api.definitions import (
     DefinitionChecks,
+    Hosts,
     PostedDefinition,
-    find_refused_names,
     id_of,
-    warn_of_names,
+    warn_of_hosts,
 )
 from scheduler_service.api.job_commands import keep_creator, read_owner, run_command
 from scheduler_service.api.request import ApiRequest, PostedBody, Routes
@@ -40,8 +40,6 @@ from scheduler_service.security.callers import Role
 ROUTES = Routes("jobs")
 
 MAX_DEFINITIONS = 1_000
-SEARCHED_AT_ONCE = 1 << 20
-"""An array of so many bytes is searched for names as one text; a longer one would keep the interpreter."""
 Result = dict[str, Any]
 
 
@@ -92,6 +90,7 @@ class _BulkJobs:
         self._may_update = request.query["onExisting"] == "update"
         self._checks = DefinitionChecks(request.deps, request.creator)
         self._is_json = False
+        self._hosts: dict[int, Hosts] = {}
         self._results: dict[int, Result] = {}
         self._fault: StoreError | None = None
 
@@ -105,12 +104,10 @@ class _BulkJobs:
 
     async def _warn_of_names(self) -> None:
         """Adds the warnings about host names, which are looked up once for the whole array."""
-        raws = self._texts if len(self._raw) > SEARCHED_AT_ONCE else [self._raw]
-        refused = await find_refused_names(self._deps, *raws)
-        for index, result in self._results.items() if refused else ():
-            if result["status"] != "refused":
-                found = await warn_of_names(self._texts[index], refused)
-                result["warnings"] = [*result["warnings"], *map(write_flaw, found)]
+        named = [index for index in self._hosts if self._results[index]["status"] != "refused"]
+        found = await warn_of_hosts(self._deps, [(self._texts[index], self._hosts[index]) for index in named])
+        for index, warnings in zip(named, found, strict=True):
+            self._results[index]["warnings"] += map(write_flaw, warnings)
 
     async def _create(self) -> None:
         """Checks the definitions and creates them, in groups that memory has room for."""
@@ -124,6 +121,8 @@ class _BulkJobs:
             if checked is None:
                 continue
             valid.append((index, checked))
+            if checked.hosts:
+                self._hosts[index] = checked.hosts
             weight += checked.definition.weight or 0
             if weight > GROUP_BYTES:
                 await self._insist_on_json()

@@ -1,10 +1,9 @@
 """From a posted body to a checked definition, with the text that is kept of it, and its warnings."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, islice
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -22,26 +21,24 @@ from scheduler_service.engine.compile_cache import (
     posted_active,
     read_members,
 )
-from scheduler_service.engine.posting import find_too_many, literal_targets
-from scheduler_service.engine.program import weigh
-from scheduler_service.hosts.large_work import work_apart, work_by_size
+from scheduler_service.engine.posting import find_too_many
+from scheduler_service.engine.program import Program, Target, weigh
+from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.language.values import LARGE_BYTES
+from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.delivery import Definition
 
 SCHEMA = "paramsSchema"
 CREATOR = frozenset(("creator", "creatorName"))
 _NULL = msgspec.Raw(b"null")
-# A quick look at the posted text: most definitions name services, addresses or this machine.
-# It begins with letters, which are found faster than a quotation mark.
-_NAMED_HOST = re.compile(
-    rb'rl"\s*:\s*"[hH][tT]{2}[pP][sS]?:\\?/\\?/(?![0-9.]+[:/?#"\\])'
-    rb'([A-Za-z0-9_-][A-Za-z0-9._-]*)(?=[:/?#"\\])'
-)
-_NUMERIC = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)\.?")
+_HOST = re.compile(r"(?i:https?)://([a-z0-9_-][a-z0-9._-]*)(?=[:/?#]|\Z)", re.IGNORECASE)
+_NUMERIC = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 MAX_FOUND = 10_000
 """How many URLs of one request are looked at: a thousand definitions have a few each."""
 _OWN = ("localhost", ".localhost")
+Hosts = tuple[tuple[str, str], ...]
+"""(pointer, host name) of URLs in which the host is written out as a name."""
 
 
 class _JobIdMember(msgspec.Struct, frozen=True, rename="camel"):
@@ -61,14 +58,19 @@ class Creator(msgspec.Struct, frozen=True, gc=False):
 class PostedDefinition(msgspec.Struct, frozen=True, gc=False):
     """A definition that may go into a turn, with its warnings. `active` None: not posted.
 
-    `has_creator`: it names its creator itself, and both by name and by id.
+    `has_creator`: it names its creator itself, and both by name and by id. `hosts`: to whom it sends.
     """
 
-    job_id: str
     definition: Definition
     warnings: tuple[FoundFlaw, ...]
     active: bool | None
     has_creator: bool
+    hosts: Hosts
+
+    @property
+    def job_id(self) -> str:
+        """That of the job."""
+        return self.definition.program.job_id
 
 
 async def check_posted(
@@ -178,11 +180,11 @@ def _left_out(by: Creator, job_id: str | None, members: Members) -> dict[str, by
 def _conclude(raw: bytes, posted: _PostedMembers, found: CachedDefinition) -> PostedDefinition:
     text = add_members(raw, posted.added)
     return PostedDefinition(
-        found.program.job_id,
         Definition(text, found.program, weigh(text)),
         _point(found.warnings, decode_json(raw)) if found.warnings else (),
         found.active,
         has_creator=CREATOR.isdisjoint(posted.added),
+        hosts=_hosts_of(found.program),
     )
 
 
@@ -215,44 +217,54 @@ def add_members(raw: bytes, added: dict[str, bytes]) -> bytes:
     return body + (members if body.endswith(b"{") else b"," + members)
 
 
-async def find_refused_names(deps: ApiDependencies, *raws: bytes) -> Mapping[str, str]:
-    """The host names of the URLs in `raws`, definitions as JSON, that are refused today, with the reason.
+async def warn_of_hosts(
+    deps: ApiDependencies, checked: Sequence[tuple[bytes, Hosts]]
+) -> list[tuple[FoundFlaw, ...]]:
+    """For each definition, its text and its hosts, a warning for each host name that is refused today.
 
-    Costs next to nothing where there is no name, and at most a moment where there is one.
+    All names are looked up together; that takes a moment at most, and nothing where there are none.
     """
-    if deps.check_names is None:
-        return {}
-    asked = await work_by_size(sum(map(len, raws)), lambda: _names_in(raws))
-    return await deps.check_names(asked) if asked else {}
-
-
-async def warn_of_names(raw: bytes, refused: Mapping[str, str]) -> tuple[Problem, ...]:
-    """A warning for each URL of the definition `raw` with one of the `refused` names."""
-    return await work_by_size(len(raw), lambda: _warn(raw, refused)) if refused else ()
+    names = dict.fromkeys(host for _, hosts in checked for _, host in hosts)
+    if deps.check_names is None or not names:
+        return [()] * len(checked)
+    refused = await deps.check_names(list(islice(names, MAX_FOUND)))
+    slices, warned = Slices(), list[tuple[FoundFlaw, ...]]()
+    for text, hosts in checked:
+        found = [(pointer, host) for pointer, host in hosts if host in refused]
+        await slices.pause(len(text) if found else 0)
+        flaws = [_warn(pointer, host, refused[host]) for pointer, host in found]
+        warned.append(_point(flaws, decode_json(text)) if flaws else ())
+    return warned
 
 
 async def warnings_today(deps: ApiDependencies, checked: PostedDefinition) -> tuple[FoundFlaw, ...]:
     """The warnings about a definition, those about its host names last."""
-    text = checked.definition.text
-    return (*checked.warnings, *await warn_of_names(text, await find_refused_names(deps, text)))
+    (found,) = await warn_of_hosts(deps, [(checked.definition.text, checked.hosts)])
+    return (*checked.warnings, *found)
 
 
-def _names_in(raws: Sequence[bytes]) -> list[str]:
-    found = islice(chain.from_iterable(map(_NAMED_HOST.finditer, raws)), MAX_FOUND)
-    names = dict.fromkeys(one[1].decode().lower().removesuffix(".") for one in found)
-    return [name for name in names if not (_NUMERIC.fullmatch(name) or name.endswith(_OWN))]
-
-
-def _warn(raw: bytes, refused: Mapping[str, str]) -> tuple[Problem, ...]:
-    value = decode_json(raw)
-    try:
-        definition = parse_definition({"jobId": "job", **value}, is_json=True)
-    except ModelError:
-        return ()
-    found = []
-    for pointer, url in literal_targets(definition):
-        host = (urlsplit(url).hostname or "").removesuffix(".")
-        if host in refused:
-            text = f"{host} cannot be reached today: {refused[host]}; requests to it fail with egress"
-            found.append(Problem(point_to_posted(pointer, value), "egress_today", text))
+def _hosts_of(program: Program) -> Hosts:
+    """Without services, addresses, and the names of this machine."""
+    found = [(f"/request/{step.index}/url", host) for step in program.steps if (host := _host(step.target))]
+    named = (("/checkUrl/url", program.check), ("/cancelUrl/url", program.cancel))
+    found += [(pointer, host) for pointer, target in named if target and (host := _host(target))]
+    for index, entry in enumerate(program.notifications):
+        if host := _host(entry.target):
+            found.append((f"/notification/{index}/url", host))
     return tuple(found)
+
+
+def _host(target: Target) -> str:
+    begin, *others = target.url.parts or ("",)
+    if not isinstance(begin, str) or target.service_name is not None:
+        return ""
+    match = _HOST.match(begin)
+    if match is None or (match.end() == len(begin) and others):
+        return ""
+    host = match[1].lower().removesuffix(".")
+    return "" if _NUMERIC.fullmatch(host) or host.endswith(_OWN) else host
+
+
+def _warn(pointer: str, host: str, reason: str) -> Problem:
+    text = f"{host} cannot be reached today: {reason}; requests to it fail with egress"
+    return Problem(pointer, "egress_today", text)

@@ -1,25 +1,22 @@
 """The body of a registration and the jobs that it declares, counted and measured before any is decoded."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 
 import msgspec
 
 from client_sdk.models import Problem
 from scheduler_service.api.array_items import split_member
 from scheduler_service.api.bodies import MAX_DEPTH, read_each, read_json
-from scheduler_service.api.definitions import Creator, check_posted, find_refused_names, warn_of_names
+from scheduler_service.api.definitions import Creator, Hosts, check_posted, warn_of_hosts
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ApiProblem, FoundFlaw, invalid, invalid_all
 from scheduler_service.hosts.large_work import work_by_size
-from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.services.registry import TimerDeclaration, digest_of
 
 MAX_TIMERS = 1_000
 TIMERS = "timers"
-_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class PostedTimers(msgspec.Struct, frozen=True):
@@ -39,13 +36,6 @@ class PostedRegistration(msgspec.Struct, frozen=True):
     timers: PostedTimers | None
 
 
-class _RegistrationBody(msgspec.Struct):
-    timers: msgspec.Raw = msgspec.Raw(b"null")
-
-
-_BODY = msgspec.json.Decoder(_RegistrationBody)
-
-
 async def read_registration(request: ApiRequest) -> PostedRegistration:
     """The body, an object: `timers` may be as large as an array, the rest as an object.
 
@@ -57,8 +47,6 @@ async def read_registration(request: ApiRequest) -> PostedRegistration:
 
 
 def _read(raw: bytes, longest: int) -> PostedRegistration:
-    if len(raw) <= min(LARGE_BYTES, longest):
-        return _read_small(raw)
     try:
         found = split_member(raw, TIMERS, most=MAX_TIMERS, longest=longest)
         value = _read_object(found.rest)
@@ -73,16 +61,6 @@ def _read(raw: bytes, longest: int) -> PostedRegistration:
     objects: list[object] = [{} if item.startswith(b"{") else None for item in found.items]
     timers = PostedTimers(digest_of(memoryview(raw)[found.begin : found.end]), found.items)
     return PostedRegistration(value | {TIMERS: objects}, timers)
-
-
-def _read_small(raw: bytes) -> PostedRegistration:
-    value = _read_object(raw)
-    text = bytes(_BODY.decode(raw).timers)
-    if not isinstance(value.get(TIMERS), list):
-        return PostedRegistration(value, None)
-    return PostedRegistration(
-        value, PostedTimers(digest_of(text), [bytes(item) for item in _ITEMS.decode(text)])
-    )
 
 
 def _read_object(raw: bytes) -> dict[str, object]:
@@ -108,11 +86,13 @@ async def read_declaration(
         return None, ()
     if posted.digest == current_digest:
         return TimerDeclaration(posted.digest), ()
-    kept, warnings = await _check_timers(deps, posted.items, service)
-    warnings += await _warn_of_names(deps, kept)
+    checked, warnings = await _check_timers(deps, posted.items, service)
+    for index, found in enumerate(await warn_of_hosts(deps, checked)):
+        warnings += _below(index, found)
+    kept = [text for text, _ in checked]
     size = sum(map(len, kept))
     text = await work_by_size(size, lambda: b"".join(_as_array(kept)))
-    return TimerDeclaration(posted.digest, text), warnings
+    return TimerDeclaration(posted.digest, text), tuple(warnings)
 
 
 def log_warnings(deps: ApiDependencies, service: str, warnings: Iterable[FoundFlaw]) -> None:
@@ -135,26 +115,11 @@ def _as_array(items: Sequence[bytes]) -> Iterator[bytes]:
     yield b"]" if items else b"[]"
 
 
-async def _warn_of_names(deps: ApiDependencies, items: Sequence[bytes]) -> tuple[FoundFlaw, ...]:
-    refused = await find_refused_names(deps, *items)
-    if not refused:
-        return ()
-    found = []
-    slices = Slices()
-    for index, item in enumerate(items):
-        await slices.pause(len(item))
-        found.append(_below(index, await warn_of_names(item, refused)))
-    return tuple(chain.from_iterable(found))
-
-
 async def _check_timers(
     deps: ApiDependencies, items: Sequence[bytes], service: str
-) -> tuple[list[bytes], tuple[FoundFlaw, ...]]:
-    """The texts to keep, and the warnings."""
-    if len(items) > MAX_TIMERS:
-        message = f"{len(items)} timers are too many; declare at most {MAX_TIMERS}"
-        raise invalid("/timers", "range", message)
-    kept: list[bytes] = []
+) -> tuple[list[tuple[bytes, Hosts]], list[FoundFlaw]]:
+    """The texts to keep, each with its hosts, and the warnings."""
+    kept: list[tuple[bytes, Hosts]] = []
     warnings: list[FoundFlaw] = []
     errors: list[FoundFlaw] = []
     seen: set[str] = set()
@@ -170,11 +135,11 @@ async def _check_timers(
             message = f"jobId {checked.job_id!r} is declared twice; a job is declared once"
             errors.append(Problem(f"/timers/{index}/jobId", "duplicate", message))
         seen.add(checked.job_id)
-        kept.append(checked.definition.text)
+        kept.append((checked.definition.text, checked.hosts))
         warnings.extend(_below(index, checked.warnings))
     if errors:
         raise invalid_all(errors)
-    return kept, tuple(warnings)
+    return kept, warnings
 
 
 def _below(index: int, flaws: Iterable[FoundFlaw]) -> list[FoundFlaw]:
