@@ -14,7 +14,6 @@ from scheduler_service.ports.catalogue import Catalogue
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.delivery import Compile, Deliver
 from scheduler_service.ports.log import Log
-from scheduler_service.services.claims import ClaimRate
 from scheduler_service.services.declared import Declarations
 from scheduler_service.services.drift import DriftReport
 from scheduler_service.services.instances import Instances
@@ -22,6 +21,7 @@ from scheduler_service.services.losses import Losses
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.queue_watch import QueueWatch
 from scheduler_service.services.rate_sharing import RateSharing
+from scheduler_service.services.rate_windows import ClaimRate
 from scheduler_service.services.reconcile import Reconcile, ReconcileInputs
 from scheduler_service.services.registry import DeclaredRoom, Registry, RegistryDirectory
 from scheduler_service.services.router import MemoryRouter, Terms
@@ -163,7 +163,7 @@ class ServiceRegistry:
 
     async def start_queues(self, deliver: Deliver) -> None:
         """Takes up what an earlier process left in them. Raises StoreError."""
-        rate = ClaimRate(router=self.router, clock=self._clock)
+        rate = ClaimRate(rate_of=self.router.rate_of, clock=self._clock)
         await self.queues.start(deliver, self._allowance, rate, self.registry.pauses)
         if self._queue_watch is not None:
             self._queue_watch.start()

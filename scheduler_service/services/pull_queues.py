@@ -35,8 +35,9 @@ from scheduler_service.ports.delivery import Command, Deliver
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.queues import Queues
-from scheduler_service.services.claims import ClaimRate, ClaimWaits
 from scheduler_service.services.pauses import Pauses
+from scheduler_service.services.rate_windows import ClaimRate
+from scheduler_service.services.wait_queues import Waits
 
 PAGE_SIZE = 500
 FIRST_PAUSE, LONGEST_PAUSE = 100, 5 * SECOND
@@ -188,7 +189,7 @@ class PullQueues:
         self._clock = clock
         self._log = log
         self._new_lease = new_lease
-        self._waits = ClaimWaits(clock=clock)
+        self._waits = Waits(clock=clock)
         self.delivery = PartDelivery(table=table, clock=clock, log=log)
         self._claiming: set[asyncio.Task[tuple[tuple[Leased, ...], int | None]]] = set()
         self._alarm: Alarm | None = None
@@ -207,7 +208,7 @@ class PullQueues:
     @property
     def awaited(self) -> list[tuple[str, str]]:
         """The queues (tenant, name) for whose parts claims wait."""
-        return self._waits.queues
+        return [(key[0], key[1]) for key in self._waits.keys if len(key) > 1]
 
     async def start(self, deliver: Deliver, allowance: Allowance, rate: ClaimRate, pauses: Pauses) -> None:
         """Connects to the jobs; extends leases and delivers the ends that are stored. Raises StoreError."""
@@ -255,7 +256,7 @@ class PullQueues:
                 break
             if wakeups == self._waits.wakeups:
                 pause = left if pause is None else min(left, pause)
-                await self._waits.wait(((tenant, queue), (instance,)), pause)
+                await self._waits.wait((tenant, queue), (instance,), most=pause)
         return ()
 
     async def _lease(

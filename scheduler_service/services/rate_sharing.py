@@ -210,7 +210,7 @@ class RateSharing:
 
 
 class SharedWindow:
-    """Implements `services.router.ProcessWindow` over the permits that one node holds.
+    """Implements `services.rate_windows.ProcessWindow` over the permits that one node holds.
 
     A visit of the book is one read, and one write where something changed or the loan has to be renewed.
     """

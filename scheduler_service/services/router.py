@@ -1,10 +1,8 @@
 """Chooses instances for steps, and admits calls as capacity and rate limits allow (SPEC section 13)."""
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from enum import Enum, auto
-from functools import partial
 from typing import Literal, Protocol
 
 import msgspec
@@ -17,6 +15,7 @@ from scheduler_service.domain.wire import Token
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.losses import Losses
+from scheduler_service.services.rate_windows import ProcessWindow, RateWindow
 from scheduler_service.services.routing_policies import (
     LEAST_BUSY,
     RANDOM,
@@ -25,53 +24,11 @@ from scheduler_service.services.routing_policies import (
     choose,
     narrow,
 )
-from scheduler_service.services.wait_queues import Key, WaitQueue, WaitQueues, wake
+from scheduler_service.services.wait_queues import Key, WaitQueues, Waits
 
 AVOID_MS = 10 * SECOND
-
-
-class ProcessWindow(Protocol):
-    """What counts for one rate limit in this process; moments are steady ms."""
-
-    def wait(self, limit: RateLimit, now: int) -> int:
-        """Milliseconds until another call may be allowed; 0: it is."""
-
-    def want(self, count: int, now: int) -> None:
-        """So many calls wait for being allowed."""
-
-    def take(self, now: int) -> None:
-        """Counts a call."""
-
-    def give_back(self, taken: int, count: int) -> None:
-        """Of the calls that were counted at `taken`, `count` were not made."""
-
-
-class RateWindow:
-    """The calls of the last `per` ms, all of which are made in this process."""
-
-    def __init__(self) -> None:
-        self._calls: deque[int] = deque()
-
-    def wait(self, limit: RateLimit, now: int) -> int:
-        """Milliseconds until another call is allowed; 0: now."""
-        calls = self._calls
-        while calls and calls[0] <= now - limit.per:
-            calls.popleft()
-        if len(calls) < limit.count:
-            return 0
-        return calls[len(calls) - limit.count] + limit.per - now
-
-    def want(self, count: int, now: int) -> None:
-        """Nobody else has anything to give."""
-
-    def take(self, now: int) -> None:
-        """Counts a call."""
-        self._calls.append(now)
-
-    def give_back(self, taken: int, count: int) -> None:
-        """Of the calls that were counted at `taken`, `count` were not made. Older ones count no more."""
-        for _ in range(min(count, self._calls.count(taken))):  # `wait` has removed those that are over
-            self._calls.remove(taken)
+EXPECTING, HELD = "expecting", "held"
+"""For what searches of a service wait: an instance, or the end of a pause."""
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -141,8 +98,7 @@ class MemoryRouter:
         self._last: dict[tuple[str, str, tuple[str, ...]], str] = {}
         self._avoided: dict[tuple[str, str, str], int] = {}
         self._queues = WaitQueues(clock=clock)
-        self._expecting: dict[Key, set[asyncio.Future[None]]] = {}
-        self._held: dict[Key, dict[asyncio.Future[None], None]] = {}
+        self._waits = Waits(clock=clock)
         instances.subscribe(self._wake_expecting)
 
     async def resolve(self, search: ResolveInstances) -> tuple[tuple[Chosen, ...], str, int, bool]:
@@ -229,18 +185,11 @@ class MemoryRouter:
         self._wake_expecting(tenant, service, "")
         self._queues.retry((tenant, service))
         if not self._is_paused(tenant, service):
-            for woken in self._held.pop((tenant, service), ()):
-                wake(woken)
+            self._waits.wake([(HELD, tenant, service)])
 
     async def _wait_out_pause(self, key: Key) -> None:
         while self._is_paused(*key):
-            woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            held = self._held.setdefault(key, {})
-            held[woken] = None
-            try:
-                await woken
-            finally:
-                held.pop(woken, None)
+            await self._waits.wait((HELD, *key))
 
     async def _expect(self, search: ResolveInstances) -> None:
         """Returns when an instance may take the step, or when the service's `wait` is over.
@@ -252,18 +201,10 @@ class MemoryRouter:
             left = start + terms.wait - self._clock.now().steady
             if left <= 0:
                 return
-            woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._expecting.setdefault(key, set()).add(woken)
-            alarm = self._clock.call_after(left, partial(wake, woken))
-            try:
-                await woken
-            finally:
-                alarm.cancel()
-                self._expecting.get(key, set()).discard(woken)
+            await self._waits.wait((EXPECTING, *key), most=left)
 
     def _wake_expecting(self, tenant: str, service: str, _: str) -> None:
-        for woken in self._expecting.pop((tenant, service), ()):
-            wake(woken)
+        self._waits.wake([(EXPECTING, tenant, service)])
 
     def _fitting(self, search: ResolveInstances, terms: Terms) -> list[Candidate]:
         """Those that may take the step, full ones too."""
@@ -380,7 +321,7 @@ class MemoryRouter:
         return True
 
 
-def _queue_of(call: CallPart) -> WaitQueue:
+def _queue_of(call: CallPart) -> Key:
     return ("call", call.tenant, call.service, call.instance)
 
 

@@ -14,11 +14,11 @@ from scheduler_service.domain.services import Kind
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.queues import ClusterQueues
 from scheduler_service.ports.errors import StoreError
-from scheduler_service.services.claims import ClaimRate
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.pauses import Pauses
 from scheduler_service.services.pull_queues import Completed, PullQueues
 from scheduler_service.services.queue_watch import DOWNTIME_MS, QueueWatch
+from scheduler_service.services.rate_windows import ClaimRate
 from scheduler_service.services.router import MemoryRouter, Terms
 from tests.conformance.hosts.houses import DaprHouse, DaprNode
 from tests.conformance.hosts.process import Process, ProcessDatabase, T, Work
@@ -93,7 +93,7 @@ class QueueHouse(DaprHouse):
         """Starts another node, and its queues."""
         node = await super().add(name)
         queues = self.at[name]
-        rate = ClaimRate(router=self.limit_claims(name), clock=self.clock)
+        rate = ClaimRate(rate_of=self.limit_claims(name).rate_of, clock=self.clock)
         await queues.pauses.refresh()
         await queues.queues.start(node.host, lambda *_: None, rate, queues.pauses)
         queues.watch.start()

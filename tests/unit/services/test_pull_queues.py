@@ -12,10 +12,10 @@ from scheduler_service.domain.turn_events import Event, LeasesChanged, PartEnded
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
-from scheduler_service.services.claims import ClaimRate
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.pauses import Pauses
 from scheduler_service.services.pull_queues import Completed, PullQueues
+from scheduler_service.services.rate_windows import ClaimRate
 from scheduler_service.services.router import MemoryRouter, Terms
 from tests.manual_clock import ManualClock
 from tests.unit.persistence.queue_bench import Bench
@@ -71,7 +71,7 @@ class Process:
 
     async def start(self) -> None:
         router = MemoryRouter(instances=Instances(), terms=lambda *_: Terms(), clock=self.clock)
-        rate = ClaimRate(router=router, clock=self.clock)
+        rate = ClaimRate(rate_of=router.rate_of, clock=self.clock)
         pauses = Pauses(table=MemoryTable(), clock=self.clock, tell=tell_nobody)
         await self.queues.start(self.job, lambda *_: None, rate, pauses)
 

@@ -13,11 +13,11 @@ from scheduler_service.domain.turn_events import Event, LeasesChanged, PartEnded
 from scheduler_service.persistence.sql_cluster.queues import ClusterQueues
 from scheduler_service.ports.cluster import QueueTurn
 from scheduler_service.ports.delivery import Command
-from scheduler_service.services.claims import ClaimRate
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.pauses import Pauses
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.queue_watch import LEFT_AFTER_MS, QueueWatch
+from scheduler_service.services.rate_windows import ClaimRate
 from scheduler_service.services.router import MemoryRouter, Terms
 from tests.manual_clock import ManualClock
 from tests.unit.hosts.house import until
@@ -47,7 +47,7 @@ class Node:
     async def start(self) -> None:
         """Begins to deliver to the jobs."""
         router = MemoryRouter(instances=Instances(), terms=lambda *_: Terms(), clock=self.clock)
-        rate = ClaimRate(router=router, clock=self.clock)
+        rate = ClaimRate(rate_of=router.rate_of, clock=self.clock)
         await self.queues.start(self, lambda *_: None, rate, self.pauses)
 
     async def publish(self, number: int) -> None:

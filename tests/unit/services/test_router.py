@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.services import RateLimit
 from scheduler_service.services.instances import Instance
-from scheduler_service.services.router import AVOID_MS, RateWindow, Terms
+from scheduler_service.services.rate_windows import RateWindow
+from scheduler_service.services.router import AVOID_MS, Terms
 from tests.unit.services.routing_rig import Scene
 
 Found = tuple[tuple[Chosen, ...], str, int, bool]

@@ -2,8 +2,8 @@
 
 from scheduler_service.domain.leases import Leased
 from scheduler_service.domain.services import RateLimit
-from scheduler_service.services.claims import ClaimRate
 from scheduler_service.services.instances import Instances
+from scheduler_service.services.rate_windows import ClaimRate
 from scheduler_service.services.router import MemoryRouter, Terms
 from tests.manual_clock import ManualClock
 
@@ -25,7 +25,7 @@ async def test_a_claim_may_take_longer_than_the_limit_counts() -> None:
         window.take(clock.now().steady)
         return ()
 
-    claims = ClaimRate(router=router, clock=clock)
+    claims = ClaimRate(rate_of=router.rate_of, clock=clock)
     assert await claims.claim("default", "work", 2, take) == ((), None)
     rate = router.rate_of("default", "work")
     assert rate is not None
