@@ -1,6 +1,7 @@
 """Reads the body of a request and checks its size, type, JSON and depth."""
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from http import HTTPStatus
 from typing import TypeVar
@@ -19,6 +20,7 @@ from scheduler_service.language.values import LARGE_BYTES, is_shallow
 MAX_DEPTH = 64
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 COMMAS_DECODED = 50_000
+_QUALITY = re.compile(r"0(?:\.\d{0,3})?|1(?:\.0{0,3})?")
 MakeRoom = Callable[[int], Awaitable[None]]
 Model = TypeVar("Model", bound=WireModel)
 
@@ -137,6 +139,23 @@ def only_header(scope: Scope, name: bytes) -> str | None:
         message = f"{title} is given with {len(found)} values; send it once"
         raise refuse(HTTPStatus.BAD_REQUEST, f"/{title}", "repeated", message)
     return str(found.pop(), "latin-1") if found else None
+
+
+def read_preferences(value: str | None) -> dict[str, float]:
+    """What a header like `Accept` names, in lower case, with its quality (RFC 9110, section 12.4.2).
+
+    Never raises: a quality that is not understood is 0.
+    """
+    found: dict[str, float] = {}
+    for item in (value or "").split(","):
+        name, *parameters = (part.strip().lower() for part in item.split(";"))
+        given = [_quality(part[2:].strip()) for part in parameters if part.startswith("q=")]
+        found[name] = max(found.get(name, 0.0), given[0] if given else 1.0)
+    return found
+
+
+def _quality(given: str) -> float:
+    return float(given) if _QUALITY.fullmatch(given) else 0.0
 
 
 async def _collect(receive: Receive, limit: int, make_room: MakeRoom | None = None) -> bytes:

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from client_sdk.models import answers
 from scheduler_service.api import parameters
-from scheduler_service.api.bodies import header
+from scheduler_service.api.bodies import header, read_preferences
 from scheduler_service.api.event_stream import HEADERS, MEDIA_TYPE, EventStreamResponse
 from scheduler_service.api.parameters import Values, check_length
 from scheduler_service.api.request import ApiRequest, Routes
@@ -180,7 +180,6 @@ def _read_last(request: ApiRequest) -> EventId | None:
 def _check_accept(accept: str | None) -> None:
     if not accept:
         return
-    given = {one.partition(";")[0].strip().lower() for one in accept.split(",")}
-    if not given & ACCEPTED:
+    if not any(read_preferences(accept).get(one) for one in ACCEPTED):
         message = f"this is a stream of {MEDIA_TYPE}; send 'Accept: {MEDIA_TYPE}', or none"
         raise refuse(HTTPStatus.NOT_ACCEPTABLE, "/Accept", "media_type", message)

@@ -14,7 +14,14 @@ from starlette.types import Receive, Scope
 from client_sdk.models import JOB_ID_FORM
 from client_sdk.models.fields import INSTANCE_ID
 from client_sdk.models.services import SERVICE_NAME
-from scheduler_service.api.bodies import check_object, header, only_header, read_body, read_json_by_size
+from scheduler_service.api.bodies import (
+    check_object,
+    header,
+    only_header,
+    read_body,
+    read_json_by_size,
+    read_preferences,
+)
 from scheduler_service.api.definitions import Creator
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.parameters import LARGEST, Parameter, Values, read_integer
@@ -258,25 +265,10 @@ class Routes:
 
 
 def preferred(header: str | None) -> str:
-    """The one of `LANGUAGES` that `header`, an `Accept-Language`, likes best; its first where none fits.
-
-    RFC 9110, section 12.5.4. Never raises: what is not understood counts for nothing.
-    """
+    """The one of `LANGUAGES` that `header`, an `Accept-Language`, likes best; its first where none fits."""
     best, liked = next(iter(LANGUAGES)), 0.0
-    for item in (header or "").split(","):
-        tag, _, parameters = item.partition(";")
-        language = tag.strip().lower().partition("-")[0]
-        quality = _quality(parameters)
+    for tag, quality in read_preferences(header).items():
+        language = tag.partition("-")[0]
         if language in LANGUAGES and quality > liked:
             best, liked = language, quality
     return best
-
-
-def _quality(parameters: str) -> float:
-    name, _, value = parameters.partition("=")
-    if name.strip().lower() != "q":
-        return 1.0
-    try:
-        return float(value)
-    except ValueError:
-        return 0.0

@@ -14,7 +14,6 @@ from scheduler_service.ports.catalogue import Catalogue
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.delivery import Compile, Deliver
 from scheduler_service.ports.log import Log
-from scheduler_service.services.declared import Declarations
 from scheduler_service.services.drift import DriftReport
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.losses import Losses
@@ -121,7 +120,8 @@ class ServiceRegistry:
         await self.registry.load()
         await self._room.report(self._log)
         inputs = ReconcileInputs(
-            declarations=Declarations(registry=self.registry, apart=work_apart),
+            registry=self.registry,
+            apart=work_apart,
             table=self._table,
             entries=catalogue.some,
             definition=definition,

@@ -1,6 +1,6 @@
 """Reads declared jobs, and decides from what is declared, applied and stored (SPEC section 11)."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from hashlib import sha256
 from typing import Any
@@ -11,24 +11,16 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.services import Applied, Service
 from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.language.json_scan import items_of
-from scheduler_service.services.registry import Registry
 
 Apart = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Awaits the result of work that is done beside the loop."""
-
-
-class _NamedDeclaration(msgspec.Struct, rename="camel"):
-    job_id: str
-
-
 UNDECLARED = "undeclared"
 """The reason of a pause by the scan."""
-_NAMED = msgspec.json.Decoder(_NamedDeclaration)
 _CANONICAL = msgspec.json.Encoder(order="sorted")
 
 
 class DeclaredJob(msgspec.Struct, frozen=True, gc=False):
-    """A job as a service declares it. Equal declarations have equal digests.
+    """A job as a service declares it, with its definition. Equal declarations have equal digests.
 
     `active` None: not given. `manual`: the job is created paused, and a person starts it.
     """
@@ -37,6 +29,7 @@ class DeclaredJob(msgspec.Struct, frozen=True, gc=False):
     digest: bytes
     active: bool | None = None
     manual: bool = False
+    text: bytes = b""
 
     @property
     def wants_to_run(self) -> bool:
@@ -130,38 +123,9 @@ def judge(case: Case) -> Verdict:
     return _judge_present(case, case.declared, case.stored)
 
 
-class Declarations:
-    """The declared jobs of services, decoded once per declaration. All methods raise StoreUnavailable.
-
-    `apart` runs the decoding, of up to 4 MiB, beside the loop.
-    """
-
-    def __init__(self, *, registry: Registry, apart: Apart) -> None:
-        self._registry = registry
-        self._apart = apart
-        self._cache: dict[tuple[str, str], tuple[bytes, Mapping[str, DeclaredJob]]] = {}
-
-    async def read(self, service: Service) -> Mapping[str, DeclaredJob]:
-        """The declared jobs by id."""
-        if service.removed_at is not None:
-            self._cache.pop((service.tenant, service.name), None)
-            return {}
-        key = (service.tenant, service.name)
-        cached = self._cache.get(key)
-        if cached is not None and cached[0] == service.digest:
-            return cached[1]
-        texts = await self.texts(service)
-        found: Mapping[str, DeclaredJob] = await self._apart(
-            lambda: {one.job_id: one for one in map(_describe, texts.values())}
-        )
-        self._cache[key] = (service.digest, found)
-        return found
-
-    async def texts(self, service: Service) -> Mapping[str, bytes]:
-        """The declared definitions by job id, as stored."""
-        timers = await self._registry.timers(service.tenant, service.name)
-        found: Mapping[str, bytes] = await self._apart(lambda: _read_texts(timers))
-        return found
+def read_declared(timers: bytes) -> dict[str, DeclaredJob]:
+    """The declared jobs by id, in the order of `timers`, a JSON array of checked definitions."""
+    return {one.job_id: one for one in map(_describe, items_of(timers))}
 
 
 def _judge_absent(case: Case, declared: DeclaredJob) -> Verdict:
@@ -267,10 +231,6 @@ def _note(case: Case, digest: bytes, uid: str, revision: int, state: JobState | 
     )
 
 
-def _read_texts(timers: bytes) -> dict[str, bytes]:
-    return {_NAMED.decode(text).job_id: text for text in items_of(timers)}
-
-
 def _describe(text: bytes) -> DeclaredJob:
     value: dict[str, Any] = decode_json(text)
     active = value.get("active")
@@ -279,4 +239,5 @@ def _describe(text: bytes) -> DeclaredJob:
         digest=sha256(_CANONICAL.encode(value)).digest(),
         active=None if active is None else bool(active),
         manual=value.get("startPolicy") == "manual",
+        text=text,
     )

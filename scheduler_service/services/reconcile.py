@@ -22,13 +22,14 @@ from scheduler_service.ports.services import ServiceTable
 from scheduler_service.services.declared import (
     UNDECLARED,
     Action,
+    Apart,
     Case,
-    Declarations,
     DeclaredJob,
     ExistingJob,
     Verdict,
     judge,
     must_compare,
+    read_declared,
 )
 from scheduler_service.services.instances import FORGOTTEN_AFTER
 from scheduler_service.services.registry import Registry
@@ -52,13 +53,14 @@ class ReconcileInputs:
     """Reads all that a verdict needs. `entries` returns the catalogue rows of the given jobs.
 
     `definition` reads a stored text by uid and revision, `read_job` a job's current state, `compile_text`
-    compiles a definition that was posted before.
+    compiles a definition that was posted before. `apart` decodes a declaration beside the loop.
     """
 
     def __init__(
         self,
         *,
-        declarations: Declarations,
+        registry: Registry,
+        apart: Apart,
         table: ServiceTable,
         entries: Entries,
         definition: ReadDefinition,
@@ -66,7 +68,8 @@ class ReconcileInputs:
         compile_text: Compile,
         clock: Clock,
     ) -> None:
-        self._declarations = declarations
+        self._registry = registry
+        self._apart = apart
         self._table = table
         self._entries = entries
         self._definition = definition
@@ -82,10 +85,12 @@ class ReconcileInputs:
         `anew`: a registration has declared them anew, so that those paused as `gone` go on. A compiled
         definition takes up to forty times its text: the caller keeps few.
         """
-        declared = await self._declarations.read(service)
+        timers = b"[]"
+        if service.removed_at is None:
+            timers = await self._registry.timers(service.tenant, service.name)
+        declared: Mapping[str, DeclaredJob] = await self._apart(lambda: read_declared(timers))
         applied = {one.job_id: one for one in await self._table.applied(service.tenant, service.name)}
         job_ids = [job_id for job_id in sorted({*declared, *applied}) if job_id > after]
-        texts = _DeclaredTexts(self._declarations, service)
         now = self._clock.now().wall
         slices = Slices()  # reading a definition takes about 0.3 ms, a long one 3 ms
         for start in range(0, len(job_ids), READ_AT_ONCE):
@@ -96,7 +101,7 @@ class ReconcileInputs:
                 wanted, done = declared.get(job_id), applied.get(job_id)
                 asks = anew if wanted is not None else done is not None and done.removed_at is None
                 stored = await self._describe(entries.get(job_id), done, asks_reason=asks)
-                yield await self._judge(Case(service, job_id, wanted, done, stored, now, force), texts)
+                yield await self._judge(Case(service, job_id, wanted, done, stored, now, force))
 
     async def stored_text(self, finding: Finding) -> bytes | None:
         """The stored definition of the job, or None. Raises StoreUnavailable."""
@@ -122,12 +127,12 @@ class ReconcileInputs:
         is_gone = reason in (GONE, UNDECLARED)
         return ExistingJob(entry.uid, entry.revision, entry.state, owner, is_gone=is_gone)
 
-    async def _judge(self, case: Case, texts: "_DeclaredTexts") -> Finding:
+    async def _judge(self, case: Case) -> Finding:
         compares = must_compare(case.declared, case.applied, case.stored)
         if not compares and judge(case).action not in (Action.CREATE, Action.UPDATE):
             return Finding(case, judge(case))
         assert case.declared is not None
-        text = await texts.of(case.declared)
+        text = case.declared.text
         definition = Definition(text, await self._compile(text))
         if compares and case.stored is not None:
             equal = await self._is_equal(case.stored, definition)
@@ -142,23 +147,6 @@ class ReconcileInputs:
             text == definition.text
             or (await self._compile(text)).fingerprint == definition.program.fingerprint
         )
-
-
-class _DeclaredTexts:
-    """The declared texts of one service, read on first use."""
-
-    def __init__(self, declarations: Declarations, service: Service) -> None:
-        self._declarations = declarations
-        self._service = service
-        self._known: Mapping[str, bytes] | None = None
-
-    async def of(self, declared: DeclaredJob) -> bytes:
-        if self._known is None:
-            self._known = await self._declarations.texts(self._service)
-        text = self._known.get(declared.job_id)
-        if text is None:
-            raise StoreUnavailable("the service has declared other timers meanwhile", is_public=True)
-        return text
 
 
 BATCH_SIZE = 50

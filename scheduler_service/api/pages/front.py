@@ -1,12 +1,11 @@
 """The front page `/`: browsers go on to the console; JSON for all others, which says what answers here."""
 
-import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 
 from starlette.responses import RedirectResponse, Response
 
-from scheduler_service.api.bodies import header
+from scheduler_service.api.bodies import header, read_preferences
 from scheduler_service.api.pages import CONSOLE
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import succeed
@@ -27,7 +26,6 @@ DESCRIPTIONS: Mapping[str, str] = {
     "/metrics": "figures for Prometheus",
     "/health/ready": "whether it accepts work",
 }
-_QUALITY = re.compile(r"\s*q\s*=\s*(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)\s*", re.IGNORECASE)
 
 
 class FrontPage:
@@ -58,11 +56,6 @@ def prefers_html(accept: str | None) -> bool:
 
     `*/*` alone is no browser.
     """
-    qualities = {"text/html": 0.0, "application/json": 0.0}
-    for part in (accept or "").split(","):
-        name, *parameters = part.split(";")
-        kind = name.strip().lower().replace("application/xhtml+xml", "text/html")
-        if kind in qualities:
-            given = [float(found[1]) for one in parameters if (found := _QUALITY.fullmatch(one))]
-            qualities[kind] = max(qualities[kind], given[0] if given else 1.0)
-    return 0 < qualities["text/html"] >= qualities["application/json"]
+    named = read_preferences(accept)
+    html = max(named.get("text/html", 0), named.get("application/xhtml+xml", 0))
+    return 0 < html >= named.get("application/json", 0)

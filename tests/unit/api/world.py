@@ -29,7 +29,6 @@ from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.hosts.operations.operations import Operations
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
-from scheduler_service.services.declared import Declarations
 from scheduler_service.services.drift import DriftReport
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.pull_queues import PullQueues
@@ -76,7 +75,8 @@ class World(MemoryOutbox):
         self.table = MemoryTable()
         self.registry = Registry(table=self.table, instances=Instances(), clock=self)
         self.inputs = ReconcileInputs(
-            declarations=Declarations(registry=self.registry, apart=work_apart),
+            registry=self.registry,
+            apart=work_apart,
             table=self.table,
             entries=self.catalogue.some,
             definition=self.store.definition,

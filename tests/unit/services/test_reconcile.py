@@ -16,8 +16,7 @@ from scheduler_service.engine.program import GROUP_BYTES, weigh
 from scheduler_service.pacing.slices import SLICE_BYTES
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command, Definition
-from scheduler_service.ports.errors import StoreUnavailable
-from scheduler_service.services.declared import Action, Case, Declarations, DriftKind, Verdict
+from scheduler_service.services.declared import Action, Case, DriftKind, Verdict
 from scheduler_service.services.drift import PAGE_BYTES, DriftReport
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.reconcile import (
@@ -107,7 +106,8 @@ class Scene:
     def __init__(self, registry: Registry, table: MemoryTable, clock: StandingClock) -> None:
         self.compiler = Compiler()
         self.inputs = ReconcileInputs(
-            declarations=Declarations(registry=registry, apart=_at_once),
+            registry=registry,
+            apart=run,
             table=table,
             entries=_none,
             definition=cast(Any, None),
@@ -136,10 +136,6 @@ class Scene:
 
 async def _none(job_ids: Sequence[str]) -> Mapping[str, CatalogueEntry]:
     return {}
-
-
-async def _at_once(work: Callable[[], Any]) -> Any:
-    return work()
 
 
 @pytest.fixture
@@ -175,7 +171,8 @@ class Shop:
         clock = StandingClock()
         self.registry = Registry(table=MemoryTable(), instances=Instances(), clock=clock)
         self.inputs = ReconcileInputs(
-            declarations=Declarations(registry=self.registry, apart=run),
+            registry=self.registry,
+            apart=run,
             table=MemoryTable(),
             entries=self._entries,
             definition=cast(Any, None),
@@ -260,12 +257,3 @@ async def test_one_report_is_made_at_a_time(shop: Shop) -> None:
     found = await asyncio.gather(*(report.read(service, after="", limit=500) for _ in range(4)))
     assert [len(items) for items, _ in found] == [DECLARED] * 4
     assert shop.most_reading == 1
-
-
-async def test_a_declaration_that_changes_meanwhile_ends_the_scan(shop: Shop) -> None:
-    """Nothing is done by a text that is not there; the next scan sees the new declaration."""
-    old = await shop.declare("a", "b")
-    assert [one.case.job_id async for one in shop.inputs.look(old)] == ["a", "b"]
-    await shop.declare("c")
-    with pytest.raises(StoreUnavailable):
-        _ = [one async for one in shop.inputs.look(old)]
