@@ -31,23 +31,6 @@ async def test_jobs_are_counted(client: httpx.AsyncClient, world: World) -> None
         assert (await client.get(f"/counts/jobs?{query}")).json()["data"]["total"]["value"] == number
 
 
-@pytest.mark.parametrize(
-    ("query", "pointer", "code"),
-    [
-        ("state=failed", "/state", "invalid"),
-        ("lastOutcome=failed", "/lastOutcome", "invalid"),
-        ("limit=1", "/limit", "unknown_parameter"),
-        ("sort=jobId", "/sort", "unknown_parameter"),
-    ],
-)
-async def test_bad_filters_of_a_count_are_refused(
-    client: httpx.AsyncClient, query: str, pointer: str, code: str
-) -> None:
-    """With the pointer of the parameter."""
-    refused = await client.get(f"/counts/jobs?{query}")
-    assert (refused.status_code, pointers(refused)) == (422, [(pointer, code)])
-
-
 async def test_executions_are_counted(client: httpx.AsyncClient, world: World) -> None:
     """With the filters of the list."""
     for name, team in (("a", "ops"), ("b", "web")):
@@ -120,28 +103,6 @@ async def test_the_span_and_the_width_are_chosen(
     assert answer["from"] == rfc3339(asked.first)
 
 
-@pytest.mark.parametrize(
-    ("query", "pointer", "code"),
-    [
-        ("from=2026-01-01T00:00:00Z&to=2025-12-31T00:00:00Z", "/from", "range"),
-        ("from=2025-12-23T23:59:59Z", "/from", "range"),
-        ("to=2026-02-01T00:00:00Z", "/from", "range"),
-        ("bucketSeconds=300", "/bucketSeconds", "range"),
-        ("bucketSeconds=450", "/bucketSeconds", "invalid"),
-        ("bucketSeconds=299", "/bucketSeconds", "invalid"),
-        ("bucketSeconds=600&buckets=5", "/buckets", "contradiction"),
-        ("buckets=0", "/buckets", "invalid"),
-        ("buckets=201", "/buckets", "invalid"),
-        ("state=failed&outcome=succeeded", "/outcome", "contradiction"),
-        ("limit=5", "/limit", "unknown_parameter"),
-    ],
-)
-async def test_bad_series_are_refused(client: httpx.AsyncClient, query: str, pointer: str, code: str) -> None:
-    """With the pointer of the parameter, and with the remedy."""
-    refused = await client.get(f"/series/executions?{query}")
-    assert (refused.status_code, pointers(refused)) == (422, [(pointer, code)])
-
-
 async def test_the_remedy_of_too_narrow_buckets_works(client: httpx.AsyncClient) -> None:
     """The width that the message names is accepted."""
     refused = await client.get("/series/executions?bucketSeconds=300")
@@ -211,14 +172,6 @@ async def test_of_many_jobs_the_next_firing_is_counted(client: httpx.AsyncClient
     data = await count(client, buckets=3)
     assert data["counts"] == [0, MOST_READ + 3, MOST_READ]
     assert data["total"]["isCapped"]
-
-
-async def test_a_wrong_question_is_refused(client: httpx.AsyncClient) -> None:
-    """With its place."""
-    for name, value in (("buckets", 1_001), ("bucketSeconds", 59), ("from", "soon")):
-        refused = await client.get("/counts/upcoming", params={name: value})
-        assert refused.status_code == 422
-        assert pointers(refused)[0][0] == f"/{name}"
 
 
 @pytest.mark.parametrize("moment", ["9999-12-31T23:59:59Z", "2200-01-01T00:00:00Z", "2199-12-31T23:59:59Z"])

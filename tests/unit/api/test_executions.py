@@ -118,37 +118,6 @@ async def test_history_outlives_its_job(client: httpx.AsyncClient) -> None:
     assert (await client.get("/jobs/never/executions")).status_code == 404
 
 
-@pytest.mark.parametrize(
-    ("query", "pointer"),
-    [
-        ("limit=0", "/limit"),
-        ("limit=501", "/limit"),
-        ("limit=x", "/limit"),
-        ("cursor=nonsense", "/cursor"),
-        ("cursor=", "/cursor"),
-        ("state=done", "/state"),
-        ("stat=x", "/stat"),
-        ("label=x", "/label"),
-        ("from=yesterday", "/from"),
-    ],
-)
-async def test_a_filter_that_is_none_is_named(client: httpx.AsyncClient, query: str, pointer: str) -> None:
-    """A bad cursor, a limit beyond its bound, an unknown filter: 422 (SPEC section 10)."""
-    response = await client.get(f"/executions?{query}")
-    assert response.status_code == 422
-    assert pointers(response)[0][0] == pointer
-
-
-@pytest.mark.parametrize("execution_id", ["x", "life1-1", "life1-", "-1", "life1-99999999999999999999"])
-@pytest.mark.parametrize("what", ["", "/log"])
-async def test_an_execution_that_is_none_is_404(
-    client: httpx.AsyncClient, execution_id: str, what: str
-) -> None:
-    """404 absent (SPEC section 10)."""
-    response = await client.get(f"/executions/{execution_id}{what}")
-    assert (response.status_code, pointers(response)) == (404, [("/executionId", "absent")])
-
-
 async def test_a_live_execution_is_cancelled_once(client: httpx.AsyncClient) -> None:
     """Cancel with a reason; 409 if it has ended; 404 if it never was (SPEC section 10)."""
     execution_id = await start(client)

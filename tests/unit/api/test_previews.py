@@ -77,22 +77,6 @@ async def test_a_template_is_refused_as_a_job_would_refuse_it(
     assert pointers(response) == errors
 
 
-@pytest.mark.parametrize(
-    ("body", "pointer"),
-    [
-        ({"root": {}}, "/template"),
-        ({"template": "x", "root": []}, "/root"),
-        ({"template": "x", "roots": {}}, "/roots"),
-        ([], ""),
-    ],
-)
-async def test_a_trial_has_its_form(client: httpx.AsyncClient, body: Any, pointer: str) -> None:
-    """Unknown members are refused, `template` is required, a root is an object (SPEC section 10)."""
-    response = await client.post("/templates/preview", json=body)
-    assert response.status_code == 422
-    assert pointers(response)[0][0] == pointer
-
-
 async def test_what_a_trial_cannot_know_is_said(client: httpx.AsyncClient) -> None:
     """System variables have stand-ins; the origin of a whole URL is judged by the job alone."""
     response = (await preview(client, "${schedulingJobId}/${schedulingRequestCounts}")).json()
@@ -205,29 +189,6 @@ async def test_a_timer_is_previewed_without_a_job(client: httpx.AsyncClient) -> 
     assert (await client.post("/timers/preview", json=text)).json()["data"]["dialect"] == "unix"
     warned = await client.post("/timers/preview", json={"timer": {"dueTime": "5s", "period": ""}})
     assert warned.json()["warnings"][0]["code"] == "due_time_ignored"
-
-
-@pytest.mark.parametrize(
-    ("body", "pointer"),
-    [
-        ({"timer": {"dueTime": "0s", "period": "61 * * * * ?"}}, "/timer/period"),
-        ({"timer": {"period": 5}}, "/timer/period"),
-        ({"timer": "x"}, "/timer"),
-        ({"timer": MINUTELY, "from": "soon"}, "/from"),
-        ({"timer": MINUTELY, "until": "soon"}, "/until"),
-        ({"timer": MINUTELY, "count": 1001}, "/count"),
-        ({"timer": MINUTELY, "count": True}, "/count"),
-        ({"timers": MINUTELY}, "/timers"),
-        ([], ""),
-    ],
-)
-async def test_a_preview_is_refused_as_a_job_would_be(
-    client: httpx.AsyncClient, body: Any, pointer: str
-) -> None:
-    """422 with the pointer (SPEC section 10)."""
-    response = await client.post("/timers/preview", json=body)
-    assert response.status_code == 422
-    assert pointers(response)[0][0] == pointer
 
 
 @pytest.mark.parametrize(
@@ -365,18 +326,6 @@ async def test_of_many_jobs_the_next_firing_is_counted(client: httpx.AsyncClient
     data = await look(client, timer={"period": "external"})
     assert data["othersAreCapped"]
     assert [hour["others"] for hour in data["nextDay"]] == [0, MOST_READ + 5] + [MOST_READ] * 22
-
-
-async def test_a_wrong_outlook_is_refused(client: httpx.AsyncClient) -> None:
-    """With its place."""
-    for body, pointer in (
-        ({"timer": {"period": "often"}}, "/timer/period"),
-        ({"timer": NIGHTLY, "days": 367}, "/days"),
-        ({"timer": NIGHTLY, "from": "2026-02-30"}, "/from"),
-        ({"timer": NIGHTLY, "from": "9999-12-31", "days": 1}, "/from"),
-    ):
-        refused = await client.post("/timers/outlook", json=body)
-        assert [place for place, _ in pointers(refused)] == [pointer]
 
 
 POLICIES_CHECKS = [

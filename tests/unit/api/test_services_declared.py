@@ -46,14 +46,6 @@ async def test_a_scan_finds_what_another_node_registered(world: World) -> None:
     assert await scan(world) == {"paused": 1}
 
 
-async def test_a_definition_s_warnings_have_their_pointers(client: httpx.AsyncClient) -> None:
-    """As a job's own are (SPEC section 10)."""
-    noted = declared("a", notification=[{"url": "http://x.test", "stateEquals": "500"}])
-    response = await client.put(PATH, json={"timers": [declared("b"), noted]})
-    warnings = [(one["pointer"], one["code"]) for one in response.json()["warnings"]]
-    assert warnings == [("/timers/1/notification", "no_final_notification")]
-
-
 async def test_a_service_is_the_creator_of_its_jobs(world: World, client: httpx.AsyncClient) -> None:
     """`creator` may be left out: it is the service; what is said of it stays (SPEC sections 2, 11)."""
     anonymous = {name: value for name, value in declared("a").items() if not name.startswith("creator")}
@@ -325,15 +317,6 @@ async def test_force_applies_the_declaration_at_once(world: World, client: httpx
     assert await drift(client) == []
     await leave(world, client)
     assert await scan(world) == {"paused": 2}
-
-
-async def test_a_pause_by_a_person_stays(world: World, client: httpx.AsyncClient) -> None:
-    """Shown as drift, and left alone (SPEC section 11)."""
-    await put(client, declared("a"), status=201)
-    await scan(world)
-    await client.put("/jobs/a?active=0")
-    assert (await scan(world), await drift(client)) == ({}, [("a", "paused", "none")])
-    assert (await client.get("/jobs/a")).json()["data"]["state"] == "paused"
 
 
 async def test_whether_a_job_runs_is_shown_where_it_differs(world: World, client: httpx.AsyncClient) -> None:
