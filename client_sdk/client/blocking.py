@@ -7,8 +7,7 @@ import httpx
 
 from client_sdk.client.bulk import BulkWork
 from client_sdk.client.client import DEFAULT_URL, Client
-from client_sdk.client.deliveries import Deliveries
-from client_sdk.client.executions import Executions, SomeExecution
+from client_sdk.client.executions import Deliveries, Executions, SomeExecution
 from client_sdk.client.jobs import Jobs
 from client_sdk.client.queues import Queues
 from client_sdk.client.retrying import Patience

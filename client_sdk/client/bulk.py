@@ -1,18 +1,16 @@
 """`client.bulk`: one command for many jobs or executions, and its progress (SPEC section 10)."""
 
-import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from pydantic import PrivateAttr
 
-from client_sdk.client.connection import Connection, parse
+from client_sdk.client.connection import CallGroup
 from client_sdk.client.jobs import write_key
-from client_sdk.client.paths import quote_name
 from client_sdk.errors import WaitTimedOut
 from client_sdk.models import ExecutionAction, JobAction, answers
+from client_sdk.names import quote_name
 
-FIRST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.05, 2.0
 LONGER_SECONDS = 60.0
 """A filter that finds many takes a while."""
 MOST_ROUNDS = 10
@@ -36,16 +34,13 @@ class Begun(answers.Bulk):
 SomeOperation = str | answers.Operation
 
 
-class BulkWork:
+class BulkWork(CallGroup):
     """Commands for many things at once. Every method raises SdkError.
 
     Which ones: their ids, or `where`, the filters of `GET /jobs` or `GET /executions` by their names there
     (`{"label": "team:ops"}`). Only an empty mapping selects all: a filter that is None or an empty list
     raises ValueError, and no ids select nothing. What is refused is in the report and stops nothing.
     """
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     async def jobs(
         self,
@@ -92,8 +87,7 @@ class BulkWork:
 
     async def cancel(self, operation: SomeOperation) -> answers.Operation:
         """Lets nothing more of the operation begin; what is done stays done."""
-        envelope = await self._connection.send("POST", f"{_path(operation)}/cancel", body={})
-        return parse(answers.Operation, envelope.data)
+        return await self._connection.call(answers.Operation, "POST", f"{_path(operation)}/cancel", body={})
 
     async def wait_for(
         self, operation: SomeOperation | Begun, *, timeout: float | None = None
@@ -108,20 +102,17 @@ class BulkWork:
         name = operation.operation if isinstance(operation, Begun) else operation
         if name is None:
             raise ValueError("a dry run has no operation to wait for")
-        began, pause = time.monotonic(), FIRST_POLL_SECONDS
-        while True:
+        said = ""
+        async for _ in self._connection.looks(timeout):
             found = await self.get(name)
-            if found.state == "interrupted" and asked is not None and rounds:
+            while found.state == "interrupted" and asked is not None and rounds:
                 rounds -= 1
                 await self._ask(asked)
-                continue
+                found = await self.get(name)
             if found.state != "running":
                 return found
-            if timeout is not None and time.monotonic() - began + pause > timeout:
-                done = f"{found.done} of {found.total} are done"
-                raise WaitTimedOut(f"{found.operation_id}: {done} after {timeout:g} s; it continues")
-            await self._connection.pause(pause)
-            pause = min(pause * 1.5, LONGEST_POLL_SECONDS)
+            said = f"{found.operation_id}: {found.done} of {found.total} are done"
+        raise WaitTimedOut(f"{said} after {timeout:g} s; it continues")
 
     async def _send(
         self,
@@ -141,14 +132,14 @@ class BulkWork:
         return await self._ask(_SentRequest(what, body, write_key(key)))
 
     async def _ask(self, asked: _SentRequest) -> Begun:
-        envelope = await self._connection.send(
+        begun = await self._connection.call(
+            Begun,
             "POST",
             f"/bulk/{asked.what}",
             body=asked.body,
             headers={"Idempotency-Key": asked.key},
             longer=LONGER_SECONDS,
         )
-        begun = parse(Begun, envelope.data)
         begun._asked = asked
         return begun
 

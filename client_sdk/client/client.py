@@ -7,9 +7,8 @@ import httpx
 
 from client_sdk.client.bulk import BulkWork
 from client_sdk.client.connection import Connection
-from client_sdk.client.deliveries import Deliveries
 from client_sdk.client.events import EventStream, write_filters
-from client_sdk.client.executions import Executions, SomeExecution
+from client_sdk.client.executions import Deliveries, Executions, SomeExecution
 from client_sdk.client.jobs import Jobs
 from client_sdk.client.queues import Queues
 from client_sdk.client.retrying import Patience

@@ -1,9 +1,12 @@
 """One service over HTTP: a call, its retries, and its answer as a model."""
 
 import asyncio
+import ipaddress
 import json
 import random
+import re
 import ssl
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -11,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import httpx
 
 from client_sdk.client.answering import Envelope, read_envelope, unreadable
-from client_sdk.client.paths import read_url
 from client_sdk.client.retrying import (
     MAY_HAVE_ARRIVED,
     Patience,
@@ -38,7 +40,10 @@ ANSWER_SECONDS = 120.0
 
 READ_FLAWS = 5
 """So many flaws of an answer are named in an error; where it has more, "check all of it" is."""
-
+LONGEST_HOST = 253
+HIGHEST_PORT = 65_535
+_HOST_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
+FIRST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.05, 2.0
 
 _Tried = tuple[httpx.Response, None] | tuple[None, httpx.TransportError]
 PAGE = 100
@@ -113,10 +118,26 @@ class Connection:
         """Pauses, by the same clock as the retries."""
         await self._pause(seconds)
 
+    async def looks(self, timeout: float | None) -> AsyncIterator[float]:
+        """When to look whether something has ended: the seconds so far, ever later, up to `timeout`."""
+        began, pause = time.monotonic(), FIRST_POLL_SECONDS
+        while True:
+            yield time.monotonic() - began
+            if timeout is not None and time.monotonic() - began + pause > timeout:
+                return
+            await self._pause(pause)
+            pause = min(pause * 1.5, LONGEST_POLL_SECONDS)
+
     async def read(self, model: type[Answer], path: str, **query: Any) -> Answer:
         """The `data` of a GET. Raises SdkError."""
-        envelope = await self.send("GET", path, query=query)
-        return parse(model, envelope.data)
+        return await self.call(model, "GET", path, query=query)
+
+    async def call(self, model: type[Answer], method: str, path: str, **sending: Any) -> Answer:
+        """The `data` of an answer, with its warnings where `model` has them; `sending` is as of `send`."""
+        data, warnings = await self.send(method, path, **sending)
+        if "warnings" in model.model_fields and isinstance(data, dict):
+            data = {"warnings": warnings, **data}
+        return parse(model, data)
 
     async def send(
         self,
@@ -231,6 +252,13 @@ class Connection:
         return trusted(self._ca) if self._is_secure else False
 
 
+class CallGroup:
+    """The calls of one kind, over one connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+
 async def _close_at_end(transport: httpx.AsyncBaseTransport) -> AsyncGenerator[None, None]:
     """Started, it closes `transport` when it is closed itself, at the latest at the end of the event loop."""
     try:
@@ -283,13 +311,6 @@ def parse(model: type[Answer], data: Any) -> Answer:
     raise Unreadable(f"the answer is not a {model.__name__}: check {where or 'all of it'}")
 
 
-def parse_warned(model: type[Answer], envelope: Envelope) -> Answer:
-    """The `data` of an answer, with its warnings, as `model`. Raises Unreadable."""
-    if not isinstance(envelope.data, dict):
-        raise Unreadable(f"the answer is not a {model.__name__}: check all of it")
-    return parse(model, {**envelope.data, "warnings": envelope.warnings})
-
-
 def _write_query(query: Mapping[str, Any]) -> httpx.QueryParams:
     """Query parameters as the service reads them; lists become repeated members, None is left out."""
     pairs: list[tuple[str, str]] = []
@@ -306,6 +327,38 @@ def _headers(given: Mapping[str, str], *, has_body: bool) -> dict[str, str]:
     added = {"Content-Type": "application/json"} if has_body else {}
     traceparent = current_traceparent()
     return {**added, **({TRACEPARENT: traceparent} if traceparent else {}), **given}
+
+
+def read_url(url: str) -> httpx.URL:
+    """The address of a service, as given. Raises ValueError for one that no connection can reach.
+
+    Valid are `http` and `https`, a name or an IP address as host, and a port from 1 to 65535, if any.
+    """
+    try:
+        read = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise _invalid(url, str(error)) from error
+    if read.scheme not in ("http", "https"):
+        raise _invalid(url, "its scheme is neither http nor https")
+    if not _is_host(read.raw_host.decode("ascii")):
+        raise _invalid(url, "its host is neither a name nor an IP address" if read.host else "it has no host")
+    if read.port is not None and not 1 <= read.port <= HIGHEST_PORT:
+        raise _invalid(url, f"its port is not between 1 and {HIGHEST_PORT}")
+    return read
+
+
+def _is_host(host: str) -> bool:
+    if ":" not in host:
+        return len(host) <= LONGEST_HOST and _HOST_NAME.fullmatch(host) is not None
+    try:
+        ipaddress.IPv6Address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _invalid(url: str, reason: str) -> ValueError:
+    return ValueError(f"url {url!r} is not the address of a service: write http://HOST:PORT ({reason})")
 
 
 async def iterate(

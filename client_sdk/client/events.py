@@ -8,6 +8,7 @@ import httpx
 
 from client_sdk.client.connection import Connection, parse
 from client_sdk.client.executions import SomeExecution, id_of
+from client_sdk.client.jobs import write_labels
 from client_sdk.decoding import read_decoded
 from client_sdk.errors import Problem, Unreachable, Unreadable
 from client_sdk.models import answers
@@ -122,7 +123,7 @@ def write_filters(
         "event": list(kinds),
         "jobId": [jobs] if isinstance(jobs, str) else list(jobs or ()),
         "executionId": None if execution is None else id_of(execution),
-        "label": [f"{name}:{value}" for name, value in (labels or {}).items()],
+        "label": write_labels(labels),
     }
 
 

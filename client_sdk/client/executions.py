@@ -1,29 +1,25 @@
-"""`client.executions`: reads, cancels and replays executions (SPEC section 10)."""
+"""`client.executions` and `client.deliveries`: executions and their notifications (SPEC sections 7, 10)."""
 
-import time
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from client_sdk.client.connection import PAGE, Answer, Connection, iterate, parse
+from client_sdk.client.connection import PAGE, Answer, CallGroup, iterate
 from client_sdk.client.jobs import new_key, write_labels, write_moment
-from client_sdk.client.paths import quote_name
 from client_sdk.errors import Absent, WaitTimedOut
 from client_sdk.models import answers
+from client_sdk.names import quote_name
 
 TERMINAL = frozenset({"succeeded", "terminated", "cancelled", "skipped"})
 RECORDED_SECONDS = 2.0
 """How long after its trigger an execution may be missing in the history (SPEC section 10: a second)."""
-FIRST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.05, 2.0
 
 SomeExecution = str | answers.Triggered | answers.Execution
+SomeDelivery = str | answers.DeliveryLine
 
 
-class Executions:
+class Executions(CallGroup):
     """The executions of one service. Every method raises SdkError; `Absent` if it does not exist."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     async def get(
         self, execution: SomeExecution, *, request_counts: int | None = None
@@ -42,16 +38,13 @@ class Executions:
 
         Raises WaitTimedOut; the execution continues.
         """
-        started, pause = time.monotonic(), FIRST_POLL_SECONDS
-        while True:
-            found = await self._look(execution, time.monotonic() - started)
+        state = ""
+        async for waited in self._connection.looks(timeout):
+            found = await self._look(execution, waited)
             if found is not None and found.state in TERMINAL:
                 return found
-            if timeout is not None and time.monotonic() - started + pause > timeout:
-                state = "not recorded yet" if found is None else found.state
-                raise WaitTimedOut(f"{id_of(execution)} is {state} after {timeout:g} s; it continues")
-            await self._connection.pause(pause)
-            pause = min(pause * 1.5, LONGEST_POLL_SECONDS)
+            state = "not recorded yet" if found is None else found.state
+        raise WaitTimedOut(f"{id_of(execution)} is {state} after {timeout:g} s; it continues")
 
     def list(
         self,
@@ -153,9 +146,8 @@ class Executions:
     async def _post(
         self, model: type[Answer], execution: SomeExecution, what: str, body: Mapping[str, Any]
     ) -> Answer:
-        headers = {"Idempotency-Key": new_key()}
-        path = f"{_path(execution)}/{what}"
-        return parse(model, (await self._connection.send("POST", path, body=body, headers=headers)).data)
+        path, headers = f"{_path(execution)}/{what}", {"Idempotency-Key": new_key()}
+        return await self._connection.call(model, "POST", path, body=body, headers=headers)
 
     async def _look(self, execution: SomeExecution, waited: float) -> answers.ExecutionInFull | None:
         try:
@@ -164,6 +156,43 @@ class Executions:
             if waited > RECORDED_SECONDS:
                 raise
             return None
+
+
+class Deliveries(CallGroup):
+    """The notifications of one scheduler. Every method raises SdkError; `Absent` if it does not exist."""
+
+    def list(
+        self,
+        *,
+        job_id: str | None = None,
+        state: str | None = None,
+        event: str | None = None,
+        page: int = PAGE,
+    ) -> AsyncIterator[answers.DeliveryLine]:
+        """All matching notifications, the newest first, a page at a time."""
+        query = {"jobId": job_id, "state": state, "event": event}
+        return iterate(self._connection, answers.DeliveryLine, "/deliveries", page=page, **query)
+
+    async def counts(
+        self, *, job_id: str | None = None, state: str | None = None, event: str | None = None
+    ) -> answers.DeliveryCounts:
+        """How many match, by state."""
+        query = {"jobId": job_id, "state": state, "event": event}
+        return await self._connection.read(answers.DeliveryCounts, "/counts/deliveries", **query)
+
+    async def resend(self, delivery: SomeDelivery) -> answers.DeliveryRef:
+        """Tries it again now. Raises Conflict if it is not pending any more."""
+        return await self._post(delivery, "resend")
+
+    async def dismiss(self, delivery: SomeDelivery) -> answers.DeliveryRef:
+        """Gives it up: it is not sent again. Raises Conflict if it is not pending any more."""
+        return await self._post(delivery, "dismiss")
+
+    async def _post(self, delivery: SomeDelivery, what: str) -> answers.DeliveryRef:
+        name = delivery.delivery_id if isinstance(delivery, answers.DeliveryLine) else delivery
+        path = f"/deliveries/{quote_name('delivery', name)}/{what}"
+        headers = {"Idempotency-Key": new_key()}
+        return await self._connection.call(answers.DeliveryRef, "POST", path, body={}, headers=headers)
 
 
 def id_of(execution: SomeExecution) -> str:

@@ -5,11 +5,9 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Literal
 
-from client_sdk.client.answering import Envelope
-from client_sdk.client.connection import PAGE, Connection, iterate, parse, parse_warned
-from client_sdk.client.paths import quote_name
+from client_sdk.client.connection import PAGE, CallGroup, Connection, iterate, parse
 from client_sdk.models import JobDefinition, answers
-from client_sdk.models.services import check_name
+from client_sdk.names import check_name, quote_name
 
 LONGEST_KEY = 255
 Definition = JobDefinition | Mapping[str, Any]
@@ -21,7 +19,7 @@ class PostedJob(answers.Job):
     warnings: list[answers.ProblemError]
 
 
-class Jobs:
+class Jobs(CallGroup):
     """The jobs of one scheduler. Every method raises SdkError; `Absent` if the job does not exist.
 
     `service` owns the jobs that are created or updated here: their `service:/path` goes there
@@ -31,7 +29,7 @@ class Jobs:
     def __init__(self, connection: Connection, service: str | None = None) -> None:
         if service is not None:
             check_name(service, kind="service")
-        self._connection = connection
+        super().__init__(connection)
         self._owner = {} if service is None else {"X-Service": service}
 
     async def create(
@@ -46,13 +44,14 @@ class Jobs:
         if not name:
             raise ValueError("the definition has no jobId: write one, or give job_id")
         headers = {"Idempotency-Key": write_key(idempotency_key), **self._owner}
-        return _posted(await self._connection.send("POST", _path(name), body=body, headers=headers))
+        return await self._connection.call(PostedJob, "POST", _path(name), body=body, headers=headers)
 
     async def create_many(
         self, definitions: Sequence[Definition], *, on_existing: Literal["update"] | None = None
     ) -> list[answers.ItemResult]:
         """Creates up to 1,000 jobs; one result each, in order; an invalid one does not stop the others."""
-        envelope = await self._connection.send(
+        results = await self._connection.call(
+            answers.Results,
             "POST",
             "/jobs",
             query={"onExisting": on_existing},
@@ -60,7 +59,7 @@ class Jobs:
             headers={"Idempotency-Key": new_key(), **self._owner},
             longer=60,
         )
-        return parse(answers.Results, envelope.data).items
+        return results.items
 
     async def get(self, job_id: str) -> answers.Job:
         """The job with its definition, state, next firing and counters."""
@@ -78,10 +77,8 @@ class Jobs:
         headers = {"Idempotency-Key": write_key(idempotency_key), **self._owner}
         if revision is not None:
             headers["If-Match"] = f'"{revision}"'
-        body = write_definition(definition)
-        return _posted(
-            await self._connection.send("POST", f"{_path(job_id)}/update", body=body, headers=headers)
-        )
+        path, body = f"{_path(job_id)}/update", write_definition(definition)
+        return await self._connection.call(PostedJob, "POST", path, body=body, headers=headers)
 
     async def pause(self, job_id: str, *, drain: bool = False) -> answers.Job:
         """Stops the timer and cancels running executions; with `drain` they finish."""
@@ -123,14 +120,14 @@ class Jobs:
 
         Without a key, each call gets a new one, so that a retry after a lost answer starts nothing twice.
         """
-        envelope = await self._connection.send(
+        return await self._connection.call(
+            answers.Triggered,
             "POST",
             f"{_path(job_id)}/trigger",
             query={"delaySeconds": delay_seconds, "at": write_moment(at), "reset": reset},
             body=_write_params(params),
             headers={"Idempotency-Key": write_key(idempotency_key)},
         )
-        return parse(answers.Triggered, envelope.data)
 
     def list(
         self,
@@ -234,8 +231,7 @@ class Jobs:
         return await self._connection.read(answers.JobStatistics, path, **query)
 
     async def _switch(self, job_id: str, query: Mapping[str, Any]) -> answers.Job:
-        envelope = await self._connection.send("PUT", _path(job_id), query=query)
-        return parse(answers.Job, envelope.data)
+        return await self._connection.call(answers.Job, "PUT", _path(job_id), query=query)
 
 
 def write_key(given: str | None) -> str:
@@ -273,10 +269,6 @@ def write_definition(definition: object) -> dict[str, Any]:
         text = "give a mapping, as its JSON object is, or a JobDefinition"
         raise TypeError(f"definition is of type {type(definition).__name__}: {text}")
     return dict(definition)
-
-
-def _posted(envelope: Envelope) -> PostedJob:
-    return parse_warned(PostedJob, envelope)
 
 
 def write_moment(moment: datetime | None) -> str | None:

@@ -2,20 +2,16 @@
 
 import builtins
 from collections.abc import AsyncIterator
-from typing import Any
 
-from client_sdk.client.connection import PAGE, Connection, iterate, parse
-from client_sdk.client.paths import quote_name
+from client_sdk.client.connection import PAGE, CallGroup, iterate
 from client_sdk.client.retrying import Patience, Repeat
 from client_sdk.client.services import write_wire
 from client_sdk.models import Claim, Completion, HeldPartName, Renewal, answers
+from client_sdk.names import quote_name
 
 
-class Queues:
+class Queues(CallGroup):
     """The pull queues of one scheduler. Every method raises SdkError."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def list(self, *, page: int = PAGE) -> AsyncIterator[answers.QueueLine]:
         """The queues in which parts wait or are held, and those that are paused, by name."""
@@ -35,13 +31,11 @@ class Queues:
 
     async def pause(self, name: str) -> answers.QueueLine:
         """Nothing is claimed from the queue until it is resumed; what waits keeps its place."""
-        envelope = await self._connection.send("POST", f"{_queue(name)}/pause")
-        return parse(answers.QueueLine, envelope.data)
+        return await self._connection.call(answers.QueueLine, "POST", f"{_queue(name)}/pause")
 
     async def resume(self, name: str) -> answers.QueueLine:
         """What waits in the queue may be claimed again."""
-        envelope = await self._connection.send("POST", f"{_queue(name)}/resume")
-        return parse(answers.QueueLine, envelope.data)
+        return await self._connection.call(answers.QueueLine, "POST", f"{_queue(name)}/resume")
 
     async def free(self, name: str, part: answers.HeldPart) -> None:
         """Ends the lease of a held part, whoever has it. Raises Conflict where nobody does any more."""
@@ -61,14 +55,11 @@ class Queues:
         A claim whose answer is lost is not repeated: its parts are free again when their leases end.
         """
         body = write_wire(Claim(instance_id=instance_id, max=most, wait_seconds=wait_seconds))
-        envelope = await self._connection.send(
-            "POST",
-            f"{_queue(name)}/claim",
-            body=body,
-            repeat=Repeat.DOUBLE,
-            longer=wait_seconds,
+        path, repeat = f"{_queue(name)}/claim", Repeat.DOUBLE
+        claimed = await self._connection.call(
+            answers.Claimed, "POST", path, body=body, repeat=repeat, longer=wait_seconds
         )
-        return parse(answers.Claimed, envelope.data).items
+        return claimed.items
 
     async def renew(
         self,
@@ -81,12 +72,11 @@ class Queues:
         """Renews a lease. Raises Conflict if the lease is lost: stop working."""
         body = write_wire(Renewal(progress=progress, message=message))
         path = f"{_lease(lease)}/renew"
-        envelope = await self._connection.send("POST", path, body=body, patience=patience)
-        return parse(answers.Renewed, envelope.data)
+        return await self._connection.call(answers.Renewed, "POST", path, body=body, patience=patience)
 
     async def complete(self, lease: str, completion: Completion, *, patience: Patience | None = None) -> None:
         """Reports the part's end; repeating it changes nothing. Raises Conflict if the lease is lost."""
-        body: dict[str, Any] = write_wire(completion)
+        body = write_wire(completion)
         await self._connection.send("POST", f"{_lease(lease)}/complete", body=body, patience=patience)
 
 

@@ -4,8 +4,15 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Literal
 
-from client_sdk.client.connection import PAGE, Connection, iterate, parse, parse_warned
-from client_sdk.client.jobs import Definition, write_day, write_definition, write_key, write_moment
+from client_sdk.client.connection import PAGE, CallGroup, iterate
+from client_sdk.client.jobs import (
+    Definition,
+    write_day,
+    write_definition,
+    write_key,
+    write_labels,
+    write_moment,
+)
 from client_sdk.models import Timer, answers
 
 
@@ -15,11 +22,8 @@ class CheckedDefinition(answers.CheckedDefinition):
     warnings: list[answers.ProblemError]
 
 
-class Scheduler:
+class Scheduler(CallGroup):
     """One scheduler as a whole. Every method raises SdkError."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     async def statistics(self) -> answers.Statistics:
         """What is due and running now, and the outcomes and lateness of the last hour."""
@@ -41,7 +45,7 @@ class Scheduler:
             "from": write_day(first),
             "to": write_day(last),
             "jobId": job_id,
-            "label": [f"{name}:{value}" for name, value in (labels or {}).items()],
+            "label": write_labels(labels),
         }
         return await self._connection.read(answers.DailyStatistics, "/statistics", **query)
 
@@ -91,11 +95,8 @@ class Scheduler:
         until: datetime | None = None,
     ) -> answers.Preview:
         """A timer as text, and its firings, if a job with it were created now. Raises Invalid."""
-        members = {"timer": _write_timer(timer), "count": count, "until": write_moment(until)}
-        body = {name: value for name, value in members.items() if value is not None}
-        return parse(
-            answers.Preview, (await self._connection.send("POST", "/timers/preview", body=body)).data
-        )
+        body = _given(timer=_write_timer(timer), count=count, until=write_moment(until))
+        return await self._connection.call(answers.Preview, "POST", "/timers/preview", body=body)
 
     async def outlook(
         self,
@@ -110,17 +111,13 @@ class Scheduler:
         `since`: by default now; `job_id` is left out of the other jobs. Raises Invalid.
         """
         start = write_moment(since) if isinstance(since, datetime) else write_day(since)
-        members = {"timer": _write_timer(timer), "from": start, "days": days, "jobId": job_id}
-        body = {name: value for name, value in members.items() if value is not None}
-        return parse(
-            answers.Outlook, (await self._connection.send("POST", "/timers/outlook", body=body)).data
-        )
+        body = _given(timer=_write_timer(timer), from_=start, days=days, jobId=job_id)
+        return await self._connection.call(answers.Outlook, "POST", "/timers/outlook", body=body)
 
     async def check_definition(self, definition: Definition) -> CheckedDefinition:
         """What a definition would do, and its warnings, without creating a job. Raises Invalid."""
         body = write_definition(definition)
-        envelope = await self._connection.send("POST", "/definitions/check", body=body)
-        return parse_warned(CheckedDefinition, envelope)
+        return await self._connection.call(CheckedDefinition, "POST", "/definitions/check", body=body)
 
     async def try_definition(
         self,
@@ -133,13 +130,13 @@ class Scheduler:
 
         The service destroys the job that it makes for this by itself. Keys work as those of `jobs.trigger`.
         """
-        envelope = await self._connection.send(
+        return await self._connection.call(
+            answers.Trial,
             "POST",
             "/definitions/try",
             body={"definition": write_definition(definition), "params": dict(params or {})},
             headers={"Idempotency-Key": write_key(idempotency_key)},
         )
-        return parse(answers.Trial, envelope.data)
 
     async def definition_schema(self) -> dict[str, Any]:
         """A definition as JSON Schema (2020-12)."""
@@ -154,11 +151,16 @@ class Scheduler:
     ) -> Any:
         """The value of a template on this root. Raises Invalid as the creation of a job would."""
         body = {"template": template, "root": dict(root or {}), "place": place}
-        envelope = await self._connection.send("POST", "/templates/preview", body=body)
-        return parse(answers.TemplateValue, envelope.data).value
+        found = await self._connection.call(answers.TemplateValue, "POST", "/templates/preview", body=body)
+        return found.value
 
 
 def _write_timer(timer: Timer | Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     if isinstance(timer, Timer):
         return timer.model_dump(mode="json", by_alias=True, exclude_unset=True)
     return timer
+
+
+def _given(**members: Any) -> dict[str, Any]:
+    """A body of those that are not None; `from_` is `from`."""
+    return {name.rstrip("_"): value for name, value in members.items() if value is not None}

@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from client_sdk.client.connection import PAGE, Connection, iterate, parse, parse_warned
-from client_sdk.client.paths import quote_name
+from client_sdk.client.connection import PAGE, CallGroup, iterate
 from client_sdk.models import Heartbeat, InstanceRegistration, ServiceDeclaration, WireModel, answers
+from client_sdk.names import quote_name
 
 
 class RegisteredService(answers.Service):
@@ -20,19 +20,15 @@ class RegisteredInstance(answers.Instance):
     warnings: list[answers.ProblemError]
 
 
-class Services:
+class Services(CallGroup):
     """The services of one scheduler. Every method raises SdkError; `Absent` if it does not exist."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     async def put(
         self, name: str, declaration: ServiceDeclaration | Mapping[str, Any], *, force: bool | None = None
     ) -> RegisteredService:
         """Registers the service with its declared jobs; `force` applies the declaration at once."""
         path, body = _service(name), write_wire(declaration)
-        envelope = await self._connection.send("PUT", path, query={"force": force}, body=body)
-        return parse_warned(RegisteredService, envelope)
+        return await self._connection.call(RegisteredService, "PUT", path, query={"force": force}, body=body)
 
     async def get(self, name: str) -> answers.Service:
         """The service, its declared jobs and its instances."""
@@ -44,13 +40,11 @@ class Services:
 
     async def pause(self, name: str) -> answers.ServiceLine:
         """Steps for the service wait until it is resumed; what runs there goes on."""
-        envelope = await self._connection.send("POST", f"{_service(name)}/pause")
-        return parse(answers.ServiceLine, envelope.data)
+        return await self._connection.call(answers.ServiceLine, "POST", f"{_service(name)}/pause")
 
     async def resume(self, name: str) -> answers.ServiceLine:
         """The steps that wait for the service are sent."""
-        envelope = await self._connection.send("POST", f"{_service(name)}/resume")
-        return parse(answers.ServiceLine, envelope.data)
+        return await self._connection.call(answers.ServiceLine, "POST", f"{_service(name)}/resume")
 
     def list(self, *, page: int = PAGE) -> AsyncIterator[answers.ServiceLine]:
         """All services."""
@@ -64,9 +58,8 @@ class Services:
         self, name: str, instance_id: str, registration: InstanceRegistration | Mapping[str, Any]
     ) -> RegisteredInstance:
         """Registers an instance; it takes work from now on."""
-        body = write_wire(registration)
-        envelope = await self._connection.send("PUT", _instance(name, instance_id), body=body)
-        return parse_warned(RegisteredInstance, envelope)
+        path, body = _instance(name, instance_id), write_wire(registration)
+        return await self._connection.call(RegisteredInstance, "PUT", path, body=body)
 
     async def heartbeat(
         self, name: str, instance_id: str, *, load: float | None = None, draining: bool | None = None

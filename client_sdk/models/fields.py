@@ -15,13 +15,12 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from client_sdk import names
+from client_sdk.names import INSTANCE_ID as INSTANCE_ID
+from client_sdk.names import JOB_ID as JOB_ID
 
 LARGEST = 1_000_000_000
 """The bound of every number on the wire: 31 years in seconds, and far from where integers overflow."""
 
-JOB_ID = names.JOB_ID
-INSTANCE_ID = names.INSTANCE_ID
 JOB_ID_FORM = re.compile(JOB_ID[1:-1])
 METHOD = r"^[A-Za-z][A-Za-z0-9_-]{0,31}$"
 VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"

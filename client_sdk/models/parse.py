@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from client_sdk.models.definition import JobDefinition, Timer
 from client_sdk.models.fields import WireModel
+from client_sdk.names import FORM_OF_ID
 
 MAY_BE_TEXT = ("timer", "checkUrl")
 """The members of a definition that are an object or a string that holds one."""
@@ -74,16 +75,15 @@ DEFINITION_HINTS: Mapping[str | int, str] = {
     **dict.fromkeys(_TIMER_MEMBERS, "it is a member of timer"),
     **dict.fromkeys(_STEP_MEMBERS, "it is a member of a step of request"),
 }
-_FORM_OF_ID = "use 1 to 128 of letters, digits, '.', '_', ':' and '-', the first a letter or digit"
 _MODELS: list[type[WireModel]] = WireModel.__subclasses__()
 KNOWN_NAMES = frozenset(
     field.alias or name for model in _MODELS for name, field in model.model_fields.items()
 )
 HINTS = {
-    "jobId": _FORM_OF_ID,
-    "parentJob": _FORM_OF_ID,
-    "instanceId": _FORM_OF_ID,
-    "specificInstances": _FORM_OF_ID,
+    "jobId": FORM_OF_ID,
+    "parentJob": FORM_OF_ID,
+    "instanceId": FORM_OF_ID,
+    "specificInstances": FORM_OF_ID,
     "respEnvName": "use letters, digits and '_', the first no digit",
     "method": "use an HTTP method, as in POST",
 }

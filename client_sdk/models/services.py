@@ -1,11 +1,9 @@
 """Registrations of services and instances, and heartbeats (SPEC sections 11, 13)."""
 
-import re
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from client_sdk import names
 from client_sdk.models.fields import (
     LARGEST,
     Address,
@@ -18,11 +16,7 @@ from client_sdk.models.fields import (
     WireModel,
 )
 from client_sdk.models.step import Route
-
-SERVICE_NAME = names.SERVICE_NAME
-
-_NAME = re.compile(SERVICE_NAME[1:-1])
-_FORM_OF_NAME = "use 1 to 128 of letters, digits, '.', '_' and '-', the first a letter or digit"
+from client_sdk.names import SERVICE_NAME as SERVICE_NAME
 
 ServiceName = Annotated[str, Field(pattern=SERVICE_NAME)]
 DeclaredTimers = list[dict[str, Any]]
@@ -31,13 +25,6 @@ DeclaredTimers = list[dict[str, Any]]
 
 SHORTEST_SPAN = 0.1
 """In seconds. Shorter spans are not measurable; a higher `count` has the same effect."""
-
-
-def check_name(name: object, *, kind: str) -> None:
-    """Raises ValueError unless `name` is one of a service or a queue, as `kind` says."""
-    if not isinstance(name, str) or _NAME.fullmatch(name) is None:
-        shown = name[:140] if isinstance(name, str) else name
-        raise ValueError(f"{kind} {shown!r} is no name of a {kind}; {_FORM_OF_NAME}")
 
 
 class RateLimit(WireModel):

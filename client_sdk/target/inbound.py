@@ -12,12 +12,26 @@ from client_sdk.client.connection import Connection
 from client_sdk.errors import Invalid, NotWanted, SdkError, SignatureRefused
 from client_sdk.outages import OutageLog
 from client_sdk.signing import Verifier
-from client_sdk.target.classes import Provide
-from client_sdk.target.deadline import is_too_late, run_until_deadline
-from client_sdk.target.declaration import FEEDBACK_HEADER, SHARD_INDEX_HEADER, SHARD_TOTAL_HEADER, Declaration
-from client_sdk.target.execution import Execution
+from client_sdk.target.declaration import (
+    FEEDBACK_HEADER,
+    SHARD_INDEX_HEADER,
+    SHARD_TOTAL_HEADER,
+    Declaration,
+    Provide,
+)
+from client_sdk.target.execution import Execution, FeedbackReporter, Reporter
 from client_sdk.target.in_flight import AttemptName, AttemptsInFlight
-from client_sdk.target.invoke import INTERRUPTED, LOG, WorkEnd, end_by, hold, refused, run
+from client_sdk.target.invoke import (
+    INTERRUPTED,
+    LOG,
+    WorkEnd,
+    end_by,
+    hold,
+    is_too_late,
+    refused,
+    run,
+    run_until_deadline,
+)
 from client_sdk.target.messages import (
     DEADLINE_HEADER,
     InboundCall,
@@ -27,7 +41,6 @@ from client_sdk.target.messages import (
     refuse,
 )
 from client_sdk.target.parameters import WrongParameters
-from client_sdk.target.reporting import FeedbackReporter, Reporter
 from client_sdk.traces import TRACEPARENT
 
 STOPPED = WorkEnd(status=503, error=INTERRUPTED, message="the instance was stopped before the work was done")

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from client_sdk.client.connection import Connection
 from client_sdk.loops import LoopThread, run_on
-from client_sdk.target.classes import provided
+from client_sdk.target.declaration import provided
 from client_sdk.target.invoke import call_function
 
 R = TypeVar("R")

@@ -20,11 +20,10 @@ from client_sdk.client.services import Services
 from client_sdk.errors import DeclarationError
 from client_sdk.loops import cancel
 from client_sdk.models import InstanceRegistration, ServiceDeclaration
-from client_sdk.models.services import check_name
+from client_sdk.names import check_name
 from client_sdk.signing import Verifier
 from client_sdk.target.address import OwnAddress
-from client_sdk.target.classes import Provide
-from client_sdk.target.declaration import Declaration, JobOptions, job
+from client_sdk.target.declaration import Declaration, JobOptions, Provide, job
 from client_sdk.target.inbound import InboundCalls
 from client_sdk.target.keeper import ThreadKeeper
 from client_sdk.target.messages import (

@@ -13,7 +13,7 @@ from client_sdk.errors import Absent, Conflict, LimitReached, NotWanted, Problem
 from client_sdk.loops import run_on
 from client_sdk.models import Completion, answers
 from client_sdk.outages import RENEWALS, OutageLog
-from client_sdk.target.reporting import AttemptReport
+from client_sdk.target.execution import AttemptReport
 
 LOG = logging.getLogger("client_sdk")
 ONE_TRY = Patience(retries=0)

@@ -13,9 +13,8 @@ import msgspec
 from client_sdk.errors import Flaw, Invalid, NotWanted, SdkError
 from client_sdk.loops import cancel
 from client_sdk.models import Completion, answers
-from client_sdk.target.classes import Provide
 from client_sdk.target.containment import LONGEST_MESSAGE, readable
-from client_sdk.target.declaration import Declaration
+from client_sdk.target.declaration import Declaration, Provide
 from client_sdk.target.execution import Execution
 from client_sdk.target.invoke import WorkEnd, end_by, hold, refused, run, wait_for_thread
 from client_sdk.target.messages import DEADLINE_HEADER, read_moment, read_number

@@ -7,14 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ParamSpec, TypeVar, Unpack, cast
 
 from client_sdk.client import Client
-from client_sdk.client.paths import quote_name
 from client_sdk.errors import DeclarationError, Forbidden, SdkError, Unauthorized
 from client_sdk.loops import StartedTasks, cancel
 from client_sdk.models import InstanceRegistration, ServiceDeclaration, answers
-from client_sdk.models.services import check_name
+from client_sdk.names import check_name, quote_name
 from client_sdk.outages import CLAIMS, OutageLog
-from client_sdk.target.classes import Provide
-from client_sdk.target.declaration import Declaration, JobOptions, job
+from client_sdk.target.declaration import Declaration, JobOptions, Provide, job
 from client_sdk.target.keeper import ThreadKeeper
 from client_sdk.target.registration import REGISTRATION_SECONDS, Registration, log_drain
 from client_sdk.target.service import name_instance

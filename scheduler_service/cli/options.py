@@ -209,7 +209,7 @@ def _moment_away(given: str | None, direction: int) -> str | None:
 
 def quote_argument(kind: str, argument: str, given: str) -> str:
     """A name from the command line as a segment of a path. Raises CommandError for what nothing can have."""
-    from client_sdk.client.paths import quote_name
+    from client_sdk.names import quote_name
 
     try:
         return quote_name(kind, given)

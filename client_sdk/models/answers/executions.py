@@ -4,8 +4,20 @@ from typing import Any
 
 from pydantic import AwareDatetime, Field
 
-from client_sdk.models.answers.form import AnswerModel
-from client_sdk.models.answers.words import ExecutionState, FailureType, KeptDetail, TriggeredBy
+from client_sdk.models.answers.form import (
+    AnswerModel,
+    ExecutionState,
+    FailureType,
+    KeptDetail,
+    Total,
+    TriggeredBy,
+)
+
+__all__ = [
+    "Attempt", "DeliveryCounts", "DeliveryLine", "DeliveryRef", "DurationSpread", "ErrorCount", "Execution",
+    "ExecutionCounts", "ExecutionInFull", "Held", "JobOutcomes", "LatenessSpread", "LeaseLine", "LogLine",
+    "Message", "Outcome", "Outcomes", "QueuedParts", "Series", "SeriesBucket", "StepRun", "Told",
+]  # fmt: skip
 
 
 class Held(AnswerModel):
@@ -170,3 +182,68 @@ class DeliveryRef(AnswerModel):
     """The requested delivery."""
 
     delivery_id: str
+
+
+class ErrorCount(AnswerModel):
+    """Executions with one error: how many of how many jobs, and the latest by its planned moment."""
+
+    error: str
+    failure_type: FailureType | None
+    count: int
+    jobs: int
+    latest_execution_id: str
+    latest_at: AwareDatetime
+
+
+class ExecutionCounts(AnswerModel):
+    """Executions by state and by error, the most frequent error first."""
+
+    total: Total
+    by_state: dict[str, int]
+    by_error: list[ErrorCount]
+
+
+class DeliveryCounts(AnswerModel):
+    """Notifications by state: `outbox` and `failed` are those that wait for somebody."""
+
+    total: Total
+    by_state: dict[str, int]
+
+
+class LatenessSpread(AnswerModel):
+    """How late executions of timers were, in ms; null where there are none."""
+
+    p50: int | None
+    p99: int | None
+    max: int | None
+
+
+class DurationSpread(AnswerModel):
+    """How long executions took, in ms; null where there are none."""
+
+    p50: int | None
+    p95: int | None
+    max: int | None
+
+
+class SeriesBucket(AnswerModel):
+    """Executions that are planned from `from` on, up to the next bucket; states without any are left out."""
+
+    start: AwareDatetime = Field(alias="from")
+    by_state: dict[str, int]
+    lateness_ms: LatenessSpread
+    duration_ms: DurationSpread
+
+
+class Series(AnswerModel):
+    """Buckets of one width, the oldest first, empty ones too.
+
+    `is_capped`: only what was planned from `examined_from` on was looked at.
+    """
+
+    first: AwareDatetime = Field(alias="from")
+    last: AwareDatetime = Field(alias="to")
+    bucket_seconds: int
+    is_capped: bool
+    examined_from: AwareDatetime | None
+    buckets: list[SeriesBucket]

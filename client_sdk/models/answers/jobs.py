@@ -4,8 +4,8 @@ from typing import Any
 
 from pydantic import AwareDatetime, Field
 
-from client_sdk.models.answers.form import AnswerModel, ProblemDetails, ProblemError
-from client_sdk.models.answers.words import (
+from client_sdk.models.answers.form import (
+    AnswerModel,
     ExecutionState,
     ItemStatus,
     JobState,
@@ -13,8 +13,17 @@ from client_sdk.models.answers.words import (
     OperationKind,
     OperationState,
     OptionSource,
+    ProblemDetails,
+    ProblemError,
     TimerKind,
+    Total,
 )
+
+__all__ = [
+    "Bulk", "Destroyed", "Family", "ItemResult", "Job", "JobCounts", "JobLine", "JobThatCannotRun",
+    "JobTimer", "LatestExecution", "Operation", "OperationProblem", "Option", "Results", "RevisionLine",
+    "StartedExecution", "Trial", "Triggered",
+]  # fmt: skip
 
 
 class Option(AnswerModel):
@@ -187,3 +196,24 @@ class Bulk(AnswerModel):
     count: int
     first: list[str]
     operation: Operation | None
+
+
+class JobThatCannotRun(AnswerModel):
+    """A stored job that cannot run as settings are now, and why."""
+
+    job_id: str
+    problem: str
+
+
+class JobCounts(AnswerModel):
+    """Jobs by state, by kind of timer, and by what their newest execution came to.
+
+    `cannot_run`: those of the service that cannot run as they stand, whatever was filtered; 20 are named.
+    """
+
+    total: Total
+    cannot_run: int = 0
+    cannot_run_jobs: list[JobThatCannotRun] = Field([])
+    by_state: dict[str, int]
+    by_kind: dict[str, int]
+    by_last_outcome: dict[str, int]

@@ -5,8 +5,13 @@ from typing import Any
 
 from pydantic import AwareDatetime, Field
 
-from client_sdk.models.answers.form import AnswerModel
-from client_sdk.models.answers.words import EventKind, FailureType, HealthStatus, TriggeredBy
+from client_sdk.models.answers.form import AnswerModel, EventKind, FailureType, HealthStatus, TriggeredBy
+
+__all__ = [
+    "Alerts", "Cleaned", "ConfiguredAlert", "Daily", "DailyStatistics", "DayFigures", "Event", "FailingJob",
+    "Figures", "Health", "HealthPart", "JobStatistics", "Node", "NodeProcess", "OpenAlert", "Session",
+    "SlowJob", "Spread", "Statistics",
+]  # fmt: skip
 
 
 class Cleaned(AnswerModel):

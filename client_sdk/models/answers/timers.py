@@ -5,15 +5,23 @@ from typing import Any
 
 from pydantic import AwareDatetime, Field, RootModel
 
-from client_sdk.models.answers.form import AnswerModel, ProblemDetails
-from client_sdk.models.answers.words import (
+from client_sdk.models.answers.form import (
+    AnswerModel,
     DayNote,
     ExecutionState,
     FiringOutcome,
+    ProblemDetails,
     RetryJitter,
     RetryReason,
     TimerKind,
+    Total,
 )
+
+__all__ = [
+    "CheckOrProblem", "CheckedDefinition", "ExistingJob", "FiringLine", "Outlook", "OutlookDay",
+    "OutlookHour", "OutlookOrProblem", "Planned", "PlannedRetry", "PolicyPlan", "Preview", "PreviewOrProblem",
+    "PreviewedFiring", "RetryPlan", "SoftProblem", "TemplateValue", "UpcomingCounts", "ValueOrProblem",
+]  # fmt: skip
 
 
 class FiringLine(AnswerModel):
@@ -160,3 +168,16 @@ class ValueOrProblem(RootModel[TemplateValue | SoftProblem]):
 
 class CheckOrProblem(RootModel[CheckedDefinition | SoftProblem]):
     """A checked definition; with `soft` the problem, if there is one."""
+
+
+class UpcomingCounts(AnswerModel):
+    """Planned firings in buckets of `bucket_seconds` that follow each other from `from_` on.
+
+    `total.is_capped`: of some jobs only the next firing is counted.
+    """
+
+    from_: AwareDatetime = Field(alias="from")
+    to: AwareDatetime
+    bucket_seconds: int
+    total: Total
+    counts: list[int]

@@ -5,7 +5,7 @@ import pytest
 from client_sdk.errors import Unreachable
 from client_sdk.outages import PROGRESS, RENEWALS, OutageLog
 from client_sdk.target import Execution
-from client_sdk.target.reporting import AttemptReport
+from client_sdk.target.execution import AttemptReport
 
 AWAY = Unreachable("no service answers")
 FIRST = "progress of import could not be reported: no service answers"

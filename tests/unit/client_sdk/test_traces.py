@@ -7,7 +7,7 @@ from opentelemetry import trace
 
 from client_sdk import Client
 from client_sdk.target import Execution
-from client_sdk.target.reporting import AttemptReport, FeedbackReporter
+from client_sdk.target.execution import AttemptReport, FeedbackReporter
 from client_sdk.traces import current_traceparent, joined
 from tests.rows import each_row
 from tests.unit.client_sdk.target.called_service import place

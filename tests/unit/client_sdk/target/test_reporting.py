@@ -9,7 +9,7 @@ import pytest
 from client_sdk.client.connection import Connection
 from client_sdk.client.retrying import Patience
 from client_sdk.target import Execution, job
-from client_sdk.target.reporting import AttemptReport, FeedbackReporter, read_feedback_url
+from client_sdk.target.execution import AttemptReport, FeedbackReporter, read_feedback_url
 from tests.rows import each_row
 from tests.unit.client_sdk.lines import LossyLine, Waits, problem, serving
 from tests.unit.client_sdk.registry import Registry, registered

@@ -7,9 +7,8 @@ import pytest
 
 from client_sdk import Client
 from client_sdk.client import BlockingClient
-from client_sdk.client.deliveries import Deliveries
-from client_sdk.client.executions import Executions
-from client_sdk.client.paths import read_url
+from client_sdk.client.connection import read_url
+from client_sdk.client.executions import Deliveries, Executions
 from client_sdk.client.queues import Queues
 from client_sdk.client.services import Services
 from client_sdk.errors import Unreachable
