@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scheduler_service.cli.connection import ApiConnection
-from scheduler_service.cli.errors import CommandError, Exit
-from scheduler_service.cli.job_page import describe_timer
-from scheduler_service.cli.job_reads import path_of
+from scheduler_service.cli.errors import CommandError, Exit, SentPart, describe_flaws, read_flaws
+from scheduler_service.cli.options import path_of
 from scheduler_service.cli.output import Column, Format, note, note_warnings, show, show_rows, text_of
-from scheduler_service.cli.wording import SentPart, describe_flaws, read_flaws
+from scheduler_service.cli.pages import describe_timer
 
 if TYPE_CHECKING:
     from scheduler_service.cli.documents import DefinitionFile, DefinitionInFile
@@ -36,7 +35,7 @@ def create_definition(connection: ApiConnection, file: Path, job_id: str | None)
     document = read_document(file)
     name = _find_id(document, job_id)
     part = SentPart(document)
-    answer = connection.exchange("POST", path_of(name), body=document.value, part=part)
+    answer = connection.exchange("POST", path_of("job", name), body=document.value, part=part)
     note_warnings(answer.warnings, part)
     created: dict[str, Any] = answer.data
     return created

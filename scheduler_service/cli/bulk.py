@@ -22,7 +22,7 @@ from scheduler_service.cli.options import (
     State,
     Timeout,
     Until,
-    quote_argument,
+    path_of,
     read_ago,
     read_pairs,
 )
@@ -176,7 +176,7 @@ def get_operation(api: ApiConnection, operation_id: OperationId) -> Any:
 
     Example: punctual operations get OPERATION_ID
     """
-    return api.get(_path(operation_id))
+    return api.get(path_of("operation", operation_id))
 
 
 @app.command("cancel", page=_show)
@@ -185,7 +185,7 @@ def cancel_operation(api: ApiConnection, operation_id: OperationId) -> Any:
 
     Example: punctual operations cancel OPERATION_ID
     """
-    return api.send("POST", f"{_path(operation_id)}/cancel", body={})
+    return api.send("POST", f"{path_of('operation', operation_id)}/cancel", body={})
 
 
 def _select(name: str, ids: list[str] | None, filters: dict[str, Any], everything: bool) -> dict[str, object]:
@@ -239,7 +239,7 @@ class _BulkRequest:
 
     def look(self, operation_id: str) -> dict[str, Any]:
         """The operation as it is now. Raises CommandError."""
-        path = _path(operation_id)
+        path = path_of("operation", operation_id)
         return self.patiently(lambda: self.connection.get(path))
 
     def patiently(self, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -317,7 +317,3 @@ def _show_dry(answer: dict[str, Any], action: str) -> None:
     note(f"{action}: {answer['count']} selected; nothing was done")
     for name in answer["first"]:
         print(text_of(name))
-
-
-def _path(operation_id: str) -> str:
-    return f"/operations/{quote_argument('operation', 'OPERATION_ID', operation_id)}"

@@ -5,8 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from scheduler_service.cli.connection import ApiConnection
-from scheduler_service.cli.execution_page import last_try, reference_by_id
-from scheduler_service.cli.options import Commands, Cursor, Job, Limit, Output, quote_argument
+from scheduler_service.cli.options import Commands, Cursor, Job, Limit, Output, path_of
 from scheduler_service.cli.output import (
     Column,
     FieldsPage,
@@ -18,6 +17,7 @@ from scheduler_service.cli.output import (
     show_as,
     total,
 )
+from scheduler_service.cli.pages import last_try, reference_by_id
 
 app = Commands(no_args_is_help=True, help="List notifications, send them again, or give them up.")
 DeliveryId = Annotated[str, typer.Argument(help="The delivery's id.", metavar="DELIVERY_ID")]
@@ -78,7 +78,7 @@ def resend(api: ApiConnection, delivery_id: DeliveryId) -> None:
 
     Example: punctual deliveries resend DELIVERY_ID
     """
-    api.send("POST", f"{path_of(delivery_id)}/resend", body={})
+    api.send("POST", f"{path_of('delivery', delivery_id)}/resend", body={})
     note(f"{delivery_id} is tried again")
 
 
@@ -88,10 +88,5 @@ def dismiss(api: ApiConnection, delivery_id: DeliveryId) -> None:
 
     Example: punctual deliveries dismiss DELIVERY_ID
     """
-    api.send("POST", f"{path_of(delivery_id)}/dismiss", body={})
+    api.send("POST", f"{path_of('delivery', delivery_id)}/dismiss", body={})
     note(f"{delivery_id} is dismissed")
-
-
-def path_of(delivery_id: str) -> str:
-    """The path of a delivery."""
-    return f"/deliveries/{quote_argument('delivery', 'DELIVERY_ID', delivery_id)}"

@@ -11,9 +11,7 @@ import typer
 from scheduler_service.cli.bulk import bulk_executions
 from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.errors import AbsentError, CommandError, Exit
-from scheduler_service.cli.execution_page import EXECUTIONS, describe_state, reference, show_execution
 from scheduler_service.cli.following import Following
-from scheduler_service.cli.job_reads import path_of as path_of_job
 from scheduler_service.cli.options import (
     Commands,
     Cursor,
@@ -30,7 +28,7 @@ from scheduler_service.cli.options import (
     Timeout,
     Until,
     Wait,
-    quote_argument,
+    path_of,
     read_ago,
     read_pairs,
     read_seconds,
@@ -49,6 +47,7 @@ from scheduler_service.cli.output import (
     show_rows,
     total,
 )
+from scheduler_service.cli.pages import EXECUTIONS, describe_state, reference, show_execution
 from scheduler_service.domain.execution import TERMINAL
 
 ERRORS = (
@@ -199,7 +198,7 @@ def get_execution(
 
     Example: punctual executions get nightly#1
     """
-    path = path_of(api, execution_id)
+    path = path_of_execution(api, execution_id)
     with naming(api, execution_id):
         return api.get(path, requestCounts=request_counts)
 
@@ -210,7 +209,7 @@ def show_log(api: ApiConnection, execution_id: ExecutionId, limit: Limit = 500, 
 
     Example: punctual executions log nightly#1
     """
-    path = path_of(api, execution_id)
+    path = path_of_execution(api, execution_id)
     with naming(api, execution_id):
         return api.get(f"{path}/log", limit=limit, cursor=cursor)
 
@@ -239,7 +238,7 @@ def cancel(
     Example: punctual executions cancel nightly#1 --reason "wrong input"
     """
     body = {} if reason is None else {"reason": reason}
-    path = path_of(api, execution_id)
+    path = path_of_execution(api, execution_id)
     with naming(api, execution_id):
         api.send("POST", f"{path}/cancel", body=body)
     note(f"{execution_id} is cancelled")
@@ -262,7 +261,7 @@ def replay(
     body: dict[str, object] = {"fromStep": from_step}
     if parameters:
         body["params"] = read_pairs(parameters)
-    path = path_of(api, execution_id)
+    path = path_of_execution(api, execution_id)
     with naming(api, execution_id):
         started = api.send("POST", f"{path}/replay", body=body)
     if wait:
@@ -315,7 +314,7 @@ def find_id(connection: ApiConnection, given: str) -> str:
         return given
     if not (job_id and number.isascii() and number.isdigit()):
         raise CommandError(f"{given!r} is not JOB_ID#NUMBER, as nightly#7", Exit.USAGE)
-    uid = connection.get(path_of_job(job_id))["uid"]
+    uid = connection.get(path_of("job", job_id))["uid"]
     return f"{uid}-{int(number)}"
 
 
@@ -332,16 +331,16 @@ def _explain_absent(connection: ApiConnection, given: str) -> str:
     if "#" in given:
         return f"there is no execution {given}"
     try:
-        number = connection.get(path_of_job(given))["executeNumber"]
+        number = connection.get(path_of("job", given))["executeNumber"]
     except CommandError:
         return f"there is no execution {given}; write JOB_ID#NUMBER, as nightly#7, or an executionId"
     latest = f", as {given}#{number} for its latest one" if number else "; it has none yet"
     return f"{given} is a job and not an execution: write {given}#NUMBER{latest}"
 
 
-def path_of(connection: ApiConnection, given: str) -> str:
+def path_of_execution(connection: ApiConnection, given: str) -> str:
     """The path of an execution. Raises CommandError."""
-    return f"/executions/{quote_argument('execution', 'EXECUTION', find_id(connection, given))}"
+    return path_of("execution", find_id(connection, given))
 
 
 def _poll(connection: ApiConnection, execution_id: str) -> Iterator[dict[str, Any] | None]:
@@ -349,7 +348,7 @@ def _poll(connection: ApiConnection, execution_id: str) -> Iterator[dict[str, An
 
     Raises CommandError for one that does not appear.
     """
-    recorded, path = time.monotonic() + RECORDED_SECONDS, path_of(connection, execution_id)
+    recorded, path = time.monotonic() + RECORDED_SECONDS, path_of_execution(connection, execution_id)
     following: Following | None = None
     begun = time.monotonic()
     while True:

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 import typer
 
 from scheduler_service.cli.connection import ApiConnection
-from scheduler_service.cli.job_page import show_job
 from scheduler_service.cli.options import (
     Cursor,
     Labels,
@@ -13,7 +12,7 @@ from scheduler_service.cli.options import (
     Output,
     Since,
     Until,
-    quote_argument,
+    path_of,
     read_ago,
 )
 from scheduler_service.cli.output import (
@@ -30,6 +29,7 @@ from scheduler_service.cli.output import (
     show_rows,
     total,
 )
+from scheduler_service.cli.pages import show_job
 
 JobId = Annotated[str, typer.Argument(help="The job's id.", metavar="JOB_ID")]
 Text = Annotated[str | None, typer.Option(help="Part of an id, a name, a creator or a label's value.")]
@@ -147,7 +147,7 @@ def get_job(api: ApiConnection, job_id: JobId, output: Output = Format.TABLE) ->
 
     Example: punctual jobs get nightly
     """
-    path = path_of(job_id)
+    path = path_of("job", job_id)
     job = api.get(path)
     if output is not Format.TABLE:
         show(job, output)
@@ -165,7 +165,7 @@ def next_firings(
 
     Example: punctual jobs next nightly --count 3
     """
-    return api.get(f"{path_of(job_id)}/next", count=count)
+    return api.get(f"{path_of('job', job_id)}/next", count=count)
 
 
 def list_firings(
@@ -181,7 +181,7 @@ def list_firings(
     Example: punctual jobs firings nightly --since 7d
     """
     query = {"from": read_ago(since), "to": read_ago(until), "limit": limit, "cursor": cursor}
-    return api.get(f"{path_of(job_id)}/firings", **query)
+    return api.get(f"{path_of('job', job_id)}/firings", **query)
 
 
 def list_revisions(api: ApiConnection, job_id: JobId, limit: Limit = 50, cursor: Cursor = None) -> Any:
@@ -189,7 +189,7 @@ def list_revisions(api: ApiConnection, job_id: JobId, limit: Limit = 50, cursor:
 
     Example: punctual jobs revisions nightly
     """
-    return api.get(f"{path_of(job_id)}/revisions", limit=limit, cursor=cursor)
+    return api.get(f"{path_of('job', job_id)}/revisions", limit=limit, cursor=cursor)
 
 
 def plan_retries(
@@ -201,7 +201,7 @@ def plan_retries(
 
     Example: punctual jobs retry-plan nightly --error timeout
     """
-    return api.get(f"{path_of(job_id)}/retry-plan", error=error)
+    return api.get(f"{path_of('job', job_id)}/retry-plan", error=error)
 
 
 def show_plan(plan: dict[str, Any]) -> None:
@@ -219,11 +219,6 @@ def show_coming(preview: dict[str, Any]) -> None:
         show_rows(preview["firings"], FIRINGS)
     else:
         note("no further firing")
-
-
-def path_of(job_id: str) -> str:
-    """The path of a job."""
-    return f"/jobs/{quote_argument('job', 'JOB_ID', job_id)}"
 
 
 def _number_in(execution_id: str | None) -> str | None:

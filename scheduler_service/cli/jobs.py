@@ -22,8 +22,7 @@ from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.errors import AbsentError, Exit
 from scheduler_service.cli.executions import show_end
 from scheduler_service.cli.following import Following
-from scheduler_service.cli.job_page import show_job
-from scheduler_service.cli.job_reads import JobId, path_of
+from scheduler_service.cli.job_reads import JobId
 from scheduler_service.cli.operation import read_job_days, show_days
 from scheduler_service.cli.options import (
     Commands,
@@ -34,10 +33,12 @@ from scheduler_service.cli.options import (
     Sources,
     Timeout,
     Wait,
+    path_of,
     read_pairs,
     read_seconds,
 )
 from scheduler_service.cli.output import Format, moment_text, note, show, show_fields, text_of
+from scheduler_service.cli.pages import show_job
 
 app = Commands(no_args_is_help=True, help="Create, read, change and trigger jobs.")
 app.command("list")(job_reads.list_jobs)
@@ -65,7 +66,7 @@ def create_job(
     """
     job = create_definition(api, file, job_id)
     if output is Format.TABLE:
-        show_job(job, preview=api.get(f"{path_of(job['jobId'])}/next", count=1))
+        show_job(job, preview=api.get(f"{path_of('job', job['jobId'])}/next", count=1))
     else:
         show(job, output)
 
@@ -142,7 +143,7 @@ def delete_job(api: ApiConnection, job_id: JobId) -> None:
 
     Example: punctual jobs delete nightly
     """
-    api.send("DELETE", path_of(job_id))
+    api.send("DELETE", path_of("job", job_id))
     note(f"{job_id} is destroyed")
 
 
@@ -156,7 +157,7 @@ def pause_job(
 
     Example: punctual jobs pause nightly --drain
     """
-    api.send("PUT", path_of(job_id), query={"active": 0, "drain": "true" if drain else None})
+    api.send("PUT", path_of("job", job_id), query={"active": 0, "drain": "true" if drain else None})
     note(f"{job_id} is paused")
 
 
@@ -172,7 +173,7 @@ def resume_job(
 
     Example: punctual jobs resume nightly --misfire fire_once
     """
-    answer = api.send("PUT", path_of(job_id), query={"active": 1, "misfire": misfire}) or {}
+    answer = api.send("PUT", path_of("job", job_id), query={"active": 1, "misfire": misfire}) or {}
     note(f"{job_id} is active; {answer.get('missed', 0)} firings fell into the pause")
 
 
@@ -182,7 +183,7 @@ def disable_job(api: ApiConnection, job_id: JobId) -> None:
 
     Example: punctual jobs disable nightly
     """
-    api.send("PUT", path_of(job_id), query={"disabled": "true"})
+    api.send("PUT", path_of("job", job_id), query={"disabled": "true"})
     note(f"{job_id} is disabled")
 
 
@@ -192,7 +193,7 @@ def enable_job(api: ApiConnection, job_id: JobId) -> None:
 
     Example: punctual jobs enable nightly
     """
-    api.send("PUT", path_of(job_id), query={"disabled": "false"})
+    api.send("PUT", path_of("job", job_id), query={"disabled": "false"})
     note(f"{job_id} is enabled")
 
 
@@ -214,7 +215,7 @@ def trigger_job(
     Example: punctual jobs trigger nightly size=3 --wait
     """
     body = read_pairs(parameters or [])
-    started = api.send("POST", f"{path_of(job_id)}/trigger", query={"delaySeconds": delay}, body=body)
+    started = api.send("POST", f"{path_of('job', job_id)}/trigger", query={"delaySeconds": delay}, body=body)
     _show_started(api, started, job_id, timeout if wait else None, output)
 
 
@@ -264,7 +265,7 @@ def _show_started(
 def _describe_ended(connection: ApiConnection, job_id: str, seen: set[str]) -> list[str]:
     """A line for each execution that has ended and is not in `seen`; at first for the newest ones."""
     limit = 50 if seen else WATCH_BACKLOG
-    items = connection.get(f"{path_of(job_id)}/executions", limit=limit)["items"]
+    items = connection.get(f"{path_of('job', job_id)}/executions", limit=limit)["items"]
     new = [item for item in reversed(items) if item["endedAt"] and item["executionId"] not in seen]
     seen.update(item["executionId"] for item in new)
     return [_describe_end(item) for item in new]
@@ -278,7 +279,7 @@ def _describe_end(execution: dict[str, Any]) -> str:
 
 def _diff_one(connection: ApiConnection, given: dict[str, Any], name: str) -> list[str]:
     try:
-        stored = connection.get(path_of(given["jobId"]))["definition"]
+        stored = connection.get(path_of("job", given["jobId"]))["definition"]
     except AbsentError:
         return [f"{given['jobId']}: there is no such job"]
     return compare(stored, given, f"{name} {given['jobId']}")

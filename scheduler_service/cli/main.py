@@ -10,13 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from scheduler_service import __version__, how_to_install
-from scheduler_service.cli import bulk, deliveries, executions, jobs, queues, services, templates, timers
+from scheduler_service.cli import bulk, deliveries, executions, jobs, previews, queues, services
+from scheduler_service.cli.checking import examine, lint
 from scheduler_service.cli.connection import closing_connections, trust
 from scheduler_service.cli.database import app as database
-from scheduler_service.cli.doctoring import examine
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.following import show_events
-from scheduler_service.cli.linting import lint
 from scheduler_service.cli.operation import (
     list_alerts,
     list_nodes,
@@ -28,9 +27,8 @@ from scheduler_service.cli.operation import (
 )
 from scheduler_service.cli.options import Commands, Output
 from scheduler_service.cli.output import Format, note, show, spell_out_what_streams_lack
-from scheduler_service.cli.serving import demo, serve, show_settings
+from scheduler_service.cli.serving import demo, serve, show_settings, work
 from scheduler_service.cli.top import top
-from scheduler_service.cli.working import work
 from scheduler_service.domain.errors import PunctualError
 
 EXTRAS = {
@@ -66,8 +64,8 @@ def make_app() -> Commands:
     app.command("nodes", page=show_nodes)(list_nodes)
     app.command("top")(top)
     app.command("alerts", page=show_alerts)(list_alerts)
-    app.add_typer(timers.app, name="timers")
-    app.add_typer(templates.app, name="templates")
+    app.add_typer(previews.timers, name="timers")
+    app.add_typer(previews.templates, name="templates")
     app.command("lint")(lint)
     app.add_typer(database, name="db")
     app.command("doctor")(examine)

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from scheduler_service.cli.connection import ApiConnection
-from scheduler_service.cli.job_reads import JobId, path_of
-from scheduler_service.cli.options import Cursor, Limit, Output, SomeJobs, read_ahead, read_seconds
+from scheduler_service.cli.job_reads import JobId
+from scheduler_service.cli.options import Cursor, Limit, Output, SomeJobs, path_of, read_ahead, read_seconds
 from scheduler_service.cli.output import (
     Column,
     Format,
@@ -108,7 +108,7 @@ def read_job_days(api: ApiConnection, job_id: JobId, first: FirstDay = None, las
     Example: punctual jobs stats nightly --from 2026-01-01 --to 2026-01-31
     """
     query = {"from": first, "to": last}
-    return get_days(api, f"{path_of(job_id)}/statistics", query)
+    return get_days(api, f"{path_of('job', job_id)}/statistics", query)
 
 
 def get_days(api: ApiConnection, path: str, query: dict[str, Any]) -> Any:

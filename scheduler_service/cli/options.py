@@ -207,12 +207,24 @@ def _moment_away(given: str | None, direction: int) -> str | None:
         raise CommandError(f"{given!r} leads out of the calendar; give a shorter one", Exit.USAGE) from error
 
 
-def quote_argument(kind: str, argument: str, given: str) -> str:
-    """A name from the command line as a segment of a path. Raises CommandError for what nothing can have."""
+PLACES = {
+    "job": ("jobs", "JOB_ID"),
+    "execution": ("executions", "EXECUTION"),
+    "delivery": ("deliveries", "DELIVERY_ID"),
+    "operation": ("operations", "OPERATION_ID"),
+    "queue": ("queues", "NAME"),
+    "service": ("services", "NAME"),
+}
+"""Of each kind that the command line names: its route, and the argument."""
+
+
+def path_of(kind: str, given: str) -> str:
+    """The path of what the command line names. Raises CommandError for what nothing can have."""
     from client_sdk.names import quote_name
 
+    route, argument = PLACES[kind]
     try:
-        return quote_name(kind, given)
+        return f"/{route}/{quote_name(kind, given)}"
     except ValueError as error:
         _, _, reason = str(error).partition(" ")
         raise CommandError(f"{argument} {reason}", Exit.USAGE) from error

@@ -5,9 +5,8 @@ from typing import Annotated, Any
 import typer
 
 from scheduler_service.cli.connection import ApiConnection
-from scheduler_service.cli.execution_page import reference_by_id
 from scheduler_service.cli.executions import find_id
-from scheduler_service.cli.options import Commands, Cursor, ExecutionId, Limit, quote_argument
+from scheduler_service.cli.options import Commands, Cursor, ExecutionId, Limit, path_of
 from scheduler_service.cli.output import (
     Column,
     FieldsPage,
@@ -16,6 +15,7 @@ from scheduler_service.cli.output import (
     note,
     total,
 )
+from scheduler_service.cli.pages import reference_by_id
 
 app = Commands(
     no_args_is_help=True, help="What waits in pull queues, and who holds what; pause and resume them."
@@ -82,7 +82,7 @@ def free_part(
         "step": step,
         "shardIndex": shard,
     }
-    api.send("POST", f"{_path(name)}/free", body=part)
+    api.send("POST", f"{path_of('queue', name)}/free", body=part)
     note(f"the part of {execution} is free again")
 
 
@@ -92,7 +92,7 @@ def pause_queue(api: ApiConnection, name: Name) -> None:
 
     Example: punctual queues pause images
     """
-    api.send("POST", f"{_path(name)}/pause")
+    api.send("POST", f"{path_of('queue', name)}/pause")
     note(f"nothing is claimed from the queue {name} until: punctual queues resume {name}")
 
 
@@ -102,7 +102,7 @@ def resume_queue(api: ApiConnection, name: Name) -> None:
 
     Example: punctual queues resume images
     """
-    found = api.send("POST", f"{_path(name)}/resume")
+    found = api.send("POST", f"{path_of('queue', name)}/resume")
     note(f"the queue {name} goes on with {found['depth']} waiting")
 
 
@@ -112,8 +112,4 @@ def get_queue(api: ApiConnection, name: Name, limit: Limit = 50, cursor: Cursor 
 
     Example: punctual queues get images
     """
-    return api.get(_path(name), limit=limit, cursor=cursor)
-
-
-def _path(name: str) -> str:
-    return f"/queues/{quote_argument('queue', 'NAME', name)}"
+    return api.get(path_of("queue", name), limit=limit, cursor=cursor)

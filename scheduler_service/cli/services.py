@@ -6,7 +6,7 @@ import typer
 
 from scheduler_service.cli.applying import point_to_timers, read_declaration, refuse_repeated
 from scheduler_service.cli.connection import ApiConnection
-from scheduler_service.cli.errors import AbsentError, Exit
+from scheduler_service.cli.errors import AbsentError, Exit, SentPart
 from scheduler_service.cli.executions import check_success, wait_for
 from scheduler_service.cli.options import (
     Commands,
@@ -16,7 +16,7 @@ from scheduler_service.cli.options import (
     Source,
     Timeout,
     Wait,
-    quote_argument,
+    path_of,
 )
 from scheduler_service.cli.output import (
     Column,
@@ -30,7 +30,6 @@ from scheduler_service.cli.output import (
     show_fields,
     show_rows,
 )
-from scheduler_service.cli.wording import SentPart
 
 app = Commands(no_args_is_help=True, help="Register services, and show how their jobs differ.")
 KEPT_MEMBERS = ("address", "route", "tags", "onChange", "graceSeconds", "rateLimit")
@@ -100,7 +99,7 @@ def get_service(api: ApiConnection, name: Name) -> Any:
 
     Example: punctual services get billing
     """
-    return api.get(path_of(name))
+    return api.get(path_of("service", name))
 
 
 @app.command("apply", page=_show_service)
@@ -126,7 +125,7 @@ def apply_service(
     refuse_repeated(document.definitions(pointer))
     part = SentPart(document, "/timers", pointer)
     query = {"force": "true" if force else None}
-    envelope = api.exchange("PUT", path_of(name), query=query, body=body, part=part)
+    envelope = api.exchange("PUT", path_of("service", name), query=query, body=body, part=part)
     note_warnings(envelope.warnings, part)
     if wait:
         started = api.send("POST", "/jobs/check-timers/trigger")
@@ -142,7 +141,7 @@ def pause_service(api: ApiConnection, name: Name) -> None:
 
     Example: punctual services pause billing
     """
-    api.send("POST", f"{path_of(name)}/pause")
+    api.send("POST", f"{path_of('service', name)}/pause")
     note(f"no step is sent to the service {name} until: punctual services resume {name}")
 
 
@@ -152,7 +151,7 @@ def resume_service(api: ApiConnection, name: Name) -> None:
 
     Example: punctual services resume billing
     """
-    api.send("POST", f"{path_of(name)}/resume")
+    api.send("POST", f"{path_of('service', name)}/resume")
     note(f"the service {name} goes on")
 
 
@@ -164,7 +163,7 @@ def show_drift(
 
     Example: punctual services drift billing
     """
-    page = api.get(f"{path_of(name)}/drift", limit=limit, cursor=cursor)
+    page = api.get(f"{path_of('service', name)}/drift", limit=limit, cursor=cursor)
     show_as(page, output, _show_drift)
     if page["items"]:
         raise typer.Exit(Exit.REFUSED)
@@ -181,12 +180,7 @@ def _complete(connection: ApiConnection, name: str, given: Any) -> dict[str, Any
     if not isinstance(given, list):
         return declaration
     try:
-        known = connection.get(path_of(name))
+        known = connection.get(path_of("service", name))
     except AbsentError:
         return declaration
     return {member: known[member] for member in KEPT_MEMBERS if known.get(member) is not None} | declaration
-
-
-def path_of(name: str) -> str:
-    """The path of a service."""
-    return f"/services/{quote_argument('service', 'NAME', name)}"

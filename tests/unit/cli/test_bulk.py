@@ -1,15 +1,14 @@
 """Commands for many at once, while the service goes away and comes back (SPEC sections 10 and 16)."""
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from email.message import Message
 from typing import Any
 
 import pytest
 
-from tests.unit.cli.running import ended
+from tests.unit.cli.running import Said, answering, ended, enveloped
 
 CUT, AWAY = "cut", "away"
 BEHIND = {"pointer": "", "code": "history_behind", "message": "the history is behind"}
@@ -27,30 +26,16 @@ def saying(*answers: Any) -> Iterator[tuple[str, list[tuple[str, str | None, Any
     """The url of a service that gives these answers in turn, the last one for ever; and what it was asked."""
     left, asked = list(answers), []
 
-    class Service(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            given = left.pop(0) if len(left) > 1 else left[0]
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            asked.append((self.command, self.headers.get("Idempotency-Key"), json.loads(body or "null")))
-            if given is CUT:
-                return
-            data = {"operation": given, "count": 4, "first": []} if self.command == "POST" else given
-            text = json.dumps({"data": data}).encode()
-            self.send_response(503 if given is AWAY else 200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-        do_POST = do_GET  # noqa: N815 - so it is called by http.server
-
-        def log_message(self, *arguments: object) -> None:
+    def answer(method: str, headers: Message, body: bytes) -> Said | None:
+        given = left.pop(0) if len(left) > 1 else left[0]
+        asked.append((method, headers.get("Idempotency-Key"), json.loads(body or "null")))
+        if given is CUT:
             return None
+        data = {"operation": given, "count": 4, "first": []} if method == "POST" else given
+        return enveloped(data, 503 if given is AWAY else 200)
 
-    with HTTPServer(("127.0.0.1", 0), Service) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}", asked
-        server.shutdown()
+    with answering(answer) as url:
+        yield url, asked
 
 
 REPLAY = ("executions", "bulk", "replay", "--since", "1h")

@@ -1,11 +1,6 @@
 """Answers of a service as results, messages and exit codes (SPEC section 16)."""
 
-import json
 import re
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +11,10 @@ from client_sdk.client.connection import Connection
 from client_sdk.client.retrying import Patience
 from scheduler_service.cli.connection import ApiConnection, closing_connections, connect
 from scheduler_service.cli.documents import DefinitionFile
-from scheduler_service.cli.errors import AbsentError, CommandError, Exit
-from scheduler_service.cli.wording import SentPart
+from scheduler_service.cli.errors import AbsentError, CommandError, Exit, SentPart
 from tests.certificate import make_certificate, serving_tls
 from tests.rows import each_row
-from tests.unit.cli.running import ended
+from tests.unit.cli.running import answering, ended, enveloped
 
 NOBODY = "http://127.0.0.1:1"
 
@@ -167,33 +161,6 @@ def test_the_environment_names_the_service(
     assert "http://127.0.0.1:2" in ended(capsys, "jobs", "list", "--url", "http://127.0.0.1:2")[2]
 
 
-class OtherProgram(BaseHTTPRequestHandler):
-    """Answers each request as a scheduler would, but for what is in `data`."""
-
-    data: Any = None
-
-    def do_GET(self) -> None:
-        """One answer."""
-        body = json.dumps({"resp_code": 200, "data": self.data, "warnings": []}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *arguments: Any) -> None:
-        """Nothing."""
-
-
-@contextmanager
-def answering(data: Any) -> Iterator[str]:
-    """The url of a program that answers everything with this."""
-    with HTTPServer(("127.0.0.1", 0), type("Other", (OtherProgram,), {"data": data})) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
 def nested(depth: int) -> Any:
     """Lists in lists."""
     value: Any = []
@@ -209,7 +176,7 @@ def test_an_answer_of_another_program_is_no_stack_trace(
     capsys: pytest.CaptureFixture[str], data: Any
 ) -> None:
     """It is named, with the place and the remedy; the key stays unsaid."""
-    with answering(data) as url:
+    with answering(lambda *_: enveloped(data)) as url:
         code, _, said = ended(capsys, "jobs", "list", "--url", url, "--key", "k-of-the-caller")
     assert (code, said.count(url)) == (1, 1)
     assert "cannot be read" in said
@@ -234,7 +201,7 @@ def test_an_odd_value_of_an_answer_is_no_stack_trace(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], data: Any
 ) -> None:
     """Depths, numbers and moments that no scheduler says."""
-    with answering(data) as url:
+    with answering(lambda *_: enveloped(data)) as url:
         code, _, said = ended(capsys, *arguments, "--url", url)
     assert (code, said.count(url)) == (1, 1), said
     assert "cannot be read" in said

@@ -1,33 +1,8 @@
 """punctual events where something else answers than a stream of this version."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
-
 import pytest
 
-from tests.unit.cli.running import ended
-
-
-@contextmanager
-def streaming(body: bytes, media: str) -> Iterator[str]:
-    """The url of a program that answers everything with this."""
-
-    class Stream(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", media)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *arguments: object) -> None:
-            return None
-
-    with HTTPServer(("127.0.0.1", 0), Stream) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+from tests.unit.cli.running import answering, ended
 
 
 @pytest.mark.parametrize(
@@ -45,7 +20,7 @@ def test_a_stream_that_cannot_be_read_is_said_why(
     capsys: pytest.CaptureFixture[str], body: bytes, media: str, why: str
 ) -> None:
     """It is not taken for an older service without one."""
-    with streaming(body, media) as url:
+    with answering(lambda *_: (200, media, body)) as url:
         code, out, said = ended(capsys, "events", "--timeout", "20s", "--url", url)
     assert (code, out) == (1, "")
     assert why in said
