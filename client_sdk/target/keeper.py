@@ -62,7 +62,7 @@ class ThreadKeeper:
         """Returns once the application's loop goes on; logs it where that takes long."""
         asked, answered = time.monotonic(), asyncio.Event()
         here = asyncio.get_running_loop()
-        self._application.call_soon_threadsafe(here.call_soon_threadsafe, answered.set)
+        self._application.call_soon_threadsafe(_answer, here, answered)
         with suppress(TimeoutError):
             async with asyncio.timeout(self._blocked_seconds):
                 await answered.wait()
@@ -74,6 +74,11 @@ class ThreadKeeper:
         LOG.warning("%s blocks the event loop, and all else waits: use await, or a plain function", place)
         await answered.wait()
         LOG.warning("%s has blocked the event loop for %.1f s", place, time.monotonic() - asked)
+
+
+def _answer(loop: asyncio.AbstractEventLoop, answered: asyncio.Event) -> None:
+    with suppress(RuntimeError):  # the keeper was closed meanwhile, and its loop with it
+        loop.call_soon_threadsafe(answered.set)
 
 
 def describe_place(frame: FrameType | None) -> str:

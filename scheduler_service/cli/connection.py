@@ -7,15 +7,8 @@ from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from scheduler_service.cli.errors import (
-    OPTIONS,
-    AbsentError,
-    CommandError,
-    Exit,
-    SentPart,
-    are_options,
-    describe,
-)
+from scheduler_service.cli.errors import AbsentError, CommandError, Exit
+from scheduler_service.cli.wording import OPTIONS, SentPart, are_options, describe
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -75,7 +68,7 @@ class ApiConnection:
         Raises CommandError, its cause that of the SDK.
 
         `part` says from which file the body is: its errors are shown with their places in it. `options` has
-        the names of parameters that are others here than in `cli.errors.OPTIONS`.
+        the names of parameters that are others here than in `cli.wording.OPTIONS`.
         """
         from client_sdk.errors import Problem, Unreachable, Unreadable
 

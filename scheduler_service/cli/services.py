@@ -6,7 +6,7 @@ import typer
 
 from scheduler_service.cli.applying import point_to_timers, read_declaration, refuse_repeated
 from scheduler_service.cli.connection import ApiConnection
-from scheduler_service.cli.errors import AbsentError, Exit, SentPart
+from scheduler_service.cli.errors import AbsentError, Exit
 from scheduler_service.cli.executions import check_success, wait_for
 from scheduler_service.cli.options import (
     Commands,
@@ -30,6 +30,7 @@ from scheduler_service.cli.output import (
     show_fields,
     show_rows,
 )
+from scheduler_service.cli.wording import SentPart
 
 app = Commands(no_args_is_help=True, help="Register services, and show how their jobs differ.")
 KEPT_MEMBERS = ("address", "route", "tags", "onChange", "graceSeconds", "rateLimit")

@@ -1,14 +1,20 @@
-"""The client and its blocking face, against the whole service (SPEC section 16)."""
+"""The client and its blocking face, against the whole service (SPEC sections 10, 16)."""
+
+import asyncio
+import multiprocessing
+import os
+import threading
+from datetime import UTC, date, datetime, timedelta
 
 import httpx
 import pytest
 
-from client_sdk import Client
-from client_sdk.errors import Invalid, Unauthorized
+from client_sdk import BlockingClient, Client, job
+from client_sdk.errors import Absent, Conflict, Invalid, Outdated, SdkError, Unauthorized, WaitTimedOut
 from client_sdk.models import JobDefinition, RequestStep, Timer
 from tests.rows import each_row
-from tests.unit.client_sdk.lines import NewerLine
-from tests.wire.service import SERVED, World, definition, running
+from tests.unit.client_sdk.lines import NewerLine, serving
+from tests.wire.service import SERVED, START, World, definition, running
 
 
 async def test_a_job_is_made_fired_and_waited_for(client: Client) -> None:
@@ -68,3 +74,271 @@ def test_a_name_of_no_service_is_refused_at_once(name: str) -> None:
     """Nothing is sent."""
     with pytest.raises(ValueError, match="is no name of a service"):
         Client(SERVED, service=name)
+
+
+async def test_a_declared_job_is_answered_with_who_registers_it(client: Client) -> None:
+    """A declaration is no definition; its service posts it."""
+
+    @job(job_id="import")
+    def fetch(size: int = 1) -> int:
+        return size
+
+    with pytest.raises(TypeError) as caught:
+        await client.jobs.create(fetch)  # type: ignore[arg-type]
+    said = "definition is fetch, a job declared with @job: its service registers it, Service(jobs=[fetch])"
+    assert said in str(caught.value)
+
+
+async def test_a_job_is_paused_changed_and_destroyed(client: Client) -> None:
+    """With the revision as a guard against others."""
+    await client.jobs.create(definition(timer={"period": "5m", "dueTime": "5m"}), job_id="one")
+    assert (await client.jobs.pause("one", drain=True)).state == "paused"
+    assert (await client.jobs.resume("one", misfire="skip")).missed == 0
+    changed = await client.jobs.update("one", definition(jobName="two"), revision=1)
+    assert (changed.revision, changed.job_name, changed.disabled) == (2, "two", False)
+    with pytest.raises(Outdated):
+        await client.jobs.update("one", definition(jobName="three"), revision=1)
+    assert [one.revision async for one in client.jobs.revisions("one")] == [1, 2]
+    assert (await client.jobs.disable("one")).disabled
+    with pytest.raises(Conflict) as refused:
+        await client.jobs.trigger("one")
+    assert refused.value.errors[0].code == "disabled"
+    assert not (await client.jobs.enable("one")).disabled
+    assert (await client.jobs.destroy("one")).state == "destroyed"
+    with pytest.raises(Absent):
+        await client.jobs.get("one")
+
+
+async def test_a_moment_is_given_with_its_zone(world: World, client: Client) -> None:
+    """A trigger for later; a naive moment is refused before anything is sent."""
+    await client.jobs.create(definition(), job_id="one")
+    at = datetime.fromtimestamp(START / 1000, UTC) + timedelta(hours=1)
+    fired = await client.jobs.trigger("one", at=at)
+    assert fired.state == "scheduled"
+    assert (await client.executions.get(fired)).planned_at == at
+    with pytest.raises(ValueError, match="no time zone"):
+        await client.jobs.trigger("one", at=datetime(2030, 1, 1))
+
+
+async def test_waiting_has_an_end(world: World, client: Client) -> None:
+    """What does not end in time goes on; what does not exist is not waited for."""
+    await client.jobs.create(definition(), job_id="one")
+    later = await client.jobs.trigger("one", delay_seconds=60)
+    with pytest.raises(WaitTimedOut, match="is scheduled after 0 s; it continues"):
+        await client.wait_for(later, timeout=0)
+    assert (await client.executions.cancel(later, reason="changed my mind")).state == "cancelled"
+    assert (await client.wait_for(later, timeout=20)).reason == "changed my mind"
+    with pytest.raises(Conflict):
+        await client.executions.cancel(later)
+
+
+async def test_executions_are_found_by_their_outcome(client: Client) -> None:
+    """Of all jobs and of one; `failed` is failed for good."""
+    await client.jobs.create(definition(), job_id="one")
+    later = await client.jobs.trigger("one", delay_seconds=60)
+    await client.executions.cancel(later)
+    for outcome, numbers in {"cancelled": [1], "failed": [], "succeeded": [], "skipped": []}.items():
+        found = client.executions.list(outcome=outcome)
+        assert [one.execute_number async for one in found] == numbers
+        found = client.jobs.executions("one", outcome=outcome)
+        assert [one.execute_number async for one in found] == numbers
+
+
+async def test_an_execution_is_replayed(client: Client) -> None:
+    """With edited parameters."""
+    await client.jobs.create(definition(), job_id="one")
+    first = await client.wait_for(await client.jobs.trigger("one", {"size": 1}), timeout=20)
+    again = await client.wait_for(await client.executions.replay(first, params={"size": 2}), timeout=20)
+    assert (again.triggered_by, again.params) == ("replay", {"size": 2})
+    assert [one.execute_number async for one in client.executions.list(job_id="one")] == [2, 1]
+
+
+async def test_a_notification_is_listed_sent_again_and_given_up(client: Client) -> None:
+    """One that nobody takes waits for its next try; after that it is not pending any more."""
+    told = [{"url": "service://nobody/told", "guarantee": "outbox", "stateEquals": "finalSucceed"}]
+    await client.jobs.create(definition(notification=told), job_id="one")
+    await client.wait_for(await client.jobs.trigger("one"), timeout=20)
+    (found,) = [one async for one in client.deliveries.list(job_id="one", event="finalSucceed")]
+    assert (found.job_id, found.state) == ("one", "pending")
+    assert (await client.deliveries.resend(found)).delivery_id == found.delivery_id
+    await client.deliveries.dismiss(found.delivery_id)
+    with pytest.raises(Conflict):
+        await client.deliveries.dismiss(found)
+    with pytest.raises(Absent):
+        await client.deliveries.resend("none")
+
+
+async def test_figures_and_what_is_planned(client: Client) -> None:
+    """Of all jobs; a window leaves out what is planned outside of it."""
+    await client.jobs.create(definition(timer={"dueTime": "1h", "period": "1h"}), job_id="one")
+    assert (await client.scheduler.statistics()).running == 0
+    assert [node.state for node in await client.scheduler.nodes()] == ["running"]
+    planned = [one async for one in client.scheduler.upcoming(page=5)]
+    assert {one.job_id for one in planned} == {"one"}
+    assert len(planned) == 24
+    early = datetime(2000, 1, 1, tzinfo=UTC)
+    assert [one async for one in client.scheduler.upcoming(planned_from=early, planned_to=early)] == []
+
+
+async def test_figures_by_day(world: World, client: Client) -> None:
+    """Of one job, of all, and of those with labels; bad spans are refused."""
+    await client.jobs.create(definition(labels={"team": "ops"}), job_id="one")
+    await client.jobs.create(definition(), job_id="two")
+    for name in ("one", "two", "two"):
+        assert (await client.wait_for(await client.jobs.trigger(name), timeout=20)).state == "succeeded"
+    today = datetime.fromtimestamp(START / 1_000, UTC).date()
+    own = await client.jobs.statistics("two", first=today, last=today)
+    assert (own.job_id, own.first, own.last, own.total.by_outcome["succeeded"]) == ("two", today, today, 2)
+    assert [(day.day, day.executions) for day in own.days] == [(today, 2)]
+    assert (await client.scheduler.daily()).total.executions == 3
+    some = await client.scheduler.daily(labels={"team": "ops"})
+    assert [(one.job_id, one.executions) for one in some.slowest] == [("one", 1)]
+    assert (await client.scheduler.daily(job_id="two")).total.executions == 2
+    with pytest.raises(Invalid):
+        await client.scheduler.daily(first=today, last=today - timedelta(1))
+
+
+async def test_what_is_planned_of_some_jobs(client: Client) -> None:
+    """One job or several, and so many firings of each."""
+    for name in ("one", "two", "three"):
+        await client.jobs.create(definition(timer={"dueTime": "1h", "period": "1h"}), job_id=name)
+    one = [one.job_id async for one in client.scheduler.upcoming(job_id="one", per_job=3)]
+    assert one == ["one"] * 3
+    two = [one.job_id async for one in client.scheduler.upcoming(job_id=["one", "two"], per_job=2, page=1)]
+    assert sorted(two) == ["one", "one", "two", "two"]
+
+
+async def test_previews_need_no_job(client: Client) -> None:
+    """As JSON or as models; what is invalid is refused."""
+    found = await client.scheduler.preview_timer({"period": "5m"}, count=2)
+    assert (found.kind, len(found.firings)) == ("timing", 2)
+    assert (await client.scheduler.preview_timer(Timer(period="0 30 2 * * ?"))).dialect == "quartz"
+    with pytest.raises(Invalid):
+        await client.scheduler.preview_timer({"period": "61 * * * * ?"})
+    value = await client.scheduler.preview_template({"total": "${$.price}|json"}, {"price": 4.2})
+    assert value == {"total": 4.2}
+    assert (
+        await client.scheduler.preview_template("http://x/${a}", {"a": "b c"}, place="url")
+        == "http://x/b%20c"
+    )
+    await client.jobs.create(definition(retry=[{"errorEquals": "5xx"}]), job_id="one")
+    plan = await client.jobs.retry_plan("one", error="500")
+    assert [retry.wait_ms for retry in plan.items] == [1000, 2000]
+
+
+async def test_a_definition_is_tried(client: Client) -> None:
+    """Without a job; warnings stand beside it, and what is wrong raises."""
+    checked = await client.scheduler.check_definition(
+        definition(jobId="one", timer={"dueTime": "1s", "period": "0 0 * * * ?"})
+    )
+    assert (checked.job_id, checked.kind, checked.existing) == ("one", "cron", None)
+    assert [one.code for one in checked.warnings]
+    made = await client.jobs.create(
+        definition(timer={"dueTime": "1s", "period": "0 0 * * * ?"}), job_id="one"
+    )
+    assert made.warnings == checked.warnings
+    with pytest.raises(Invalid):
+        await client.scheduler.check_definition(definition(jobId="one", qos=7))
+    assert (await client.scheduler.definition_schema())["type"] == "object"
+
+
+async def test_a_definition_is_run_without_being_saved(client: Client) -> None:
+    """Its execution is read as any other, and no list has its job."""
+    trial = await client.scheduler.try_definition(definition(), {"size": 3})
+    assert (await client.executions.get(trial.execution_id)).job_id == trial.job_id
+    assert [one async for one in client.jobs.list()] == []
+    with pytest.raises(Invalid):
+        await client.scheduler.try_definition(definition(qos=7))
+
+
+async def test_what_is_planned_is_counted(client: Client) -> None:
+    """By buckets of time, from now on."""
+    await client.jobs.create(definition(timer={"dueTime": "1h", "period": "1h"}), job_id="hourly")
+    ahead = await client.scheduler.upcoming_counts(bucket_seconds=3_600, buckets=3)
+    assert (sum(ahead.counts), ahead.total.is_capped) == (ahead.total.value, False)
+    assert len(ahead.counts) == 3
+    assert ahead.total.value >= 2
+
+
+async def test_what_a_timer_does_is_foreseen(client: Client) -> None:
+    """Day by day, in its zone."""
+    timer = {"period": "0 30 2 * * ?", "timezone": "Europe/Berlin"}
+    ahead = await client.scheduler.outlook(timer, since=date(2026, 3, 28), days=3)
+    assert [(str(day.date), day.count, day.note) for day in ahead.days] == [
+        ("2026-03-28", 1, None),
+        ("2026-03-29", 1, "gap"),
+        ("2026-03-30", 1, None),
+    ]
+    assert len(ahead.next_day) == len(ahead.by_hour) == 24
+
+
+async def test_the_blocking_face_does_the_same(world: World) -> None:
+    """Over a real socket, from a thread without an event loop."""
+    async with serving(world.service.api) as url:
+        await asyncio.to_thread(_use_blocking, url)
+
+
+def _use_blocking(url: str) -> None:
+    with BlockingClient(url, service="reports") as client:
+        own = {"request": [{"url": "service:/run"}]}
+        client.jobs.create(definition(**own), job_id="own")
+        client.jobs.destroy("own")
+        client.jobs.create(definition(), job_id="one")
+        fired = client.jobs.trigger("one", {"size": 3})
+        assert client.wait_for(fired, timeout=20).state == "succeeded"
+        assert [job.job_id for job in client.jobs.list(page=1)] == ["one"]
+        assert client.jobs.counts(last_outcome="succeeded").total.value == 1
+        assert [one.state for one in client.executions.list()] == ["succeeded"]
+        assert [len(one.executions) for one in client.jobs.outcomes(["one", "two"])] == [1, 0]
+        assert client.executions.counts(job_id="one").by_state["succeeded"] == 1
+        assert len(client.executions.series(buckets=24).buckets) in (24, 25)
+        counted = (client.jobs.statistics("one"), client.scheduler.daily())
+        assert [one.total.executions for one in counted] == [1, 1]
+        assert client.queues.pause("work").paused is True
+        assert client.queues.resume("work").paused is False
+        with pytest.raises(Absent):
+            client.services.pause("nobody")
+        with pytest.raises(Absent):
+            client.services.resume("nobody")
+        with pytest.raises(Absent):
+            client.jobs.get("two")
+    assert not [one for one in threading.enumerate() if one.name == "punctual-client"]
+    with pytest.raises(SdkError, match="closed"):
+        client.jobs.get("one")
+
+
+def _read_in_child(client: BlockingClient, found: "multiprocessing.SimpleQueue[list[str]]") -> None:
+    with client:
+        found.put([job.job_id for job in client.jobs.list()])
+    os._exit(0)  # not by the end of Python, which expects the thread that forked to be the main one
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # from Python 3.12 on: it has threads
+async def test_it_is_usable_in_a_process_that_forked(world: World) -> None:
+    """As in a pool: the child has a loop of its own, and the parent keeps its connections."""
+
+    def use(url: str) -> None:
+        fork = multiprocessing.get_context("fork")
+        found = fork.SimpleQueue()
+        with BlockingClient(url) as client:
+            client.jobs.create(definition(), job_id="one")
+            child = fork.Process(target=_read_in_child, args=(client, found), daemon=True)
+            child.start()
+            child.join(20)
+            assert child.exitcode == 0
+            assert found.get() == ["one"] == [job.job_id for job in client.jobs.list()]
+
+    async with serving(world.service.api) as url:
+        await asyncio.to_thread(use, url)
+
+
+async def test_one_client_serves_several_event_loops(world: World) -> None:
+    """Each `asyncio.run` has connections of its own, which are closed with it."""
+
+    def use(url: str) -> None:
+        client = Client(url)
+        for _ in range(3):
+            assert asyncio.run(client.scheduler.nodes()) != []
+
+    async with serving(world.service.api) as url:
+        await asyncio.to_thread(use, url)

@@ -1,13 +1,24 @@
-"""One service over HTTP: keys and what is not tried again."""
+"""One service over HTTP: keys, answers as data or errors, and answers that are no scheduler's."""
+
+import asyncio
+import gzip
+import itertools
+from collections.abc import AsyncIterator, Iterable
 
 import httpx
 import pytest
 
 from client_sdk import Client
-from client_sdk.errors import Unreachable
+from client_sdk.client.answering import LONGEST_TEXT
+from client_sdk.client.connection import LARGEST_ANSWER, Connection
+from client_sdk.client.queues import Queues
+from client_sdk.client.retrying import Patience
+from client_sdk.client.services import Services
+from client_sdk.errors import Absent, Conflict, Invalid, SdkError, Unavailable, Unreachable, Unreadable
 from tests.rows import each_row
 from tests.unit.client_sdk.client.lossy_connection import Line
-from tests.wire.service import definition
+from tests.unit.client_sdk.lines import LossyLine
+from tests.wire.service import SERVED, definition, running
 
 
 @each_row("key", ["", "a\nb", "a\r\n", "schlüssel", "x" * 256])
@@ -37,6 +48,7 @@ async def test_what_is_no_http_is_not_tried_again() -> None:
     [
         (httpx.ConnectError("refused"), False, "no service answers"),
         (ExceptionGroup("all", [OSError("refused")]), False, "no service answers"),
+        (ExceptionGroup("all", [OverflowError("port must be 0-65535.")]), False, "port must be"),
         (httpx.ReadTimeout("silent"), True, "which may have done it"),
         (httpx.RemoteProtocolError("cut"), True, "which may have done it"),
     ],
@@ -68,3 +80,153 @@ async def test_lists_are_walked_page_by_page(client: Client) -> None:
     assert [job.job_id async for job in client.jobs.list(page=3)] == [f"job-{n:02}" for n in range(7)]
     odd = client.jobs.list(labels={"odd": "1"}, page=2, sort="-jobId")
     assert [job.job_id async for job in odd] == ["job-05", "job-03", "job-01"]
+
+
+async def test_refusals_are_typed() -> None:
+    """Each status is an error of its own, with everything that is wrong in it."""
+    async with running() as world:
+        jobs = Line(world).jobs
+        with pytest.raises(Absent) as absent:
+            await jobs.get("nowhere")
+        assert absent.value.codes == {"absent"}
+        with pytest.raises(Invalid) as invalid:
+            await jobs.create(definition(colour="blue"), job_id="one")
+        assert [(flaw.pointer, flaw.code) for flaw in invalid.value.errors] == [("/colour", "unknown_field")]
+        await jobs.create(definition(), job_id="one")
+        with pytest.raises(Conflict):
+            await jobs.create(definition(jobName="other"), job_id="one")
+
+
+async def test_a_route_that_does_not_exist_is_no_absent_thing() -> None:
+    """A path too much in the URL, as in `http://HOST:PORT/jobs`: the address is wrong, nothing is missing."""
+    async with running() as world:
+        transport = httpx.ASGITransport(world.service.api)
+        async with Client(f"{SERVED}/jobs", transport=transport) as client:
+            with pytest.raises(Unreadable, match="answered 404, but not as a scheduler does: check the url"):
+                await client.services.heartbeat("files", "one")
+        async with Client(SERVED, transport=transport) as client:
+            with pytest.raises(Absent):
+                await client.services.heartbeat("files", "one")
+
+
+MIB = 1 << 20
+
+
+class Stream(httpx.AsyncByteStream):
+    """A body in pieces; `given` counts their bytes."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = pieces
+        self.given = 0
+        self.is_closed = False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self._pieces:
+            self.given += len(piece)
+            yield piece
+
+    async def aclose(self) -> None:
+        self.is_closed = True
+
+
+def packed(coding: str, body: bytes) -> httpx.Response:
+    """An answer in this coding; what counts is what it takes in memory."""
+    pieces = [body[start : start + 4_096] for start in range(0, len(body), 4_096)]
+    return httpx.Response(200, headers={"Content-Encoding": coding}, stream=Stream(pieces))
+
+
+@each_row(
+    ("answer", "said"),
+    [
+        (httpx.Response(200, text="<html>"), "not as a"),
+        (httpx.Response(200, json=[]), "not as a"),
+        (httpx.Response(404), "not as a"),
+        *((httpx.Response(200, content=b), "not as a") for b in (b"[" * 100_000, b'{"data":' * 50_000)),
+        *((httpx.Response(200, content=b), "not as a") for b in (b"9" * 10_000, b"\xff")),
+        (packed("gzip", b"no gzip"), "not as a"),
+        (packed("gzip", gzip.compress(bytes(LARGEST_ANSWER + MIB), compresslevel=1)), "64 MiB"),
+        *((packed(coding, b"x"), "not asked for") for coding in ("gzip, gzip", "br", "zstd")),
+    ],
+)
+async def test_what_is_no_answer_of_a_scheduler_is_said_so(answer: httpx.Response, said: str) -> None:
+    """A proxy's page, a stranger's JSON, what no parser reads, and codings that are broken or without end."""
+    line = Line(None, answer)
+    with pytest.raises(Unreadable, match=said):
+        await line.jobs.get("one")
+    assert line.line.sent[0].headers["accept-encoding"] == "gzip, deflate"
+
+
+async def test_an_answer_without_end_is_left() -> None:
+    """After `LARGEST_ANSWER` bytes the connection is closed."""
+    stream = Stream(itertools.repeat(b"[" * MIB))
+    with pytest.raises(Unreadable, match="64 MiB"):
+        await Line(None, httpx.Response(200, stream=stream)).jobs.get("one")
+    assert stream.is_closed
+    assert stream.given <= LARGEST_ANSWER + MIB
+
+
+async def test_an_answer_that_comes_byte_by_byte_is_left() -> None:
+    """The HTTP timeout begins anew with each of them."""
+
+    class Slow(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            while True:
+                yield b" "
+                await asyncio.sleep(0)
+
+    connection = Connection(
+        url="http://scheduler.test",
+        key=None,
+        timeout=0.01,
+        patience=Patience(retries=0),
+        transport=LossyLine(
+            httpx.MockTransport(lambda _: httpx.Response(500)), [httpx.Response(200, stream=Slow())]
+        ),
+        answer_seconds=0.01,
+    )
+    with pytest.raises(Unreachable, match="no whole answer"):
+        await connection.send("GET", "/jobs/one")
+
+
+@each_row(
+    "date",
+    [
+        "Mon, 01 Jan 99999999999999999999 00:00:00 GMT",
+        "Mon, 01 Jan 2024 00:00:00 +999999999999999999",
+    ],
+)
+async def test_a_moment_that_no_clock_has_is_no_wait(date: str) -> None:
+    """The program goes on, and asks again as usual."""
+    refused = httpx.Response(503, headers={"retry-after": date}, json={"resp_code": 503, "detail": "no"})
+    with pytest.raises(Unavailable):
+        await Line(None, refused, retries=0).jobs.get("one")
+
+
+async def test_a_refused_claim_whose_body_is_too_deep_is_not_repeated() -> None:
+    """It may have taken effect."""
+    line = Line(None, httpx.Response(503, content=b"[" * 100_000))
+    with pytest.raises(Unreadable):
+        await Queues(line.connection).claim("work", instance_id="one")
+    assert len(line.line.sent) == 1
+
+
+@each_row("data", [None, 5, [], "text", {}, {"items": [1] * 1_000}])
+async def test_data_of_another_kind_is_unreadable(data: object) -> None:
+    """Whatever stands where an object should, the call ends with an error of the SDK."""
+    answers = [httpx.Response(200, json={"resp_code": 200, "data": data, "warnings": 5}) for _ in range(2)]
+    connection = Line(None, *answers).connection
+    with pytest.raises(SdkError):
+        await Queues(connection).claim("work", instance_id="one")
+    with pytest.raises(SdkError):
+        await Services(connection).register("one", "two", {})
+
+
+async def test_texts_of_a_problem_are_cut() -> None:
+    """They go into logs; one that is no text is none."""
+    error, long = {"pointer": "/a", "code": "invalid", "message": "no"}, "x" * 100_000
+    errors = [{**error, "message": long}, *([error] * 20_000)]
+    body = {"resp_code": 422, "title": [[[]]], "detail": long, "errors": errors}
+    with pytest.raises(Invalid) as refused:
+        await Line(None, httpx.Response(422, json=body)).jobs.get("one")
+    assert len(refused.value.detail) == len(refused.value.errors[0].message) == LONGEST_TEXT
+    assert len(refused.value.errors) == 10_000

@@ -1,8 +1,19 @@
-"""Pointers into what was posted (RFC 6901, SPEC section 4)."""
+"""Requests that are no definitions, methods, and pointers into what was posted (SPEC sections 4, 13)."""
+
+from typing import Any
 
 import pytest
 
-from client_sdk.models import ModelError, Problem, parse_definition, point_to_posted
+from client_sdk.models import (
+    InstanceRegistration,
+    ModelError,
+    Problem,
+    parse_definition,
+    parse_model,
+    point_to_posted,
+)
+from client_sdk.models.fields import LONGEST_ADDRESS, LONGEST_DESCRIPTION
+from client_sdk.models.services import ServiceDeclaration
 from tests.rows import each_row
 
 
@@ -60,3 +71,58 @@ def test_a_number_for_a_duration_is_told_the_units(member: str) -> None:
     [problem] = caught.value.problems
     said = f'{member} must be a string, not 5; name the unit: "5s", "5m", "5h" or "5d"'
     assert (problem.pointer, problem.message) == (f"/timer/{member}", said)
+
+
+PLAIN: dict[str, Any] = {
+    "jobName": "report",
+    "creator": "001",
+    "creatorName": "ops",
+    "request": [{"url": "http://target.example/run"}],
+}
+URL = "http://target.example/x"
+
+
+@each_row("method", ["CONNECT", "connect"])
+@each_row(
+    ("place", "pointer"),
+    [
+        ("request", "/request/0/method"),
+        ("notification", "/notification/0/method"),
+        ("cancelUrl", "/cancelUrl/method"),
+    ],
+)
+def test_a_tunnel_is_no_request(method: str, place: str, pointer: str) -> None:
+    """CONNECT opens a tunnel and asks nothing: refused when the job is created."""
+    step = {"url": URL, "method": method}
+    with pytest.raises(ModelError) as caught:
+        parse_definition(PLAIN | {place: step if place == "cancelUrl" else [step]})
+    assert [(one.pointer, one.code) for one in caught.value.problems] == [(pointer, "choice")]
+    assert caught.value.problems[0].message.startswith("method must not be CONNECT")
+
+
+@each_row("method", ["GET", "HEAD", "OPTIONS", "TRACE", "PATCH", "PROPFIND", "CONNECTED"])
+def test_any_other_method_is_sent(method: str) -> None:
+    """Any HTTP method (SPEC section 4)."""
+    assert parse_definition(PLAIN | {"request": [{"url": URL, "method": method}]}).request[0].method == method
+
+
+BASE = "http://h/"
+
+
+@each_row("model", [InstanceRegistration, ServiceDeclaration])
+def test_an_address_has_a_longest_length(
+    model: type[InstanceRegistration] | type[ServiceDeclaration],
+) -> None:
+    """So has what every list of instances shows; the error is one for people."""
+    longest = BASE + "x" * (LONGEST_ADDRESS - len(BASE))
+    assert parse_model(model, {"address": longest}).address == longest
+    with pytest.raises(ModelError, match="at most 2048 characters"):
+        parse_model(model, {"address": longest + "x"})
+
+
+def test_a_description_too() -> None:
+    """Of an instance."""
+    longest = "x" * LONGEST_DESCRIPTION
+    assert parse_model(InstanceRegistration, {"description": longest}).description == longest
+    with pytest.raises(ModelError, match="at most 1024 characters"):
+        parse_model(InstanceRegistration, {"description": longest + "x"})

@@ -1,5 +1,6 @@
 """A service in an application, called as the scheduler calls it."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,6 +12,22 @@ from client_sdk.target import Service
 from tests.unit.client_sdk.registry import Registry
 
 OWN = {"Idempotency-Key": "life-7-0", "X-Scheduling-Execute-Number": "7", "X-Scheduling-Request-Counts": "9"}
+
+
+class Held:
+    """A function that says when it begins and when it ends, and goes on when it may."""
+
+    def __init__(self) -> None:
+        self.begun, self.go, self.ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def run(self) -> str:
+        """Its result is `done`."""
+        self.begun.set()
+        try:
+            await self.go.wait()
+        finally:
+            self.ended.set()
+        return "done"
 
 
 class Place:

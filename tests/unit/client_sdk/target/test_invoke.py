@@ -1,14 +1,20 @@
-"""How a job's function is run and how it ended (SPEC section 16)."""
+"""How a job's function is run, until when, and how it ended (SPEC sections 13, 16)."""
 
+import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from client_sdk import JobFailed, NotWanted
-from client_sdk.target import Execution
-from tests.unit.client_sdk.target.called_service import place
+from client_sdk import Client, JobFailed, NotWanted
+from client_sdk.target import Declaration, Execution, job
+from client_sdk.target.inbound import InboundCalls
+from client_sdk.target.messages import InboundCall, OutboundAnswer
+from tests.unit.client_sdk.registry import Registry
+from tests.unit.client_sdk.target.called_service import Held, place
 
 
 async def test_failures_have_their_codes() -> None:
@@ -83,3 +89,191 @@ async def test_a_function_that_blocks_runs_in_a_thread() -> None:
 
         assert (await at.call("block")).json() == {"elsewhere": True, "counts": 9}
         assert (await at.call("generate")).json() == [True]
+
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+URL = "http://scheduler.test/jobs/slow/feedback/9?token=t"
+
+
+class Time:
+    """A clock that a test moves; who pauses waits for it."""
+
+    def __init__(self) -> None:
+        self.now = NOW.timestamp()
+        self._moved = asyncio.Event()
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def pause(self, seconds: float) -> None:
+        """Returns when the clock has been moved by `seconds`."""
+        end = self.now + seconds
+        while self.now < end:
+            await self._moved.wait()
+
+    def move(self, seconds: float) -> None:
+        """Moves the clock."""
+        self.now += seconds
+        moved, self._moved = self._moved, asyncio.Event()
+        moved.set()
+
+
+class Called:
+    """One job, and somebody who calls it."""
+
+    def __init__(self, declaration: Declaration[..., Any], client: Client, registry: Registry) -> None:
+        self.time = Time()
+        self.registry = registry
+        self.calls = InboundCalls(
+            declarations=lambda: {"slow": declaration},
+            connection=client.connection,
+            verifier=None,
+            clock=self.time,
+            pause=self.time.pause,
+        )
+
+    async def call(self, seconds: float | None, **headers: str) -> OutboundAnswer:
+        """A call that is awaited for `seconds`; None: it says nothing of it."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        if seconds is not None:
+            named["x-scheduling-deadline"] = (NOW + timedelta(seconds=seconds)).isoformat()
+        return await self.calls.take("slow", InboundCall("POST", named, b""))
+
+
+@asynccontextmanager
+async def called(declaration: Declaration[..., Any]) -> AsyncIterator[Called]:
+    registry = Registry()
+    async with Client("http://scheduler.test", transport=registry.transport) as client:
+        yield Called(declaration, client, registry)
+
+
+async def test_a_coroutine_is_cancelled_at_its_deadline() -> None:
+    """The answer has the code that the scheduler itself gives: 500, and `timeout` as its reason."""
+    slow = Held()
+    async with called(job()(slow.run)) as at:
+        answer = asyncio.create_task(at.call(5))
+        await slow.begun.wait()
+        at.time.move(4.9)
+        await asyncio.sleep(0)
+        assert not answer.done()
+        at.time.move(0.1)
+        said = await answer
+        assert slow.ended.is_set()
+        assert (said.status, b'"error": "timeout"' in said.body) == (500, True)
+        assert b"raise timeoutSeconds" in said.body
+
+
+async def test_a_thread_learns_that_its_time_is_over() -> None:
+    """It cannot be stopped: its call is answered, `is_wanted` says so, and progress raises NotWanted."""
+    begun, over, seen = asyncio.Event(), threading.Event(), list[object]()
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+
+    @job()
+    def slow(execution: Execution) -> None:
+        with execution.progress(2) as progress:
+            seen.append(execution.deadline)
+            loop.call_soon_threadsafe(begun.set)
+            over.wait()
+            seen.append(execution.is_wanted)
+            try:
+                progress.advance()
+                progress.update(2)
+                progress.run(execution.report(message="more"))
+            except NotWanted:
+                seen.append("not wanted")
+            loop.call_soon_threadsafe(done.set)
+
+    async with called(slow) as at:
+        answer = asyncio.create_task(at.call(5))
+        await begun.wait()
+        at.time.move(5)
+        assert (await answer).status == 500
+        over.set()
+        await done.wait()
+        assert seen == [NOW + timedelta(seconds=5), False, "not wanted"]
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_thread_that_runs_on_is_not_called_stopped(
+    asynchronous: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log, the answer and the feedback say that it runs on, and what to do."""
+    loop, begun, over = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    @job(asynchronous=asynchronous)
+    def slow() -> None:
+        loop.call_soon_threadsafe(begun.set)
+        over.wait()
+
+    async with called(slow) as at:
+        answer = asyncio.create_task(at.call(5, feedback_url=URL))
+        try:
+            await begun.wait()
+            at.time.move(5)
+            said = (await answer).body.decode()
+            if asynchronous:
+                await at.registry.until(lambda: at.registry.reports)
+                said = at.registry.reports[0][1]["message"]
+        finally:
+            over.set()
+        [logged] = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+        assert logged.startswith("job slow is no longer awaited")
+        for text in (said, logged):
+            assert "its thread runs on: look at execution.is_wanted, or make it async" in text
+            assert "stopped" not in text
+
+
+async def test_asynchronous_work_ends_too_and_says_so() -> None:
+    """By feedback, with the code that the scheduler gives to such an attempt."""
+    slow = Held()
+    async with called(job(asynchronous=True)(slow.run)) as at:
+        assert (await at.call(5, feedback_url=URL)).status == 202
+        await slow.begun.wait()
+        at.time.move(5)
+        await at.registry.until(lambda: at.registry.reports)
+        [(_, report)] = at.registry.reports
+        assert (report["status"], report["error"]) == ("failed", "timeout")
+
+
+async def test_a_repeated_call_is_awaited_longer() -> None:
+    """After a crash of the scheduler the call is sent again with a later deadline, which then counts."""
+    slow = Held()
+    async with called(job()(slow.run)) as at:
+        first = asyncio.create_task(at.call(5, idempotency_key="one"))
+        await slow.begun.wait()
+        again = asyncio.create_task(at.call(9, idempotency_key="one"))
+        await asyncio.sleep(0)
+        at.time.move(8)
+        await asyncio.sleep(0)
+        assert not first.done()
+        slow.go.set()
+        assert [(await one).body for one in (first, again)] == [b'"done"', b'"done"']
+
+
+async def test_a_call_after_its_deadline_is_not_started() -> None:
+    """Nobody awaits it; that may also mean that the clocks differ, so the answer says how far."""
+
+    @job()
+    async def slow() -> None:
+        raise AssertionError("not called")
+
+    async with called(slow) as at:
+        said = await at.call(-2.5)
+        assert (said.status, b"arrived 2.5 s after its X-Scheduling-Deadline" in said.body) == (500, True)
+        assert b"compare the clocks" in said.body
+
+
+async def test_a_call_without_a_deadline_has_none() -> None:
+    """As from an older scheduler; what is no moment is refused."""
+
+    @job()
+    async def slow(execution: Execution) -> bool:
+        return execution.deadline is None and execution.is_wanted
+
+    async with called(slow) as at:
+        assert (await at.call(None)).body == b"true"
+        refused = await at.call(None, x_scheduling_deadline="soon")
+        assert (refused.status, b"X-Scheduling-Deadline 'soon' is not a moment" in refused.body) == (
+            422,
+            True,
+        )

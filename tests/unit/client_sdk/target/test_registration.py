@@ -5,11 +5,12 @@ import asyncio
 import httpx
 import pytest
 
-from client_sdk.models import ServiceDeclaration
 from client_sdk.signing import Verifier
 from client_sdk.target import job
+from client_sdk.target.service import name_instance
 from tests.unit.client_sdk.lines import serving
 from tests.unit.client_sdk.registry import registered
+from tests.unit.client_sdk.target.called_service import Held
 
 
 @job(job_id="first")
@@ -20,41 +21,10 @@ def first() -> None: ...
 def second() -> None: ...
 
 
-async def test_an_instance_says_what_it_is() -> None:
-    """Its address, tags, capacity and all its jobs as declared timers; the service what it is as a whole."""
-    settings = ServiceDeclaration(route="least_busy", grace_seconds=3600)
-    about = {"tags": ["big"], "capacity": 4, "description": "the first"}
-    async with registered(settings=settings, **about) as (service, registry):
-
-        @service.job(timer={"period": "0 0 2 * * ?"})
-        def nightly() -> None: ...
-
-        await service.start()
-        assert registry.told[:2] == ["service", "instance"]
-        assert registry.services["reports"] == settings
-        said = registry.instances["one"]
-        assert (said.address, said.tags, said.capacity) == ("http://10.0.0.7:9000", ["big"], 4)
-        assert said.timers == service.definitions()
-
-
-async def test_registration_and_draining_are_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """Once each at INFO, with what was registered and what runs still."""
+async def test_heartbeats_and_registrations_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    """A heartbeat each time, in full every so often; begin and end are logged once each at INFO."""
     caplog.set_level("INFO", "client_sdk")
     async with registered(jobs=[first, second]) as (service, registry):
-        await service.start()
-        await registry.until(lambda: registry.told.count("instance") >= 3)
-        await service.stop()
-    said = [one.getMessage() for one in caplog.records if one.levelname == "INFO"]
-    assert said == [
-        "reports/one is registered at http://10.0.0.7:9000 with 2 jobs",
-        "reports/one drains: 0 executions run, up to 30 s",
-        "reports/one has drained",
-    ]
-
-
-async def test_heartbeats_and_registrations_go_on() -> None:
-    """A heartbeat each time, in full every so often; in the end it leaves."""
-    async with registered() as (service, registry):
         await service.start()
         await registry.until(lambda: registry.told.count("instance") >= 3)
         told = " ".join(registry.told)
@@ -62,8 +32,13 @@ async def test_heartbeats_and_registrations_go_on() -> None:
         assert not any(beat.draining for _, beat in registry.heartbeats)
         await service.stop()
         assert registry.told[-1] == "deregistered"
-        assert "draining" in registry.told
-        assert registry.instances == {}
+        assert ("draining" in registry.told, registry.instances) == (True, {})
+    said = [one.getMessage() for one in caplog.records if one.levelname == "INFO"]
+    assert said == [
+        "reports/one is registered at http://10.0.0.7:9000 with 2 jobs",
+        "reports/one drains: 0 executions run, up to 30 s",
+        "reports/one has drained",
+    ]
 
 
 async def test_heartbeats_come_as_often_as_the_scheduler_asks() -> None:
@@ -85,18 +60,13 @@ async def test_a_scheduler_that_forgot_is_told_again() -> None:
 
 async def test_a_forgotten_instance_that_drains_registers_again() -> None:
     """While it works, as its work counts as lost else; it declares no jobs and takes no new work."""
-    release, begun = asyncio.Event(), asyncio.Event()
-
-    @job(job_id="long")
-    async def long() -> None:
-        begun.set()
-        await release.wait()
-
-    async with registered(jobs=[long]) as (service, registry), serving(service) as url:
+    long = Held()
+    jobs = [job(job_id="long")(long.run)]
+    async with registered(jobs=jobs) as (service, registry), serving(service) as url:
         await service.start()
         async with httpx.AsyncClient(base_url=url) as http:
             call = asyncio.create_task(http.post("/punctual/jobs/long", json={}))
-            await begun.wait()
+            await long.begun.wait()
             stop = asyncio.create_task(service.stop())
             await registry.until(lambda: "draining" in registry.told)
             registry.instances.clear()
@@ -104,7 +74,7 @@ async def test_a_forgotten_instance_that_drains_registers_again() -> None:
             await registry.until(lambda: registry.told.count("draining") >= 2)
             assert registry.told[:2] == ["instance", "draining"]
             assert registry.instances["one"].timers is None
-            release.set()
+            long.go.set()
             assert (await call).status_code == 200
             await stop
         assert registry.told[-1] == "deregistered"
@@ -139,10 +109,9 @@ async def test_stopping_needs_no_scheduler() -> None:
         await service.stop()
 
 
-async def test_ids_of_instances_are_their_own() -> None:
+def test_ids_of_instances_are_their_own() -> None:
     """Two of one machine differ."""
-    async with registered(instance_id=None) as (one, _), registered(instance_id=None) as (other, _):
-        assert one.instance_id != other.instance_id
+    assert name_instance() != name_instance()
 
 
 async def test_warnings_about_declared_jobs_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -12,6 +12,7 @@ from client_sdk.target import Execution
 from tests.rows import each_row
 from tests.unit.client_sdk.lines import LossyLine, Waits, problem
 from tests.unit.client_sdk.queue import Queue
+from tests.unit.client_sdk.target.called_service import Held
 from tests.unit.client_sdk.worker.workers import Outage, lease, make, running
 
 
@@ -37,22 +38,13 @@ async def test_a_lease_is_renewed_while_work_goes_on() -> None:
 @each_row("end", [Queue.lose, lambda queue: queue.cancelled.add("lease-1")])
 async def test_work_stops_when_its_lease_is_lost_or_cancelled(end: Callable[[Queue], None]) -> None:
     """A renewal says so: nothing is completed."""
-    queue, worker = Queue(renew_seconds=0.005), make()
-    begun, stopped = asyncio.Event(), asyncio.Event()
-
-    @worker.job(job_id="slow")
-    async def slow() -> None:
-        begun.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            stopped.set()
-
+    queue, worker, slow = Queue(renew_seconds=0.005), make(), Held()
+    worker.job(job_id="slow")(slow.run)
     async with running(worker, queue):
         await queue.publish("slow")
-        await begun.wait()
+        await slow.begun.wait()
         end(queue)
-        await stopped.wait()
+        await slow.ended.wait()
     assert queue.completed == []
     assert "refused" not in queue.told
 

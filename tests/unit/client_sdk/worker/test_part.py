@@ -11,11 +11,24 @@ from client_sdk import JobFailed
 from client_sdk.errors import Forbidden, NotWanted, Unreachable
 from client_sdk.models import Completion, answers
 from client_sdk.target import Execution, job
-from client_sdk.worker.part import LocalRetry, do_part
+from client_sdk.worker.lease import Lease
+from client_sdk.worker.part import do_part
 from tests.rows import each_row
 from tests.unit.client_sdk.lines import LossyLine, Waits, problem
 from tests.unit.client_sdk.queue import Queue
 from tests.unit.client_sdk.worker.workers import AT_ONCE, Outage, lease, make, running
+
+
+def part(**given: Any) -> answers.Work:
+    """One part under the lease `one`."""
+    said = {"lease": "one", "leaseUntil": "2026-01-01T00:01:00Z", "executionId": "e", "requestCounts": 1}
+    return answers.Work.model_validate(said | {"request": {}} | given)
+
+
+def taken(queue: Queue) -> Lease:
+    """That lease, which the queue knows."""
+    queue.held["one"] = {}
+    return lease(queue, Waits(), steady=lambda: 0.0, renewSeconds=30)
 
 
 async def test_ends_have_their_codes() -> None:
@@ -63,22 +76,6 @@ async def test_what_a_definition_or_a_queue_makes_up_ends_no_worker(
         await queue.publish("one", request={**request, "body": body})
         await queue.until_completed(1)
     assert [end.error for _, end in queue.completed] == [error]
-
-
-async def test_data_of_a_failure_that_is_no_json_is_told() -> None:
-    """The part fails with `500` at once; its lease is not left to end."""
-    queue, worker = Queue(), make(local_retry=LocalRetry(retries=0))
-
-    @worker.job(job_id="fail")
-    def fail() -> None:
-        raise JobFailed("no", error="E1", data=object())
-
-    async with running(worker, queue):
-        await queue.publish("fail")
-        await queue.until_completed(1)
-    [(_, end)] = queue.completed
-    assert (end.status, end.error) == ("failed", "500")
-    assert "PydanticSerializationError" in (end.message or "")
 
 
 async def test_work_knows_until_when_it_is_awaited() -> None:
@@ -130,17 +127,13 @@ async def test_what_nobody_meant_is_tried_again_here() -> None:
 async def test_the_part_says_how_often_it_is_tried(given: Any, tries: int, waited: list[float]) -> None:
     """A queue of an earlier version does not say it: then three retries, 10 s apart."""
     queue, waits, times = Queue(), Waits(), []
-    kept = lease(queue, Waits(), steady=lambda: 0.0, renewSeconds=30)
-    queue.held["one"] = {}
 
     @job(job_id="broken")
     def broken() -> None:
         times.append(1)
         raise RuntimeError("no")
 
-    said = {"lease": "one", "leaseUntil": "2026-01-01T00:01:00Z", "executionId": "e", "requestCounts": 1}
-    work = answers.Work.model_validate(said | {"request": {}} | given)
-    await do_part(work, find=lambda _: broken, lease=kept, retry=None, pause=waits)
+    await do_part(part(**given), find=lambda _: broken, lease=taken(queue), retry=None, pause=waits)
     assert (len(times), waits.seconds) == (tries, waited)
 
 
@@ -164,12 +157,8 @@ def interrupt() -> None:
 async def test_a_function_that_wants_to_end_the_process_is_not_tried_again(function: Any) -> None:
     """Its part fails at once, with what it said; three retries, 10 s apart, are for unexpected exceptions."""
     queue, waits = Queue(), Waits()
-    kept = lease(queue, Waits(), steady=lambda: 0.0, renewSeconds=30)
-    queue.held["one"] = {}
-    said = {"lease": "one", "leaseUntil": "2026-01-01T00:01:00Z", "executionId": "e", "requestCounts": 1}
-    work = answers.Work.model_validate(said | {"request": {}})
     declared = job(job_id="leaving")(function)
-    await do_part(work, find=lambda _: declared, lease=kept, retry=None, pause=waits)
+    await do_part(part(), find=lambda _: declared, lease=taken(queue), retry=None, pause=waits)
     [(_, end)] = queue.completed
     assert (end.status, end.error, waits.seconds) == ("failed", "500", [])
     assert "no stock" in (end.message or "")
@@ -199,7 +188,7 @@ async def test_work_that_ran_over_its_time_is_logged_so(caplog: pytest.LogCaptur
         held = lease(queue, renewed, steady=lambda: 0.0)  # type: ignore[arg-type]
         moment = deadline + timedelta(seconds=late)
         await do_part(
-            part(headers),
+            part(request={"headers": headers}),
             find=lambda _: slow,
             lease=held,
             retry=AT_ONCE,
@@ -208,12 +197,6 @@ async def test_work_that_ran_over_its_time_is_logged_so(caplog: pytest.LogCaptur
         )
         said = f"job slow stops, execution e: {why}; its last error: RuntimeError: oops"
         assert caplog.records[-1].getMessage() == said
-
-
-def part(headers: dict[str, str]) -> answers.Work:
-    """One part under the lease `one`."""
-    given = {"lease": "one", "executionId": "e", "requestCounts": 1, "request": {"headers": headers}}
-    return answers.Work.model_validate(given | {"leaseUntil": "2026-01-01T00:01:00Z"})
 
 
 async def test_work_outlives_an_outage_that_is_longer_than_its_lease() -> None:
@@ -260,18 +243,14 @@ async def test_finished_work_is_not_told_for_ever() -> None:
 @each_row(("early", "held"), [(2.5, [2.5]), (-1, []), (1e9, [3600.0])])
 async def test_early_work_is_held_an_hour_at_most(early: float, held: list[float]) -> None:
     """A clock that is wrong must not keep a part for ever."""
-    queue, lasting, waits = Queue(), Waits(), Waits()
+    queue, waits = Queue(), Waits()
     now = datetime(2026, 1, 1, tzinfo=UTC)
     moment = (now + timedelta(seconds=early)).isoformat()
-    kept = lease(queue, lasting, steady=lambda: 0.0, renewSeconds=30)
-    queue.held["one"] = {}
     anything = job(job_id="any")(lambda: None)
-    given = {"lease": "one", "leaseUntil": moment, "executionId": "e", "requestCounts": 1, "request": {}}
-    work = answers.Work.model_validate(given | {"scheduledAt": moment})
-    doing = do_part(
-        work, find=lambda _: anything, lease=kept, retry=AT_ONCE, clock=now.timestamp, pause=waits
+    work = part(scheduledAt=moment)
+    await do_part(
+        work, find=lambda _: anything, lease=taken(queue), retry=AT_ONCE, clock=now.timestamp, pause=waits
     )
-    await doing
     assert waits.seconds == held
     assert [name for name, _ in queue.completed] == ["one"]
 

@@ -11,24 +11,8 @@ from client_sdk.errors import DeclarationError, Unauthorized
 from client_sdk.target import Execution, job
 from tests.rows import each_row
 from tests.unit.client_sdk.queue import Queue
+from tests.unit.client_sdk.target.called_service import Held
 from tests.unit.client_sdk.worker.workers import make, running
-
-
-async def test_work_is_claimed_done_and_completed() -> None:
-    """By the function of its job, with the step's body as its parameters."""
-    queue, worker = Queue(), make()
-
-    @worker.job(job_id="add")
-    async def add(left: int, right: int, execution: Execution) -> dict[str, Any]:
-        return {"sum": left + right, "key": execution.idempotency_key, "number": execution.execute_number}
-
-    async with running(worker, queue):
-        await queue.publish("add", {"left": 1, "right": 2})
-        await queue.until_completed(1)
-    [(lease, end)] = queue.completed
-    assert (lease, end.status) == ("lease-1", "succeed")
-    assert end.data == {"sum": 3, "key": "life-1-0", "number": 1}
-    assert queue.claims[0].instance_id == "one"
 
 
 async def test_no_more_is_begun_than_was_asked_for() -> None:
@@ -160,18 +144,13 @@ async def test_no_more_at_once_than_concurrency() -> None:
 
 async def test_a_completion_after_the_lease_does_not_count(caplog: pytest.LogCaptureFixture) -> None:
     """The queue refuses it: the worker logs that with the reason, and goes on with other work."""
-    queue, worker, begun, go = Queue(), make(), asyncio.Event(), asyncio.Event()
-
-    @worker.job(job_id="slow")
-    async def slow() -> None:
-        begun.set()
-        await go.wait()
-
+    queue, worker, slow = Queue(), make(), Held()
+    worker.job(job_id="slow")(slow.run)
     async with running(worker, queue):
         await queue.publish("slow")
-        await begun.wait()
+        await slow.begun.wait()
         queue.lose()
-        go.set()
+        slow.go.set()
         await queue.publish("slow")
         await queue.until_completed(1)
     assert "refused" in queue.told
@@ -204,33 +183,21 @@ async def test_what_a_worker_does_is_logged(caplog: pytest.LogCaptureFixture) ->
 
 async def test_a_worker_stops_gracefully() -> None:
     """It claims nothing more and brings what runs to its end; what takes too long is left to its lease."""
-    queue, worker, begun, go = Queue(), make(concurrency=2), asyncio.Event(), asyncio.Event()
-
-    @worker.job(job_id="slow")
-    async def slow() -> str:
-        begun.set()
-        await go.wait()
-        return "done"
-
+    queue, worker, slow, endless = Queue(), make(concurrency=2), Held(), Held()
+    worker.job(job_id="slow")(slow.run)
     async with running(worker, queue):
         await queue.publish("slow")
-        await begun.wait()
+        await slow.begun.wait()
         worker.stop()
         await queue.until(lambda: "draining" in queue.told)
         await queue.publish("slow")
-        go.set()
+        slow.go.set()
     assert [end.data for _, end in queue.completed] == ["done"]
     assert len(queue.waiting) == 1
     hasty = make(grace_seconds=0)
-
-    @hasty.otherwise
-    async def endless() -> None:
-        begun.set()
-        await asyncio.Event().wait()
-
-    begun.clear()
+    hasty.otherwise(endless.run)
     async with running(hasty, queue):
-        await begun.wait()
+        await endless.begun.wait()
     assert len(queue.completed) == 1
     assert list(queue.held) == ["lease-2"]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from client_sdk.errors import Flaw, Problem
 from scheduler_service.cli.documents import read_document
-from scheduler_service.cli.errors import SentPart, describe, read_flaws
+from scheduler_service.cli.wording import SentPart, describe, read_flaws
 from tests.rows import each_row
 
 
