@@ -1,4 +1,4 @@
-"""Runs commands in this process, and programs that answer them."""
+"""Commands in this process, and programs that answer them."""
 
 import json
 import threading
@@ -8,18 +8,10 @@ from email.message import Message
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
-import pytest
-
-from scheduler_service.cli.main import run
-
+Ran = Callable[..., tuple[int, str, str]]
+"""Runs a command in this process; what it gives is the exit code, the output, and the messages."""
 Said = tuple[int, str, bytes]
-
-
-def ended(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    """(exit code, output, messages) of a command."""
-    code = run(list(arguments))
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
+"""The status, the type and the body of an answer."""
 
 
 def enveloped(data: Any, status: int = 200) -> Said:

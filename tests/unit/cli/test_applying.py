@@ -13,41 +13,33 @@ from scheduler_service.cli.applying import MAX_DEFINITIONS, PAGE_BYTES, apply_de
 from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.output import Format
-from tests.unit.cli.running import ended
+from tests.unit.cli.running import Ran
 
 BUSY = {"status": 503, "detail": "a process starts again", "errors": []}
 NOBODY = ("--url", "http://127.0.0.1:1")
 
 
-def test_an_id_that_is_given_twice_is_refused_with_both_places(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_an_id_that_is_given_twice_is_refused_with_both_places(ran: Ran) -> None:
     """Of two definitions the second would win without a word; nothing is sent (16)."""
-    (tmp_path / "jobs.json").write_text(
-        '[{"jobId": "a"},\n{"jobId": "b"},\n{"jobId": "a"}]', encoding="utf-8"
-    )
+    Path("jobs.json").write_text('[{"jobId": "a"},\n{"jobId": "b"},\n{"jobId": "a"}]', encoding="utf-8")
     text = "jobs.json:3:11: jobId 'a' is given at jobs.json:1:12 already; choose another one"
-    assert ended(capsys, "jobs", "apply", "-f", "jobs.json", *NOBODY) == (2, "", f"punctual: {text}\n")
+    assert ran("jobs", "apply", "-f", "jobs.json", *NOBODY) == (2, "", f"punctual: {text}\n")
 
 
 @pytest.mark.parametrize("command", [("apply",), ("check",), ("diff",)])
-def test_an_id_in_two_files_is_refused_with_both_places(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: tuple[str, ...]
-) -> None:
+def test_an_id_in_two_files_is_refused_with_both_places(ran: Ran, command: tuple[str, ...]) -> None:
     """Nothing is sent of either file (16)."""
-    (tmp_path / "one.json").write_text('{"jobId": "a"}', encoding="utf-8")
-    (tmp_path / "two.yaml").write_text("- jobId: b\n- jobId: a\n", encoding="utf-8")
-    code, out, err = ended(capsys, "jobs", *command, "-f", "one.json", "-f", "two.yaml", *NOBODY)
+    Path("one.json").write_text('{"jobId": "a"}', encoding="utf-8")
+    Path("two.yaml").write_text("- jobId: b\n- jobId: a\n", encoding="utf-8")
+    code, out, err = ran("jobs", *command, "-f", "one.json", "-f", "two.yaml", *NOBODY)
     assert (code, out) == (2, "")
     assert err == "punctual: two.yaml:2:10: jobId 'a' is given at one.json:1:11 already; choose another one\n"
 
 
-def test_a_file_that_cannot_be_read_keeps_all_from_being_sent(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_file_that_cannot_be_read_keeps_all_from_being_sent(ran: Ran) -> None:
     """Also where it is the last one (16)."""
-    (tmp_path / "one.json").write_text('{"jobId": "a"}', encoding="utf-8")
-    code, _, err = ended(capsys, "jobs", "apply", "-f", "one.json", "-f", "none.json", *NOBODY)
+    Path("one.json").write_text('{"jobId": "a"}', encoding="utf-8")
+    code, _, err = ran("jobs", "apply", "-f", "one.json", "-f", "none.json", *NOBODY)
     assert (code, err) == (2, "punctual: none.json cannot be read: No such file or directory\n")
 
 
@@ -122,25 +114,25 @@ def test_results_are_shown_where_the_service_goes_away(
     assert capsys.readouterr().out.count("created") == MAX_DEFINITIONS
 
 
-def test_a_declaration_too_has_each_id_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_declaration_too_has_each_id_once(ran: Ran) -> None:
     """In `timers`, and in the source's `timer` (16)."""
     for member in ("timers", "timer"):
         text = f'{{"{member}": [{{"jobId": "a"}},\n{{"jobId": "a"}}]}}'
-        (tmp_path / "s.json").write_text(text, encoding="utf-8")
-        code, _, err = ended(capsys, "services", "apply", "s", "-f", "s.json", *NOBODY)
+        Path("s.json").write_text(text, encoding="utf-8")
+        code, _, err = ran("services", "apply", "s", "-f", "s.json", *NOBODY)
         assert code == 2
         assert "s.json:2:11: jobId 'a' is given at s.json:1:" in err
 
 
-def test_one_definition_has_one_id(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_one_definition_has_one_id(ran: Ran) -> None:
     """From the file or the command line (16)."""
-    file = tmp_path / "job.json"
+    file = Path("job.json")
     file.write_text("{}", encoding="utf-8")
-    code, _, err = ended(capsys, "jobs", "create", "-f", "job.json", *NOBODY)
+    code, _, err = ran("jobs", "create", "-f", "job.json", *NOBODY)
     assert (code, "punctual jobs create JOB_ID -f FILE" in err) == (2, True)
     file.write_text('{"jobId": "a"}', encoding="utf-8")
-    code, _, err = ended(capsys, "jobs", "create", "b", "-f", "job.json", *NOBODY)
+    code, _, err = ran("jobs", "create", "b", "-f", "job.json", *NOBODY)
     assert code == 2
     assert "the command line says 'b', and job.json:1:11 says 'a'" in err
     file.write_text("[]", encoding="utf-8")
-    assert "punctual jobs apply" in ended(capsys, "jobs", "create", "-f", "job.json", *NOBODY)[2]
+    assert "punctual jobs apply" in ran("jobs", "create", "-f", "job.json", *NOBODY)[2]

@@ -6,9 +6,7 @@ from contextlib import contextmanager
 from email.message import Message
 from typing import Any
 
-import pytest
-
-from tests.unit.cli.running import Said, answering, ended, enveloped
+from tests.unit.cli.running import Ran, Said, answering, enveloped
 
 CUT, AWAY = "cut", "away"
 BEHIND = {"pointer": "", "code": "history_behind", "message": "the history is behind"}
@@ -41,14 +39,14 @@ def saying(*answers: Any) -> Iterator[tuple[str, list[tuple[str, str | None, Any
 REPLAY = ("executions", "bulk", "replay", "--since", "1h")
 
 
-def test_a_command_goes_on_under_its_key(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_goes_on_under_its_key(ran: Ran) -> None:
     """A lost answer, a service that is away, an operation that was interrupted: one key, one end."""
     whole = operation("done", 4, warnings=[BEHIND])
     with saying(CUT, operation("running", 0), CUT, AWAY, operation("interrupted", 2), AWAY, whole) as (
         url,
         asked,
     ):
-        code, out, said = ended(capsys, *REPLAY, "-o", "json", "--url", url)
+        code, out, said = ran(*REPLAY, "-o", "json", "--url", url)
     assert (code, json.loads(out)) == (0, whole)
     assert [method for method, _, _ in asked] == ["POST", "POST", "GET", "GET", "GET", "POST", "POST"]
     sent = [(key, body) for method, key, body in asked if method == "POST"]
@@ -58,21 +56,21 @@ def test_a_command_goes_on_under_its_key(capsys: pytest.CaptureFixture[str]) -> 
     assert "warning: the history is behind" in said
 
 
-def test_what_stays_interrupted_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_stays_interrupted_is_no_success(ran: Ran) -> None:
     """Exit code 1, and the options with which the same command goes on, moments as they were."""
     with saying(operation("interrupted", 2)) as (url, asked):
-        code, _, said = ended(capsys, *REPLAY, "--url", url)
+        code, _, said = ran(*REPLAY, "--url", url)
         _, key, body = asked[0]
         again = f"--idempotency-key {key} --since {body['select']['filter']['from']}"
         assert code == 1
         assert again in said
-        ended(capsys, *REPLAY[:3], *again.split(), "--url", url)
+        ran(*REPLAY[:3], *again.split(), "--url", url)
     assert asked == [asked[0]] * len(asked)
 
 
-def test_a_key_that_cannot_be_sent_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_key_that_cannot_be_sent_is_refused(ran: Ran) -> None:
     """Exit code 2, before anything is sent."""
     with saying(operation("done", 4)) as (url, asked):
-        code, _, said = ended(capsys, *REPLAY, "--idempotency-key", "ключ", "--url", url)
+        code, _, said = ran(*REPLAY, "--idempotency-key", "ключ", "--url", url)
     assert (code, asked) == (2, [])
     assert "printable ASCII" in said

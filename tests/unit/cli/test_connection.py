@@ -15,7 +15,7 @@ from scheduler_service.cli.errors import AbsentError, CommandError, Exit
 from scheduler_service.cli.wording import SentPart
 from tests.certificate import make_certificate, serving_tls
 from tests.rows import each_row
-from tests.unit.cli.running import answering, ended, enveloped
+from tests.unit.cli.running import Ran, answering, enveloped
 
 NOBODY = "http://127.0.0.1:1"
 
@@ -129,11 +129,9 @@ def test_a_number_that_json_does_not_have_is_refused() -> None:
         ("timers", "preview", "5m"),
     ],
 )
-def test_a_service_that_cannot_be_reached_ends_with_3(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
-) -> None:
+def test_a_service_that_cannot_be_reached_ends_with_3(ran: Ran, arguments: tuple[str, ...]) -> None:
     """Exit code 3; the message names the address and the remedy (16)."""
-    code, out, err = ended(capsys, *arguments, "--url", NOBODY)
+    code, out, err = ran(*arguments, "--url", NOBODY)
     assert (code, out) == (3, "")
     assert NOBODY in err
     assert "punctual serve" in err
@@ -141,25 +139,23 @@ def test_a_service_that_cannot_be_reached_ends_with_3(
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:99999", "http://127.0.0.1:0", "http://a b", "nowhere"])
 def test_an_address_that_no_connection_can_reach_ends_with_2(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, url: str
+    ran: Ran, monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
     """Exit code 2 before anything is sent, from the option and from the environment (16)."""
     expected = f"punctual: url {url!r} is not the address of a service: write http://HOST:PORT"
     monkeypatch.setenv("PUNCTUAL_URL", url)
     for arguments in ((), ("--url", url)):
-        code, out, err = ended(capsys, "jobs", "list", *arguments)
+        code, out, err = ran("jobs", "list", *arguments)
         assert (code, out) == (2, "")
         assert err.startswith(expected)
         assert err.count("\n") == 1
 
 
-def test_the_environment_names_the_service(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_names_the_service(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
     """PUNCTUAL_URL counts where --url is not given (16)."""
     monkeypatch.setenv("PUNCTUAL_URL", NOBODY)
-    assert NOBODY in ended(capsys, "jobs", "list")[2]
-    assert "http://127.0.0.1:2" in ended(capsys, "jobs", "list", "--url", "http://127.0.0.1:2")[2]
+    assert NOBODY in ran("jobs", "list")[2]
+    assert "http://127.0.0.1:2" in ran("jobs", "list", "--url", "http://127.0.0.1:2")[2]
 
 
 def nested(depth: int) -> Any:
@@ -173,12 +169,10 @@ def nested(depth: int) -> Any:
 @pytest.mark.parametrize(
     "data", [{"items": [{"jobId": "a"}], "nextCursor": None}, {"items": [1]}, [], "x", None]
 )
-def test_an_answer_of_another_program_is_no_stack_trace(
-    capsys: pytest.CaptureFixture[str], data: Any
-) -> None:
+def test_an_answer_of_another_program_is_no_stack_trace(ran: Ran, data: Any) -> None:
     """It is named, with the place and the remedy; the key stays unsaid."""
     with answering(lambda *_: enveloped(data)) as url:
-        code, _, said = ended(capsys, "jobs", "list", "--url", url, "--key", "k-of-the-caller")
+        code, _, said = ran("jobs", "list", "--url", url, "--key", "k-of-the-caller")
     assert (code, said.count(url)) == (1, 1)
     assert "cannot be read" in said
     assert re.search(r"Error at [a-z_]+:\d+: ", said)
@@ -198,12 +192,10 @@ RUN = {"jobId": "a", "state": "succeeded", "startedAt": "at noon", "endedAt": "2
         (("top", "--once"), {"items": [RUN]}),
     ],
 )
-def test_an_odd_value_of_an_answer_is_no_stack_trace(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], data: Any
-) -> None:
+def test_an_odd_value_of_an_answer_is_no_stack_trace(ran: Ran, arguments: tuple[str, ...], data: Any) -> None:
     """Depths, numbers and moments that no scheduler says."""
     with answering(lambda *_: enveloped(data)) as url:
-        code, _, said = ended(capsys, *arguments, "--url", url)
+        code, _, said = ran(*arguments, "--url", url)
     assert (code, said.count(url)) == (1, 1), said
     assert "cannot be read" in said
 
@@ -220,22 +212,20 @@ def _stumble_once_connected() -> None:
         raise KeyError("own")
 
 
-def test_a_private_authority_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_private_authority_is_named(tmp_path: Path, ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
     """By an option or a variable; without it the message says what is not trusted, and what to do."""
     certificate = make_certificate(tmp_path)
     with serving_tls(certificate) as url:
         monkeypatch.setenv("PUNCTUAL_URL", url)
-        code, _, said = ended(capsys, "jobs", "list")
+        code, _, said = ran("jobs", "list")
         assert code == 3
         assert "cannot be trusted: certificate verify failed" in said
         assert "by punctual --ca FILE, PUNCTUAL_CA or SSL_CERT_FILE" in said
-        assert ended(capsys, "--ca", str(certificate.path), "jobs", "list")[0] == 0
+        assert ran("--ca", str(certificate.path), "jobs", "list")[0] == 0
         monkeypatch.setenv("PUNCTUAL_CA", str(tmp_path / "none.pem"))
-        code, _, said = ended(capsys, "jobs", "list")
+        code, _, said = ran("jobs", "list")
         assert (code, "none.pem' cannot be read" in said) == (2, True)
         monkeypatch.delenv("PUNCTUAL_CA")
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate.path))
-        assert ended(capsys, "jobs", "list")[0] == 0
-        assert url in ended(capsys, "doctor", "--url", url)[1]
+        assert ran("jobs", "list")[0] == 0
+        assert url in ran("doctor", "--url", url)[1]

@@ -5,14 +5,13 @@ from pathlib import Path
 
 import anyio
 import msgspec
-import pytest
 
 from scheduler_service.app.data_folder import history_address
 from scheduler_service.maintenance.examined_folder import examine_jobs
 from scheduler_service.maintenance.folder_formats import migrate_folder
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.settings import Settings
-from tests.unit.cli.running import ended
+from tests.unit.cli.running import Ran
 from tests.unit.maintenance.subjects import states, subject
 from tests.unit.persistence.samples import commit
 
@@ -20,18 +19,14 @@ SHOP = {"jobName": "j", "request": [{"url": "http://${SHOP}/run"}], "timer": {"p
 PLAIN = {**SHOP, "request": [{"url": "http://shop.test/run"}]}
 
 
-def test_a_folder_that_no_service_has_used_is_not_to_be_migrated(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_folder_that_no_service_has_used_is_not_to_be_migrated(ran: Ran) -> None:
     """A wrong `--data` is the likely cause: a migration would make an empty folder there."""
-    code, _, said = ended(capsys, "db", "check", "--data", str(tmp_path / "none"))
+    code, _, said = ran("db", "check", "--data", "none")
     assert (code, "--data" in said, "migrate" in said) == (1, True, False), said
-    assert not (tmp_path / "none").exists()
+    assert not Path("none").exists()
 
 
-def test_jobs_that_cannot_run_under_the_settings_are_named(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_jobs_that_cannot_run_under_the_settings_are_named(ran: Ran, tmp_path: Path) -> None:
     """Without a service, by `db check` and by `doctor`: they say what a start would find."""
     migrate_folder(tmp_path, history_address(Settings(), tmp_path))
 
@@ -44,7 +39,7 @@ def test_jobs_that_cannot_run_under_the_settings_are_named(
         await store.close()
 
     anyio.run(fill)
-    code, _, said = ended(capsys, "db", "check", "--data", str(tmp_path))
+    code, _, said = ran("db", "check", "--data", str(tmp_path))
     assert (code, "job shop cannot run" in said, "job plain" in said) == (0, True, False), said
     well = subject(tmp_path, env={"default": {"SHOP": "shop.test"}})
     assert states(anyio.run(examine_jobs, well)) == {"run": "ok"}

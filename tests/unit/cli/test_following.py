@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.cli.running import answering, ended
+from tests.unit.cli.running import Ran, answering
 
 
 @pytest.mark.parametrize(
@@ -16,12 +16,10 @@ from tests.unit.cli.running import answering, ended
     ],
     ids=["deep", "number", "other", "endless", "page"],
 )
-def test_a_stream_that_cannot_be_read_is_said_why(
-    capsys: pytest.CaptureFixture[str], body: bytes, media: str, why: str
-) -> None:
+def test_a_stream_that_cannot_be_read_is_said_why(ran: Ran, body: bytes, media: str, why: str) -> None:
     """It is not taken for an older service without one."""
     with answering(lambda *_: (200, media, body)) as url:
-        code, out, said = ended(capsys, "events", "--timeout", "20s", "--url", url)
+        code, out, said = ran("events", "--timeout", "20s", "--url", url)
     assert (code, out) == (1, "")
     assert why in said
     assert "punctual version" in said

@@ -10,7 +10,7 @@ import pytest
 
 from scheduler_service.app.data_folder import known_formats
 from tests.rows import each_row
-from tests.unit.cli.running import ended
+from tests.unit.cli.running import Ran
 
 
 @pytest.mark.parametrize(
@@ -49,11 +49,9 @@ from tests.unit.cli.running import ended
         ("worker", "examples.pull_worker:worker", "--concurrency", "0"),
     ],
 )
-def test_a_wrong_command_line_ends_with_2_in_words(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
-) -> None:
+def test_a_wrong_command_line_ends_with_2_in_words(ran: Ran, arguments: tuple[str, ...]) -> None:
     """Exit code 2, a message on standard error, nothing on standard output, no stack trace (16)."""
-    code, out, err = ended(capsys, *arguments)
+    code, out, err = ran(*arguments)
     assert (code, out) == (2, "")
     assert err
     assert "Traceback" not in err
@@ -78,24 +76,22 @@ def test_a_wrong_command_line_ends_with_2_in_words(
         ("jobs", "bulk", "label", "a", "--put", "k:1", "--remove", "k"),
     ],
 )
-def test_an_option_that_is_given_twice_is_refused(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
-) -> None:
+def test_an_option_that_is_given_twice_is_refused(ran: Ran, arguments: tuple[str, ...]) -> None:
     """Else one of the two values would be lost without a word (16)."""
-    code, out, err = ended(capsys, *arguments)
+    code, out, err = ran(*arguments)
     assert (code, out) == (2, "")
     assert "twice; " in err
 
 
-def test_a_switch_may_be_repeated(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_switch_may_be_repeated(ran: Ran) -> None:
     """It says the same again."""
     arguments = ("--drain", "--drain", "--url", "http://127.0.0.1:1")
-    assert ended(capsys, "jobs", "pause", "a", *arguments)[0] == 3
+    assert ran("jobs", "pause", "a", *arguments)[0] == 3
 
 
-def test_help_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_is_no_error(ran: Ran) -> None:
     """`--help` ends with 0."""
-    code, out, _ = ended(capsys, "jobs", "create", "--help")
+    code, out, _ = ran("jobs", "create", "--help")
     assert code == 0
     assert "Example:" in out
 
@@ -127,9 +123,9 @@ def test_a_command_imports_what_it_needs(arguments: tuple[str, ...], heavy: tupl
     assert done.stderr.splitlines()[-1] == "[]"
 
 
-def test_the_version_is_an_option_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_an_option_too(ran: Ran) -> None:
     """As people try it first (16)."""
-    code, out, err = ended(capsys, "--version")
+    code, out, err = ran("--version")
     assert (code, err) == (0, "")
     assert re.fullmatch(r"punctual \d+\.\d+\.\d+\S*\n", out)
 
@@ -153,13 +149,13 @@ def test_completion_is_there() -> None:
     assert done.stdout.split() == ["jobs"]
 
 
-def test_version_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_is_shown(ran: Ran) -> None:
     """With the formats of the data that this program keeps, in every form."""
-    code, out, err = ended(capsys, "version", "-o", "json")
+    code, out, err = ran("version", "-o", "json")
     assert (code, err) == (0, "")
     assert json.loads(out)["formats"] == known_formats()
     line = f"state {known_formats()['state']}, history {known_formats()['history']}, cluster"
-    assert line in ended(capsys, "version")[1]
+    assert line in ran("version")[1]
 
 
 @each_row("arguments", [("serve", "--data", ":memory:"), ("demo",)])

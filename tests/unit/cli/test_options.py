@@ -8,7 +8,7 @@ import typer
 from scheduler_service.cli.errors import CommandError
 from scheduler_service.cli.options import find_seconds, read_ago, read_ahead, read_pairs, read_seconds
 from tests.rows import each_row
-from tests.unit.cli.running import ended
+from tests.unit.cli.running import Ran
 
 
 @each_row(
@@ -48,9 +48,9 @@ def test_a_duration_in_other_words_gets_its_remedy() -> None:
     assert read_ago("yesterday") == "yesterday"
 
 
-def test_a_wrong_duration_names_its_option(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_duration_names_its_option(ran: Ran) -> None:
     """Exit code 2, before anything is sent (16)."""
-    code, out, err = ended(capsys, "jobs", "trigger", "a", "--timeout", "soon")
+    code, out, err = ran("jobs", "trigger", "a", "--timeout", "soon")
     assert (code, out) == (2, "")
     assert "--timeout" in err
 
@@ -94,10 +94,8 @@ def test_a_parameter_that_is_given_twice_is_refused() -> None:
         (("services", "get", "."), "NAME '.' is no name of a service; use 1 to 128 of letters"),
     ],
 )
-def test_a_name_that_nothing_can_have_is_refused(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], text: str
-) -> None:
+def test_a_name_that_nothing_can_have_is_refused(ran: Ran, arguments: tuple[str, ...], text: str) -> None:
     """Exit code 2, before anything is sent: no service is at the address (16)."""
-    code, out, err = ended(capsys, *arguments, "--url", "http://127.0.0.1:1")
+    code, out, err = ran(*arguments, "--url", "http://127.0.0.1:1")
     assert (code, out) == (2, "")
     assert err.startswith(f"punctual: {text}")

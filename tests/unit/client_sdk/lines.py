@@ -10,6 +10,11 @@ from typing import Any
 import httpx
 import uvicorn
 
+from client_sdk.client.connection import Connection
+from client_sdk.client.jobs import Jobs
+from client_sdk.client.retrying import Patience
+from tests.wire.service import SERVED, World
+
 
 class LossyLine(httpx.AsyncBaseTransport):
     """A transport before another one. Each call takes the next of `fates`; afterwards all goes well.
@@ -50,6 +55,43 @@ class Waits:
     async def __call__(self, seconds: float) -> None:
         self.seconds.append(seconds)
         await asyncio.sleep(0)
+
+
+def connect(
+    transport: httpx.AsyncBaseTransport,
+    patience: Patience,
+    waits: Waits | None = None,
+    *,
+    url: str = "http://scheduler.test",
+    timeout: float = 5,
+    **further: Any,
+) -> Connection:
+    """A connection over this transport, on which nobody waits."""
+    return Connection(
+        url=url, key=None, timeout=timeout, patience=patience, transport=transport, pause=waits or Waits(),
+        chance=lambda: 0.0, **further,
+    )  # fmt: skip
+
+
+class Line:
+    """A connection to a real service over a line that loses what `fates` say."""
+
+    def __init__(
+        self, world: World | None, *fates: str | httpx.Response | Exception, **patience: Any
+    ) -> None:
+        async def nobody(scope: Any, receive: Any, send: Any) -> None:
+            raise AssertionError("nothing else is asked")
+
+        inner = httpx.ASGITransport(world.service.api if world else nobody)
+        self.line = LossyLine(inner, fates)
+        self.waits = Waits()
+        self.connection = connect(self.line, Patience(**patience), self.waits, url=SERVED)
+        self.jobs = Jobs(self.connection)
+
+    @property
+    def keys(self) -> list[str | None]:
+        """The Idempotency-Key of each call."""
+        return [request.headers.get("idempotency-key") for request in self.line.sent]
 
 
 def problem(status: int, code: str = "", **headers: str) -> httpx.Response:

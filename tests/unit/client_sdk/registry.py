@@ -63,6 +63,7 @@ class Registry:
 
     async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
         if self.is_down:
+            await self._take("missed")
             raise httpx.ConnectError("refused")
         await self.app(scope, receive, send)
 

@@ -13,7 +13,7 @@ from client_sdk.client.queues import Queues
 from client_sdk.client.services import Services
 from client_sdk.models import Completion
 from tests.rows import each_row
-from tests.unit.client_sdk.client.lossy_connection import Line
+from tests.unit.client_sdk.lines import Line
 from tests.wire.service import definition
 
 DONE = Completion(status="succeed")

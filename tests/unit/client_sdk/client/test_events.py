@@ -7,12 +7,12 @@ import httpx
 import pytest
 
 from client_sdk import Client
-from client_sdk.client.connection import Connection
 from client_sdk.client.events import LARGEST_FRAME, EventFrameReader, EventStream
 from client_sdk.client.retrying import Patience
 from client_sdk.errors import Invalid, Unreachable, Unreadable
 from client_sdk.models import answers
 from tests.rows import each_row
+from tests.unit.client_sdk.lines import Waits, connect
 from tests.wire.event_stream import listening
 from tests.wire.service import definition, running
 
@@ -36,7 +36,7 @@ class Service(httpx.AsyncBaseTransport):
     def __init__(self, *answers: list[bytes | None] | tuple[int, dict[str, object]] | None) -> None:
         self._answers = list(answers)
         self.asked: list[str | None] = []
-        self.pauses: list[float] = []
+        self.waits = Waits()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         self.asked.append(request.headers.get("last-event-id"))
@@ -49,13 +49,7 @@ class Service(httpx.AsyncBaseTransport):
         return httpx.Response(200, headers=headers, stream=Pieces(answer))
 
     def follow(self, after: str | None = None) -> AsyncIterator[answers.Event]:
-        connection = Connection(
-            url="http://x", key=None, timeout=1, patience=Patience(), transport=self, pause=self._pause
-        )
-        return EventStream(connection=connection, query={}, after=after).events()
-
-    async def _pause(self, seconds: float) -> None:
-        self.pauses.append(seconds)
+        return EventStream(connection=connect(self, Patience(), self.waits), query={}, after=after).events()
 
 
 def frame(number: int) -> bytes:
@@ -125,7 +119,7 @@ async def test_after_a_cut_it_goes_on_where_it_was() -> None:
     found = [await anext(events), await anext(events)]
     assert [(event.id, event.execute_number) for event in found] == [("7-1", 1), ("7-2", 2)]
     assert service.asked == [None, "7-1", "7-1"]
-    assert service.pauses == [1.5, 3.0]
+    assert service.waits.seconds == [1.5, 3.0]
 
 
 async def test_an_id_of_an_earlier_run_is_asked_for_at_once() -> None:
@@ -139,7 +133,7 @@ async def test_a_service_that_is_full_or_stops_is_asked_again() -> None:
     """429 and 503 pass."""
     service = Service(problem(429, "limit"), problem(503, "unavailable"), [frame(1)])
     assert (await anext(service.follow())).id == "7-1"
-    assert len(service.pauses) == 2
+    assert len(service.waits.seconds) == 2
 
 
 async def test_what_does_not_pass_is_raised() -> None:

@@ -9,8 +9,7 @@ from client_sdk.client.jobs import write_definition
 from client_sdk.client.queues import Queues
 from client_sdk.errors import Absent, LimitReached, Unavailable, Unreachable, Unreadable
 from tests.rows import each_row
-from tests.unit.client_sdk.client.lossy_connection import Line
-from tests.unit.client_sdk.lines import problem
+from tests.unit.client_sdk.lines import Line, problem
 from tests.wire.service import definition, running
 
 

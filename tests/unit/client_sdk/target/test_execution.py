@@ -8,12 +8,11 @@ import httpx
 import pytest
 
 from client_sdk import JobFailed, NotWanted
-from client_sdk.client.connection import Connection
 from client_sdk.client.retrying import Patience
 from client_sdk.target import Execution, job
 from client_sdk.target.execution import AttemptReport, FeedbackReporter, read_feedback_url
 from tests.rows import each_row
-from tests.unit.client_sdk.lines import LossyLine, Waits, problem, serving
+from tests.unit.client_sdk.lines import LossyLine, Waits, connect, problem, serving
 from tests.unit.client_sdk.registry import Registry, registered
 from tests.unit.client_sdk.target.called_service import Held
 from tests.unit.client_sdk.target.scheduled import scheduled
@@ -135,15 +134,7 @@ async def test_a_wrong_trigger_is_refused_by_the_scheduler() -> None:
 
 def feedback(registry: Registry, *fates: str | httpx.Response) -> tuple[FeedbackReporter, Waits, LossyLine]:
     waits, line = Waits(), LossyLine(registry.transport, fates)
-    connection = Connection(
-        url="http://scheduler.test/base",
-        key=None,
-        timeout=5,
-        patience=Patience(),
-        transport=line,
-        pause=waits,
-        chance=lambda: 0.0,
-    )
+    connection = connect(line, Patience(), waits, url="http://scheduler.test/base")
     url = "http://elsewhere.test:1/x/jobs/a%3Ab/feedback/7?token=t&shard=2"
     return FeedbackReporter(connection=connection, url=url), waits, line
 

@@ -94,8 +94,7 @@ async def test_a_scheduler_that_is_not_there_yet_stops_nobody(caplog: pytest.Log
     async with registered() as (service, registry):
         registry.is_down = True
         await service.start()
-        for _ in range(50):
-            await asyncio.sleep(0.001)
+        await registry.until(lambda: registry.told.count("missed") >= 5)
         registry.is_down = False
         await registry.until(lambda: "instance" in registry.told)
         assert sum("failed" in record.message for record in caplog.records) == 1

@@ -211,8 +211,7 @@ async def test_a_scheduler_that_is_away_is_asked_again() -> None:
     async def anything() -> None: ...
 
     async with running(worker, queue):
-        for _ in range(5):
-            await asyncio.sleep(0)
+        await queue.until(lambda: "missed" in queue.told)
         queue.is_down = False
         await queue.publish("any")
         await queue.until_completed(1)

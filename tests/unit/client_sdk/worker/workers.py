@@ -8,14 +8,13 @@ from typing import Any
 
 from client_sdk import Client
 from client_sdk.client import Patience
-from client_sdk.client.connection import Connection
 from client_sdk.client.queues import Queues
 from client_sdk.models import answers
 from client_sdk.outages import OutageLog
 from client_sdk.worker import Worker
 from client_sdk.worker.lease import Lease
 from client_sdk.worker.part import LocalRetry
-from tests.unit.client_sdk.lines import Waits
+from tests.unit.client_sdk.lines import Waits, connect
 from tests.unit.client_sdk.queue import Queue
 
 AT_ONCE = LocalRetry(retries=2, delay_seconds=0)
@@ -51,10 +50,7 @@ def lease(
     deadline: datetime | None = None,
     **work: Any,
 ) -> Lease:
-    connection = Connection(
-        url="http://scheduler.test", key=None, timeout=30, patience=Patience(retries=0),
-        transport=line or queue.transport, pause=waits, chance=lambda: 0.0,
-    )  # fmt: skip
+    connection = connect(line or queue.transport, Patience(retries=0), waits)
     given = {"lease": "one", "executionId": "e", "requestCounts": 1, "request": {}}
     given["leaseUntil"] = datetime(2026, 1, 1, 0, 1, tzinfo=UTC).isoformat()
     wall = datetime(2026, 1, 1, tzinfo=UTC).timestamp
