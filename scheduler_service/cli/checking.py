@@ -133,9 +133,9 @@ def examine(
     loaded = read_settings(given, config)
     import asyncio
 
+    from scheduler_service.app.store_opening import data_folder
     from scheduler_service.maintenance import doctor
     from scheduler_service.maintenance.findings import ExaminedService, worst_of
-    from scheduler_service.app.store_opening import data_folder
 
     named = config or (Path(os.environ["PUNCTUAL_CONFIG"]) if os.environ.get("PUNCTUAL_CONFIG") else None)
     subject = ExaminedService(
