@@ -3,12 +3,15 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from tests.tour.scene import scene
 
 FLOOD, BEFORE, ROOM = 150, 30, 100
 LINES_OF_A_FLOOD = 10
 
 
+@pytest.mark.long
 async def test_a_flood_of_triggers(tmp_path: Path) -> None:
     """What waits is a figure, what has no room is summed up in the log; the job's own firings are overdue."""
     async with scene(tmp_path / "data", "overdue", alert={"overdueSeconds": 1}) as at:

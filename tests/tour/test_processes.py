@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.faults.inside import Wall, open_inside
 from tests.faults.jobs import plain
 from tests.faults.processes import Run
@@ -35,6 +37,7 @@ async def beating(run: Run, path: str) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
+@pytest.mark.long
 async def test_a_worker_process_is_killed(tmp_path: Path) -> None:
     """Line and alert name the process; it is started again, which both say."""
     async with scene(tmp_path / "data", "workerLost", server__workers=2) as at:
@@ -52,6 +55,7 @@ async def test_a_worker_process_is_killed(tmp_path: Path) -> None:
         await watch.recovered("workerLost", subject="1")
 
 
+@pytest.mark.long
 async def test_an_instance_is_lost(tmp_path: Path) -> None:
     """Line, figure and alert when it was silent for `services.lost_after_seconds`, and when it is back."""
     settings = {
@@ -77,6 +81,7 @@ async def test_an_instance_is_lost(tmp_path: Path) -> None:
             await watch.recovered("instanceLost", subject="billing/b-1")
 
 
+@pytest.mark.long
 async def test_a_process_is_frozen(tmp_path: Path) -> None:
     """Nothing answers while it lasts; then line and figure say for how long, and the alert what was late."""
     async with scene(tmp_path / "data", "overdue", alert={"overdueSeconds": 1}) as at:
@@ -96,6 +101,7 @@ async def test_a_process_is_frozen(tmp_path: Path) -> None:
         await watch.told("overdue", subject="often")
 
 
+@pytest.mark.long
 async def test_the_clock_is_stepped(tmp_path: Path) -> None:
     """An hour forward: a line, firings that are counted as late and skipped, and jobs that were overdue."""
     wall, folder = Wall(), tmp_path / "data"

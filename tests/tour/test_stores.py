@@ -3,6 +3,8 @@
 import resource
 from pathlib import Path
 
+import pytest
+
 from scheduler_service.app.store_opening import shard_of
 from tests.redis_server import SYNCING, RedisServer
 from tests.tour.scene import Address, scene
@@ -13,6 +15,7 @@ OFTEN = {"dueTime": "0s", "period": "PT0.5S"}
 NO_FRAME = 4_150
 
 
+@pytest.mark.long
 async def test_the_disk_is_full(tmp_path: Path) -> None:
     """In log, figures and readiness; the alert needs the disk itself and follows in the end."""
     async with scene(tmp_path / "data", "storeLost") as at:
@@ -60,6 +63,7 @@ async def test_the_disk_of_one_worker_process_is_full(tmp_path: Path) -> None:
         assert (lines.count("store_not_written"), lines.count("store_written_again")) == (1, 1)
 
 
+@pytest.mark.long
 async def test_the_redis_of_contexts_is_gone(tmp_path: Path) -> None:
     """Seen at once in the log; jobs of qos 1 fire again, and the alert follows, when it is back."""
     server = RedisServer(tmp_path / "redis", *SYNCING).start()
@@ -79,6 +83,7 @@ async def test_the_redis_of_contexts_is_gone(tmp_path: Path) -> None:
         server.kill()
 
 
+@pytest.mark.long
 async def test_the_outbox_is_stuck(tmp_path: Path) -> None:
     """A receiver that is down: line, figure and alert as soon as a notification is given up."""
     address = Address()

@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.tour.scene import Address, scene
 
 OFTEN = {"dueTime": "0s", "period": "PT0.3S"}
 
 
+@pytest.mark.long
 async def test_a_target_is_down(tmp_path: Path) -> None:
     """Each execution is a line with the host; the job is failing, and well again with its target."""
     address = Address()
@@ -25,6 +28,7 @@ async def test_a_target_is_down(tmp_path: Path) -> None:
             await watch.recovered("failing", subject="nightly")
 
 
+@pytest.mark.long
 async def test_a_target_is_slow(tmp_path: Path) -> None:
     """What it does not answer in time fails by `timeout`; firings that wait behind it are overdue."""
     async with scene(tmp_path / "data", "overdue", alert={"overdueSeconds": 1}) as at:
@@ -44,6 +48,7 @@ async def test_a_target_is_slow(tmp_path: Path) -> None:
         await watch.recovered("overdue", subject="slow")
 
 
+@pytest.mark.long
 async def test_a_template_is_wrong(tmp_path: Path) -> None:
     """Nothing is sent; line and alert name the template, the job is well once it is corrected."""
     async with scene(tmp_path / "data", "failing", "finalFailed", alert={"failingCount": 1}) as at:
@@ -63,6 +68,7 @@ async def test_a_template_is_wrong(tmp_path: Path) -> None:
         await watch.recovered("failing", subject="bill")
 
 
+@pytest.mark.long
 async def test_egress_is_refused(tmp_path: Path) -> None:
     """A rule of egress that was narrowed: the line names the host, and nothing goes out."""
     alert = {"failingCount": 1, "url": "service://receiver/hook"}
