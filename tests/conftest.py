@@ -13,6 +13,8 @@ from hypothesis import HealthCheck, settings
 from tests import conformance_data
 from tests.costs import Costs
 
+# Its servers are for all tests of a process: where another file imported them, it would have some of its own.
+pytest_plugins = ("tests.unit.persistence.servers",)
 UNIT = Path(__file__).parent / "unit"
 # So many new objects before a look for garbage: at Python's 700 that takes an eighth of a run.
 OBJECTS = 20_000

@@ -7,11 +7,9 @@ import pytest
 from scheduler_service.app.service import open_service
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.settings import LoadedSettings, Settings
-from tests.unit.persistence.servers import each_server, mariadb_server, postgres_server
+from tests.unit.persistence.servers import each_server
 from tests.wire.service import SERVED, World, data_of, definition, running
 
-assert postgres_server is not None
-assert mariadb_server is not None
 server_url = each_server
 LISTS = ("/executions", "/executions?state=succeeded", "/jobs/j/executions", "/deliveries", "/stats")
 

@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.unit.persistence.servers import postgres_server, shared_urls
+from tests.unit.persistence.servers import shared_urls
 from tests.wire.service import World, data_of, definition, running
 from tests.wire.target import HELD
 
-assert postgres_server is not None
 postgres_url = shared_urls
 
 

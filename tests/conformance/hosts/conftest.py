@@ -5,15 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.conformance.hosts.houses import HOUSES, ON_SERVERS, AnyHouse, DaprHouse
-from tests.unit.persistence.servers import (
-    mariadb_cluster,
-    mariadb_cluster_url,
-    mariadb_server,
-    postgres_server,
-    shared_urls,
-)
+from tests.unit.persistence.servers import shared_urls
 
-FIXTURES = (mariadb_cluster, mariadb_cluster_url, mariadb_server, postgres_server)
 postgres_cluster_url = shared_urls
 
 

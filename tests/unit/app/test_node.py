@@ -15,11 +15,9 @@ from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.cluster import QueueTurn
 from scheduler_service.settings import load_settings
-from tests.unit.persistence.servers import each_server, mariadb_server, postgres_server
 from tests.wire.metrics_text import read_text
 
 SERVED = "http://127.0.0.1:8000"
-FIXTURES = (each_server, mariadb_server, postgres_server)
 
 
 async def test_every_node_shows_the_queues_of_the_cluster(tmp_path: Path, each_server: str) -> None:

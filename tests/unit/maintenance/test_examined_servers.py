@@ -20,11 +20,9 @@ from scheduler_service.settings import Settings
 from tests.redis_server import SYNCING, RedisServer
 from tests.rows import each_row
 from tests.unit.maintenance.subjects import states, subject
-from tests.unit.persistence.servers import command, each_server, mariadb_server, postgres_server
+from tests.unit.persistence.servers import command, each_server
 from tests.unit.transport.servers import Stage, repeating
 
-assert postgres_server is not None
-assert mariadb_server is not None
 server_url = each_server
 
 

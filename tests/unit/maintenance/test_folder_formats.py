@@ -21,9 +21,8 @@ from scheduler_service.persistence.sqlite.schema import MIGRATIONS
 from scheduler_service.ports.errors import FolderUnusable, StoreDamaged, StoreError, StoreUnavailable
 from scheduler_service.settings import Settings
 from tests.unit.persistence.folders import divide
-from tests.unit.persistence.servers import postgres_server, shared_urls
+from tests.unit.persistence.servers import shared_urls
 
-assert postgres_server is not None
 postgres_url = shared_urls
 
 

@@ -14,26 +14,8 @@ from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.state import OpenStore
 from tests.redis_server import APPENDING, RedisServer
 from tests.unit.persistence.queue_bench import Bench
-from tests.unit.persistence.servers import (
-    command,
-    make_database,
-    mariadb_cluster,
-    mariadb_cluster_url,
-    mariadb_server,
-    postgres_cluster,
-    postgres_cluster_url,
-    postgres_server,
-)
+from tests.unit.persistence.servers import command, make_database
 from tests.unit.persistence.sql_cluster.cluster_store import ClusterStore
-
-FIXTURES = (
-    mariadb_cluster,
-    mariadb_cluster_url,
-    mariadb_server,
-    postgres_cluster,
-    postgres_cluster_url,
-    postgres_server,
-)
 
 Opener = Callable[[pytest.FixtureRequest, Path], Awaitable[OpenStore]]
 

@@ -1,5 +1,6 @@
 """Database servers of the tests' own, from the machine's packages, on ports and in folders of their own."""
 
+import contextlib
 import os
 import shutil
 import socket
@@ -20,6 +21,7 @@ _BIN = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 USER = "postgres"
 MARIADB_USER = "mysql"
 START_SECONDS = 60
+LOOK = 0.05
 
 
 class DatabaseServer(Protocol):
@@ -55,7 +57,7 @@ class PostgresServer:
             settings.write("fsync = off\n")  # not an option of its start: a test may set it
 
     def start(self) -> None:
-        options = f"-p {self._port} -h 127.0.0.1 -k {self.folder} -c max_connections=60"
+        options = f"-p {self._port} -h 127.0.0.1 -k {self.folder} -c max_connections=100"
         log = str(self.folder / "log")
         self._run("pg_ctl", "-D", self._data, "-o", options, "-w", "-l", log, "start")
 
@@ -98,7 +100,7 @@ class MariaDbServer:
             "--no-defaults", f"--datadir={self._data}", f"--port={self._port}", "--bind-address=127.0.0.1",
             f"--socket={self.folder}/socket", f"--pid-file={self.folder}/pid", "--skip-name-resolve",
             f"--tmpdir={self.folder}",
-            "--innodb-flush-log-at-trx-commit=2", "--innodb-flush-method=nosync", "--max-connections=60",
+            "--innodb-flush-log-at-trx-commit=2", "--innodb-flush-method=nosync", "--max-connections=100",
             # What nobody should rely on: texts in another encoding, values that are cut to fit.
             "--character-set-server=latin1", "--sql-mode=", *self._options,
         )  # fmt: skip
@@ -109,6 +111,8 @@ class MariaDbServer:
         while not self._answers():
             assert self._process.poll() is None, (self.folder / "log").read_text()
             assert time.monotonic() < until, (self.folder / "log").read_text()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(LOOK)
 
     def stop(self) -> None:
         if self._process is not None:
