@@ -33,15 +33,14 @@ from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.engine import parameters  # noqa: F401 - else the first schema's turn would import it
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.dapr.actor import register
-from scheduler_service.hosts.dapr.build import DaprParts, build_dapr_host
+from scheduler_service.hosts.dapr.build import build_dapr_host
 from scheduler_service.hosts.dapr.host import DaprHost
 from scheduler_service.hosts.dapr.job_store import ClusterJobs
-from scheduler_service.hosts.dapr.node import Cluster
+from scheduler_service.hosts.dapr.node import Cluster, DaprParts
 from scheduler_service.hosts.dapr.node_events import NodeEvents
 from scheduler_service.hosts.dapr.sidecar import ActorContexts, Sidecar
 from scheduler_service.hosts.dapr.sidecar_client import SidecarClient
 from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch
-from scheduler_service.hosts.processes.shards import OwnShard
 from scheduler_service.http_server.server import Server
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
@@ -236,10 +235,10 @@ class NodeService(RunningService):
             )
         )
 
-    @cached_property
-    def jobs(self) -> OwnShard:
+    @property
+    def jobs(self) -> DaprHost:
         """All jobs of the cluster."""
-        return OwnShard(host=self.host, history=self.writer)
+        return self.host
 
     @property
     def kept_jobs(self) -> JobStore:

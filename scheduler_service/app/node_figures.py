@@ -6,22 +6,21 @@ from collections.abc import Mapping, Sequence
 
 from scheduler_service import __version__
 from scheduler_service.domain.moments import rfc3339
-from scheduler_service.hosts.host import Host
-from scheduler_service.hosts.processes.rpc_methods import ShardStatus
+from scheduler_service.hosts.host import Host, HostStatus
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.persistence.sql.database import Database
 from scheduler_service.ports.sending import CallingSender
 from scheduler_service.telemetry.trouble import Standstills
 
 
-def own_status(*, held: int, running: int, started_at: int, standstills: Standstills) -> ShardStatus:
+def own_status(*, held: int, running: int, started_at: int, standstills: Standstills) -> HostStatus:
     """The figures of this process, which began at `started_at` (wall ms)."""
     longest = round(standstills.longest * 1_000)
-    return ShardStatus(held, running, os.getpid(), started_at, longest)
+    return HostStatus(held, running, os.getpid(), started_at, longest)
 
 
 def process_wire(
-    shard: int, status: ShardStatus, state: str, missing: Sequence[str] = ()
+    shard: int, status: HostStatus, state: str, missing: Sequence[str] = ()
 ) -> Mapping[str, object]:
     """A process of a node; `missing` is what it cannot write.
 

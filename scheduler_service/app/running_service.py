@@ -31,7 +31,7 @@ from scheduler_service.hosts.cleanup import Cleanup, TrialRounds
 from scheduler_service.hosts.host import Host
 from scheduler_service.hosts.host_parts import HostParts
 from scheduler_service.hosts.operations.operations import Operations
-from scheduler_service.hosts.processes.shards import OwnShard, Shards
+from scheduler_service.hosts.processes.shards import Shards
 from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.pacing.room import Room
 from scheduler_service.persistence.history.database import HistoryDatabase
@@ -101,7 +101,7 @@ class RunningService(ABC):
 
     @property
     @abstractmethod
-    def jobs(self) -> OwnShard | Shards:
+    def jobs(self) -> Host | Shards:
         """All jobs, whichever process has them."""
 
     @property

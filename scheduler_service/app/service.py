@@ -34,8 +34,9 @@ from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.embedded.host import EmbeddedHost
+from scheduler_service.hosts.host import Host
 from scheduler_service.hosts.processes.parent import ParentService
-from scheduler_service.hosts.processes.shards import OwnShard, Processes, ShardOf, Shards, build_processes
+from scheduler_service.hosts.processes.shards import Processes, ShardOf, Shards, build_processes
 from scheduler_service.hosts.processes.worker_processes import WorkerContext, WorkerProcess, WorkerProcesses
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.contexts.apart_store import WholeStore
@@ -173,9 +174,9 @@ class LocalService(RunningService):
         return make_embedded_host(self.host_parts, self.store, data_folder(self.settings))
 
     @cached_property
-    def jobs(self) -> OwnShard | Shards:
+    def jobs(self) -> Host | Shards:
         """All jobs, whichever process has them."""
-        return self._shards.jobs(OwnShard(host=self.host, history=self.writer))
+        return self._shards.jobs(self.host)
 
     @cached_property
     def service_store(self) -> ServiceStore:

@@ -29,6 +29,7 @@ from scheduler_service.app.surroundings import DefinitionCompiler, Secrets, make
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.engine import parameters  # noqa: F401 - else the first schema's turn would import it
 from scheduler_service.hosts.clock import SystemClock
+from scheduler_service.hosts.host import HostStatus
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.parent import (
     LookupSender,
@@ -39,7 +40,7 @@ from scheduler_service.hosts.processes.parent import (
 )
 from scheduler_service.hosts.processes.remote_shard import WorkerService
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
-from scheduler_service.hosts.processes.rpc_methods import ShardStatus, WorkerConfig
+from scheduler_service.hosts.processes.rpc_methods import WorkerConfig
 from scheduler_service.pacing.room import Room
 from scheduler_service.persistence.contexts.apart_store import WholeStore
 from scheduler_service.persistence.history.database import HistoryDatabase
@@ -131,7 +132,6 @@ class OpenShard:
         self.service = WorkerService(
             host=self._host,
             store=own,
-            history=self._history,
             compile_text=compiler.stored,
             status=self._status,
         )
@@ -160,7 +160,7 @@ class OpenShard:
         self._database.close()
         self.telemetry.close()
 
-    def _status(self) -> ShardStatus:
+    def _status(self) -> HostStatus:
         return own_status(
             held=self._host.jobs_held,
             running=self._host.running,

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
+import msgspec
+
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.creation import Creation
@@ -12,14 +14,31 @@ from scheduler_service.hosts.host_parts import HostParts
 from scheduler_service.hosts.job_cache import JobCache
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.catalogue import CatalogueEntry
-from scheduler_service.ports.delivery import Command, Definition
+from scheduler_service.ports.delivery import Command, Definition, Deliver
 from scheduler_service.ports.errors import StoreError
 
 Result = TypeVar("Result")
 
 
+class HostStatus(msgspec.Struct, frozen=True):
+    """How many jobs a process holds in memory, and how many of them run.
+
+    `pid` 0: it does not answer. `started_at` is the start of the process (wall ms), `loop_held` for how long
+    its loop was held in the last minute (ms).
+    """
+
+    held: int = 0
+    running: int = 0
+    pid: int = 0
+    started_at: int = 0
+    loop_held: int = 0
+
+
 class Host:
-    """Takes turns on jobs (`ports.Deliver`); `tasks` are turns that go on to their end."""
+    """Takes turns on jobs (`ports.Deliver`); `tasks` are turns that go on to their end.
+
+    It is the shard of its process (`hosts.processes.shards.Shard`); a node's has the jobs of its cluster.
+    """
 
     _is_ready = False
     _is_draining = False
@@ -34,7 +53,11 @@ class Host:
         self._creation = creation
         self._tasks = tasks
         self.effects = effects
+        self.deliver: Deliver = self
         self.notifications = effects.notifications
+        self.resend = effects.notifications.resend
+        self.dismiss = effects.notifications.dismiss
+        self.resend_outbox = effects.notifications.resend_outbox
 
     async def __call__(self, job_id: str, command: Command) -> Reply:
         """Takes one turn and returns its reply after its commit. Raises StoreError."""
@@ -46,11 +69,24 @@ class Host:
 
     def peek(self, job_id: str) -> CatalogueEntry | None:
         """The job's entry after its latest commit, where it is in memory; else the catalogue has it."""
-        raise NotImplementedError
+        return None
 
     async def read(self, job_id: str) -> Job | None:
         """The job after its latest turn, contexts of qos 0 as well. Raises StoreError."""
         raise NotImplementedError
+
+    async def flush(self, job_id: str | None = None) -> None:
+        """Returns when the history has all that was recorded so far. Raises StoreUnavailable."""
+        await self._history.flush()
+
+    async def status(self) -> HostStatus:
+        """The figures of this process."""
+        return HostStatus(held=self.jobs_held, running=self.running)
+
+    @property
+    def missing(self) -> Sequence[str]:
+        """The host, until it has recovered."""
+        return [] if self._is_ready else ["host"]
 
     @property
     def is_ready(self) -> bool:

@@ -12,7 +12,7 @@ from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.turn_events import AlarmRang
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.dapr.liveness import OFFLINE_AFTER_MS
-from scheduler_service.hosts.dapr.node import NodeContext
+from scheduler_service.hosts.dapr.node import DaprParts
 from scheduler_service.hosts.dapr.turns import COMMANDS
 from scheduler_service.hosts.job_loading import ProgramCache, read_packed
 from scheduler_service.hosts.messages import read_reply, write_ask
@@ -38,9 +38,7 @@ TakeHere = Callable[[str, Command], Awaitable[Reply | None]]
 class ActorClient:
     """`ports.Deliver` over the sidecar; rings and answers of jobs that live here do without it."""
 
-    def __init__(
-        self, *, node: NodeContext, programs: ProgramCache, tasks: Tasks, take_here: TakeHere
-    ) -> None:
+    def __init__(self, *, node: DaprParts, programs: ProgramCache, tasks: Tasks, take_here: TakeHere) -> None:
         self._sidecar = node.sidecar
         self._store = node.cluster.store
         self._holder = node.holder

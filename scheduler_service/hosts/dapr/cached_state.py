@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.moments import MINUTE, SECOND
-from scheduler_service.hosts.dapr.node import NodeContext
+from scheduler_service.hosts.dapr.node import DaprParts
 from scheduler_service.persistence.common.row_state import OldState, read_old_state
 from scheduler_service.ports.cluster import ClaimedJob, QueueTurn
 from scheduler_service.ports.history import Batch
@@ -22,7 +22,7 @@ class OldStates:
     are gone (`NodeHeartbeat.enter`). What the shared tables may not have is brought there.
     """
 
-    def __init__(self, *, node: NodeContext) -> None:
+    def __init__(self, *, node: DaprParts) -> None:
         self._sidecar = node.sidecar
         self._store = node.cluster.store
         self._clock = node.clock

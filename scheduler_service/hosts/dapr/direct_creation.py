@@ -11,8 +11,7 @@ from scheduler_service.hosts.creation import Creation
 from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.first_turns import TakeDue, waits_at_creator
 from scheduler_service.hosts.dapr.job_store import claim_of
-from scheduler_service.hosts.dapr.node import HistoryWait, LocalJobs, NodeContext
-from scheduler_service.hosts.host_parts import TurnParts
+from scheduler_service.hosts.dapr.node import DaprParts, HistoryWait, LocalJobs
 from scheduler_service.hosts.job_cache import CachedJob, PendingCommit
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports.errors import StoreError, StoreUncertain
@@ -37,8 +36,7 @@ class DirectCreation(Creation):
     def __init__(
         self,
         *,
-        node: NodeContext,
-        parts: TurnParts,
+        node: DaprParts,
         local: LocalJobs,
         turn: Turn,
         client: ActorClient,
@@ -52,10 +50,10 @@ class DirectCreation(Creation):
         self._holder = node.holder
         self._clock = node.clock
         self._alarms = local.alarms
-        self._history = parts.history
-        self._observe_job = parts.observe_job
+        self._history = node.history
+        self._observe_job = node.observe_job
         self._expect = expect
-        self._wait_for_history = HistoryWait(flush=parts.history.flush, clock=node.clock, log=node.log)
+        self._wait_for_history = HistoryWait(flush=node.history.flush, clock=node.clock, log=node.log)
 
     def may_commit(self) -> bool:
         """Whether this node may claim jobs."""

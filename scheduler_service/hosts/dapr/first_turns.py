@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.dapr.actor_client import ActorClient
-from scheduler_service.hosts.dapr.node import NodeContext
+from scheduler_service.hosts.dapr.node import DaprParts
 from scheduler_service.hosts.dapr.reminders import NEAR_MS, ReminderAlarms
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.cluster import Unbegun
@@ -37,7 +37,7 @@ class FirstRings:
     `ring_at` and `expect` get each job that waits here by that.
     """
 
-    def __init__(self, *, node: NodeContext, ring_at: TakeDue, expect: TakeDue) -> None:
+    def __init__(self, *, node: DaprParts, ring_at: TakeDue, expect: TakeDue) -> None:
         self._store = node.cluster.store
         self._ring_at = ring_at
         self._expect = expect
@@ -78,9 +78,7 @@ class FirstLoads:
     job's ring loads it. `alarms` are those of this process, where a job waits until it is loaded.
     """
 
-    def __init__(
-        self, *, node: NodeContext, client: ActorClient, alarms: ReminderAlarms, tasks: Tasks
-    ) -> None:
+    def __init__(self, *, node: DaprParts, client: ActorClient, alarms: ReminderAlarms, tasks: Tasks) -> None:
         self._clock = node.clock
         self._client = client
         self._alarms = alarms

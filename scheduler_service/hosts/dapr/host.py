@@ -12,13 +12,12 @@ from scheduler_service.hosts.dapr.heartbeat import HeartbeatListener
 from scheduler_service.hosts.dapr.job_store import ClusterJobs
 from scheduler_service.hosts.dapr.leaving import Deactivation, Leaving
 from scheduler_service.hosts.dapr.liveness import CUT_OFF, DRAINING, RUNNING
-from scheduler_service.hosts.dapr.node import LocalJobs, NodeContext
+from scheduler_service.hosts.dapr.node import DaprParts, LocalJobs
 from scheduler_service.hosts.dapr.send_guard import NodeSendGuard
 from scheduler_service.hosts.dapr.sweep import Sweep
 from scheduler_service.hosts.dapr.turns import ClusterTurns
 from scheduler_service.hosts.effects import EffectHandlers
 from scheduler_service.hosts.host import Host
-from scheduler_service.hosts.host_parts import HostParts
 from scheduler_service.hosts.tasks import STOPPING, Tasks, close_history, wait_for_rest
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command
@@ -33,9 +32,8 @@ class DaprHost(Host):
 
     def __init__(
         self,
-        parts: HostParts,
+        parts: DaprParts,
         *,
-        node: NodeContext,
         client: ActorClient,
         creation: DirectCreation,
         first_loads: FirstLoads,
@@ -58,7 +56,7 @@ class DaprHost(Host):
         self._send_guard = send_guard
         self._sweep = sweep
         self.active = local.active
-        self.heartbeat = node.cluster.heartbeat
+        self.heartbeat = parts.cluster.heartbeat
         self.store = store
         self.alarms = local.alarms
         self.first_loads = first_loads

@@ -13,7 +13,7 @@ from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.moments import SECOND, Due
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.dapr.cached_state import FRESH_FOR_MS, CachedState, CachedStates, OldStates
-from scheduler_service.hosts.dapr.node import NodeContext
+from scheduler_service.hosts.dapr.node import DaprParts
 from scheduler_service.hosts.dapr.sidecar import StateNotWritten
 from scheduler_service.persistence.common.row_state import (
     RowState,
@@ -25,7 +25,6 @@ from scheduler_service.persistence.common.row_state import (
 from scheduler_service.persistence.contexts.keeper import ApartCommit, ContextKeeper
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.cluster import ClaimedJob, TurnClaim
-from scheduler_service.ports.contexts import Contexts
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import OF_MESSAGE, Commit, Remembered, Settlement, StoredJob
@@ -51,15 +50,14 @@ class ClusterJobs:
     """`ports.state.StateStore` over the shared database. `begin` opens each turn.
 
     Contexts of qos 1 lie in `contexts`, which the row names; None: in the row. Where they cannot be put there
-    they are in the row for the while; where `puts` is false, those that are there are read alone.
+    they are in the row for the while; where `puts_contexts` is false, those that are there are read alone.
 
     Sequences begin above the number of this start of a node (its epoch); a new number is drawn where another
     node's are higher.
     """
 
-    def __init__(
-        self, *, node: NodeContext, take_over: TakeOver, contexts: Contexts | None = None, puts: bool = True
-    ) -> None:
+    def __init__(self, *, node: DaprParts, take_over: TakeOver) -> None:
+        contexts = node.contexts
         store = self._store = node.cluster.store
         self.definition, self.deliveries = store.definition, store.deliveries
         self.remember, self.remember_first = store.remember, store.remember_first
@@ -75,7 +73,7 @@ class ClusterJobs:
         self._generation = 0
         self._sidecar = node.sidecar
         self._keeper = None if contexts is None else ContextKeeper(contexts=contexts, log=node.log)
-        self._puts_contexts = puts
+        self._puts_contexts = node.puts_contexts
         self._put_again_at = 0
         self._uncertain: dict[str, DoubtfulClaim] = {}
 

@@ -7,7 +7,7 @@ from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.domain.turn_events import Adopted, HandedOver
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.dapr.job_store import ClusterJobs
-from scheduler_service.hosts.dapr.node import LocalJobs, NodeContext
+from scheduler_service.hosts.dapr.node import DaprParts, LocalJobs
 from scheduler_service.hosts.effects import EffectHandlers
 from scheduler_service.hosts.job_cache import CachedJob, LockedJob, PendingCommit
 from scheduler_service.hosts.redelivery import Redelivery
@@ -83,7 +83,7 @@ class Deactivation:
     """
 
     def __init__(
-        self, *, node: NodeContext, local: LocalJobs, redelivery: Redelivery, tasks: Tasks, resolve: Resolve
+        self, *, node: DaprParts, local: LocalJobs, redelivery: Redelivery, tasks: Tasks, resolve: Resolve
     ) -> None:
         self._holder = node.holder
         self._clock = node.clock
@@ -198,7 +198,7 @@ class Leaving:
     """
 
     def __init__(
-        self, *, node: NodeContext, local: LocalJobs, store: ClusterJobs, turn: Turn, effects: EffectHandlers
+        self, *, node: DaprParts, local: LocalJobs, store: ClusterJobs, turn: Turn, effects: EffectHandlers
     ) -> None:
         self._sidecar = node.sidecar
         self._clock = node.clock

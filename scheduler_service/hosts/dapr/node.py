@@ -11,10 +11,12 @@ from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.hosts.dapr.liveness import ActiveActors
 from scheduler_service.hosts.dapr.reminders import ReminderAlarms
 from scheduler_service.hosts.dapr.sidecar import Sidecar
+from scheduler_service.hosts.host_parts import HostParts
 from scheduler_service.hosts.job_cache import JobCache
 from scheduler_service.hosts.tasks import Tasks, ends_within
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.cluster import ClusterNodes, ClusterStore
+from scheduler_service.ports.contexts import Contexts
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
 
@@ -68,13 +70,33 @@ class Cluster(msgspec.Struct, frozen=True):
     epoch: int
 
 
-class NodeContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What every component of a node uses."""
+OwnerOf = Callable[[str, str], Awaitable[str]]
+"""The service that declares a job, by its id and uid; empty: none does. Raises StoreUnavailable."""
+Tend = Callable[[], Awaitable[None]]
+
+
+async def no_owner(job_id: str, uid: str) -> str:
+    """For nodes without declared jobs."""
+    return ""
+
+
+async def tend_nothing() -> None:
+    """Where nothing else is to be looked after."""
+
+
+class DaprParts(HostParts, frozen=True, kw_only=True):
+    """What a dapr host is built from, and what every component of it uses.
+
+    `owner_of` is the service that a restored job belongs to. `contexts` has the contexts of qos 1; None: the
+    rows of their jobs. `tend_queues` is called once a second, at one node at a time.
+    """
 
     cluster: Cluster
     sidecar: Sidecar
-    clock: Timekeeper
-    log: Log
+    owner_of: OwnerOf = no_owner
+    contexts: Contexts | None = None
+    puts_contexts: bool = True
+    tend_queues: Tend = tend_nothing
 
     @property
     def holder(self) -> Holder:

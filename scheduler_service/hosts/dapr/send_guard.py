@@ -6,7 +6,7 @@ from scheduler_service.domain.turn_events import Unsent
 from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.dapr.job_store import ClusterJobs
 from scheduler_service.hosts.dapr.leaving import Deactivation
-from scheduler_service.hosts.dapr.node import NodeContext
+from scheduler_service.hosts.dapr.node import DaprParts
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.errors import StoreError
@@ -23,7 +23,7 @@ class NodeSendGuard:
     """
 
     def __init__(
-        self, *, node: NodeContext, store: ClusterJobs, deactivation: Deactivation, redelivery: Redelivery
+        self, *, node: DaprParts, store: ClusterJobs, deactivation: Deactivation, redelivery: Redelivery
     ) -> None:
         self._liveness = node.cluster.heartbeat.liveness
         self._holder = node.holder

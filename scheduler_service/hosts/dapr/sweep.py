@@ -14,7 +14,7 @@ from scheduler_service.domain.moments import HOUR, MINUTE, SECOND, Now
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.dapr.first_turns import FirstRings
 from scheduler_service.hosts.dapr.job_store import TakeOver
-from scheduler_service.hosts.dapr.node import NodeContext
+from scheduler_service.hosts.dapr.node import DaprParts
 from scheduler_service.hosts.pending_notifications import damage_logger
 from scheduler_service.hosts.tasks import keep_at
 from scheduler_service.ports.errors import StoreError
@@ -34,12 +34,6 @@ Ring = Callable[[str], Awaitable[None]]
 Lag = Callable[[], int]
 """By how much (ms) rings come late at the moment (`ReminderAlarms.lag`)."""
 
-Tend = Callable[[], Awaitable[None]]
-
-
-async def tend_nothing() -> None:
-    """Where nothing else is to be looked after."""
-
 
 class Rung(NamedTuple):
     """A ring for the claim of `claimed_at`; both moments are steady."""
@@ -54,18 +48,17 @@ class Sweep:
     While rings come late (`lag`), what is later than they are by 2 s is overdue.
 
     `first_rings` looks for jobs that no reminder guards yet. `take_over` gets the records and deliveries that
-    dead nodes left. `tend` looks after the queues, and may raise StoreError. `rung` counts the rings.
+    dead nodes left. `rung` counts the rings.
     """
 
     def __init__(
         self,
         *,
-        node: NodeContext,
+        node: DaprParts,
         ring: Ring,
         lag: Lag,
         first_rings: FirstRings,
         take_over: TakeOver,
-        tend: Tend = tend_nothing,
     ) -> None:
         self._store = node.cluster.store
         self._nodes = node.cluster.nodes
@@ -79,7 +72,7 @@ class Sweep:
         self._lag = lag
         self._first_rings = first_rings
         self._take_over = take_over
-        self._tend = tend
+        self._tend = node.tend_queues
         self._rung: dict[str, Rung] = {}
         self._staying: frozenset[Holder] = frozenset()
         self._prune_at = self._leased_until = 0

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import MINUTE, Now
@@ -25,8 +25,7 @@ from scheduler_service.domain.turn_events import (
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.dapr.job_store import ClusterJobs
 from scheduler_service.hosts.dapr.leaving import Leaving
-from scheduler_service.hosts.dapr.node import HistoryWait, LocalJobs, NodeContext
-from scheduler_service.hosts.host_parts import Core
+from scheduler_service.hosts.dapr.node import DaprParts, HistoryWait, LocalJobs
 from scheduler_service.hosts.job_cache import CachedJob
 from scheduler_service.hosts.messages import answer_message, read_kept, read_reply, write_ask, write_error
 from scheduler_service.hosts.revisions import KEY_BYTES
@@ -59,14 +58,6 @@ COMMANDS = (Created, Updated, Activated, Paused, Destroyed, Triggered, Released,
 """The events of callers: reads at any node show them after the reply. Feedback comes by the hundred to one
 job, and the actor is held while a reply waits: reads at other nodes show it half a second later."""
 
-OwnerOf = Callable[[str, str], Awaitable[str]]
-"""The service that declares a job, by its id and uid; empty: none does. Raises StoreUnavailable."""
-
-
-async def no_owner(job_id: str, uid: str) -> str:
-    """For nodes without declared jobs."""
-    return ""
-
 
 class ClusterTurns:
     """Takes turns for this node; a job of which another node still runs something waits for its handover.
@@ -76,22 +67,18 @@ class ClusterTurns:
     for it nor knows of it; the claim refuses it once another node has the job. Decision 51 has each order of
     it and what daprd does. The job's own lock orders all of them.
 
-    `owner_of` is the service that a restored job belongs to. `flush` returns when the history has all that
-    was recorded here so far, and raises StoreUnavailable: replies to commands wait for it (`HistoryWait`).
+    Replies to commands wait for the history (`HistoryWait`).
     """
 
     def __init__(
         self,
         *,
-        node: NodeContext,
+        node: DaprParts,
         local: LocalJobs,
-        core: Core,
         store: ClusterJobs,
         turn: Turn,
         leaving: Leaving,
         tasks: Tasks,
-        owner_of: OwnerOf,
-        flush: Callable[[], Awaitable[None]],
     ) -> None:
         self._holder = node.holder
         self._clock = node.clock
@@ -100,13 +87,13 @@ class ClusterTurns:
         self._active = local.active
         self._handovers = local.handovers
         self._alarms = local.alarms
-        self._core = core
+        self._core = node.core
         self._store = store
         self._turn = turn
         self._leaving = leaving
         self._tasks = tasks
-        self._owner_of = owner_of
-        self._wait_for_history = HistoryWait(flush=flush, clock=node.clock, log=node.log)
+        self._owner_of = node.owner_of
+        self._wait_for_history = HistoryWait(flush=node.history.flush, clock=node.clock, log=node.log)
         self._slots = asyncio.Semaphore(LOCAL_TURNS_AT_ONCE)
         self._is_stopping = False
 

@@ -8,6 +8,7 @@ from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.embedded.host import EmbeddedHost
+from scheduler_service.hosts.host import HostStatus
 from scheduler_service.hosts.job_loading import ProgramCache, read_packed
 from scheduler_service.hosts.messages import (
     ReadReply,
@@ -19,13 +20,12 @@ from scheduler_service.hosts.messages import (
 )
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.rpc_connection import OtherProcessFault, RpcConnection
-from scheduler_service.hosts.processes.rpc_methods import CreateRequest, Method, ShardStatus, TakeRequest
+from scheduler_service.hosts.processes.rpc_methods import CreateRequest, Method, TakeRequest
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command, Compile, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
-from scheduler_service.ports.history import History
 from scheduler_service.ports.state import ServiceStore
 from scheduler_service.telemetry.metrics.samples import Sample
 
@@ -199,12 +199,12 @@ class RemoteShard:
         """Returns when the history has all that was recorded so far. Raises at once for a silent process."""
         await self._worker.call(rpc_methods.FLUSH, None)
 
-    async def status(self) -> ShardStatus:
+    async def status(self) -> HostStatus:
         """The figures of the process; zeros where it does not say them. Never raises."""
         try:
             return await self._worker.ask(rpc_methods.STATUS, None)
         except (StoreError, OtherProcessFault):
-            return ShardStatus()
+            return HostStatus()
 
     async def collect(self) -> Sequence[Sample]:
         """The figures of the process for metrics. Raises StoreError."""
@@ -239,24 +239,22 @@ class WorkerService:
         *,
         host: EmbeddedHost,
         store: ServiceStore,
-        history: History,
         compile_text: Compile,
-        status: Callable[[], ShardStatus],
+        status: Callable[[], HostStatus],
     ) -> None:
         self._host = host
         self._compile = compile_text
         self._status = status
-        notifications = host.notifications
         self._handlers = dict(
             (
                 rpc_methods.STATUS.served_by(self._tell_status),
                 rpc_methods.TAKE.served_by(self._take),
                 rpc_methods.CREATE.served_by(self._create),
                 rpc_methods.FORGET.served_by(store.forget),
-                rpc_methods.FLUSH.served_by(lambda _: history.flush()),
-                rpc_methods.RESEND.served_by(notifications.resend),
-                rpc_methods.DISMISS.served_by(notifications.dismiss),
-                rpc_methods.RESEND_OUTBOX.served_by(lambda _: notifications.resend_outbox()),
+                rpc_methods.FLUSH.served_by(lambda _: host.flush()),
+                rpc_methods.RESEND.served_by(host.resend),
+                rpc_methods.DISMISS.served_by(host.dismiss),
+                rpc_methods.RESEND_OUTBOX.served_by(lambda _: host.resend_outbox()),
             )
         )
 
@@ -264,7 +262,7 @@ class WorkerService:
         """Answers one call. Raises StoreError."""
         return await self._handlers[method](argument)
 
-    async def _tell_status(self, _: None) -> ShardStatus:
+    async def _tell_status(self, _: None) -> HostStatus:
         return self._status()
 
     async def _take(self, request: TakeRequest) -> bytes:

@@ -10,6 +10,7 @@ from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.public_events import Occurrence
 from scheduler_service.domain.services import Loss
 from scheduler_service.domain.wire import Token
+from scheduler_service.hosts.host import HostStatus
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.telemetry.metrics.samples import Sample
 
@@ -86,20 +87,6 @@ class WorkerConfig(msgspec.Struct, frozen=True, rename={"shard": "share"}):
     secret_urls: dict[str, str] = {}
 
 
-class ShardStatus(msgspec.Struct, frozen=True):
-    """How many jobs a process holds in memory, and how many of them run.
-
-    `pid` 0: it does not answer. `started_at` is the start of the process (wall ms), `loop_held` for how long
-    its loop was held in the last minute (ms).
-    """
-
-    held: int = 0
-    running: int = 0
-    pid: int = 0
-    started_at: int = 0
-    loop_held: int = 0
-
-
 class TakeRequest(msgspec.Struct, frozen=True, array_like=True):
     """A message (`hosts.messages`) for a job."""
 
@@ -136,7 +123,7 @@ OPEN: Method[WorkerConfig, None] = Method("open", WorkerConfig, None)
 START: Method[None, None] = Method("start", None, None)
 STOP: Method[int, None] = Method("stop", int, None)
 PING: Method[None, None] = Method("ping", None, None)
-STATUS: Method[None, ShardStatus] = Method("standing", None, ShardStatus)
+STATUS: Method[None, HostStatus] = Method("standing", None, HostStatus)
 LISTEN: Method[bool, None] = Method("listen", bool, None)
 """A notice: whether the service wants the occurrences of the process."""
 METRICS: Method[None, list[Sample]] = Method("metrics", None, list[Sample])

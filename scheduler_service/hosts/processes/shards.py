@@ -10,13 +10,11 @@ import msgspec
 
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.decision import Job
-from scheduler_service.hosts.host import Host
+from scheduler_service.hosts.host import Host, HostStatus
 from scheduler_service.hosts.processes.remote_shard import RemoteShard, WorkerHandle
-from scheduler_service.hosts.processes.rpc_methods import ShardStatus
 from scheduler_service.ports.catalogue import CatalogueEntry
-from scheduler_service.ports.delivery import Command, Compile, Definition
+from scheduler_service.ports.delivery import Command, Compile, Definition, Deliver
 from scheduler_service.ports.errors import StoreError, StoreUncertain
-from scheduler_service.ports.history import History
 from scheduler_service.ports.state import OpenStore, ServiceStore
 
 Result = TypeVar("Result")
@@ -55,8 +53,9 @@ def positions_by_shard(job_ids: Iterable[str], shard_of: ShardOf) -> dict[int, l
 class Shard(Protocol):
     """The jobs of a shard, their notifications and their history. All raise StoreError."""
 
-    async def deliver(self, job_id: str, command: Command) -> Reply:
-        """Takes one turn and returns its reply after its commit (`ports.Deliver`)."""
+    @property
+    def deliver(self) -> Deliver:
+        """Takes one turn and returns its reply after its commit."""
 
     def peek(self, job_id: str) -> CatalogueEntry | None:
         """The job's entry after its latest commit, where it is in memory; else the catalogue has it."""
@@ -82,40 +81,12 @@ class Shard(Protocol):
     async def flush(self, job_id: str | None = None) -> None:
         """Returns when the history has all that was recorded so far, of this job or of all."""
 
-    async def status(self) -> ShardStatus:
+    async def status(self) -> HostStatus:
         """How many jobs are in memory, and how many of them run, in all processes that answer."""
 
     @property
     def missing(self) -> Sequence[str]:
         """What is not ready, as text."""
-
-
-class OwnShard:
-    """The shard of the service's own process; that of a node has the jobs of its cluster."""
-
-    def __init__(self, *, host: Host, history: History) -> None:
-        self._host = host
-        self.deliver = host
-        self.peek = host.peek
-        self.create_all = host.create_all
-        self.read = host.read
-        self.resend = host.notifications.resend
-        self.dismiss = host.notifications.dismiss
-        self.resend_outbox = host.notifications.resend_outbox
-        self._history = history
-
-    async def flush(self, job_id: str | None = None) -> None:
-        """Returns when the history has all that was recorded so far."""
-        await self._history.flush()
-
-    async def status(self) -> ShardStatus:
-        """The host's figures."""
-        return ShardStatus(held=self._host.jobs_held, running=self._host.running)
-
-    @property
-    def missing(self) -> Sequence[str]:
-        """The host, until it has recovered."""
-        return [] if self._host.is_ready else ["host"]
 
 
 class Shards:
@@ -169,10 +140,10 @@ class Shards:
             return
         await self._all(shard.flush() for shard in self._shards)
 
-    async def status(self) -> ShardStatus:
+    async def status(self) -> HostStatus:
         """The sum over the processes that answer."""
         known = await asyncio.gather(*(shard.status() for shard in self._shards))
-        return ShardStatus(held=sum(one.held for one in known), running=sum(one.running for one in known))
+        return HostStatus(held=sum(one.held for one in known), running=sum(one.running for one in known))
 
     @property
     def missing(self) -> list[str]:
@@ -234,8 +205,8 @@ class Processes(msgspec.Struct, frozen=True, kw_only=True):
     store: ServiceStore
     shard_of: ShardOf
 
-    def jobs(self, own: OwnShard) -> OwnShard | Shards:
-        """The jobs of all shards; `own` is the one of the service's own process."""
+    def jobs(self, own: Host) -> Host | Shards:
+        """The jobs of all shards; `own` has that of the service's own process."""
         return Shards(shards=(own, *self.remotes), shard_of=self.shard_of) if self.remotes else own
 
 

@@ -11,10 +11,10 @@ from dapr.actor.runtime.manager import ActorManager
 from scheduler_service.domain.records import ExecutionRecord, Record
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.turn_events import AlarmRang
-from scheduler_service.hosts.dapr.build import DaprParts, build_dapr_host
+from scheduler_service.hosts.dapr.build import build_dapr_host
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.hosts.dapr.host import DaprHost
-from scheduler_service.hosts.dapr.node import Cluster
+from scheduler_service.hosts.dapr.node import Cluster, DaprParts
 from scheduler_service.hosts.dapr.sidecar import ActorContexts, Sidecar
 from scheduler_service.persistence.contexts.apart_store import ApartTurns
 from scheduler_service.persistence.contexts.keeper import ContextKeeper
@@ -59,14 +59,15 @@ class DaprNode:
         client: StandInClient,
         history: MemoryHistory,
         shared: SharedStore,
-        cluster: Cluster,
+        parts: DaprParts,
     ) -> None:
         self.name = process.name
         self.process = process
         self.host = host
         self.shared = shared
-        self.cluster = cluster
-        self.nodes = cluster.nodes
+        self.parts = parts
+        self.cluster = parts.cluster
+        self.nodes = parts.cluster.nodes
         self.client = client
         self.history = history
         self.manager: ActorManager | None = None
@@ -136,7 +137,7 @@ class DaprHouse(Handles):
         history.store = host.store
         await self.world.join(name, host)
         await host.start()
-        node = self.nodes[name] = DaprNode(process, host, client, history, shared, cluster)
+        node = self.nodes[name] = DaprNode(process, host, client, history, shared, parts)
         return node
 
     async def create_by_actor(self, job_id: str = "job", **members: Any) -> Reply:

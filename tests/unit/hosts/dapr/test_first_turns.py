@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from scheduler_service.domain.wire import Holder
@@ -17,7 +18,6 @@ from scheduler_service.hosts.dapr.first_turns import (
     FirstLoads,
     FirstRings,
 )
-from scheduler_service.hosts.dapr.node import NodeContext
 from scheduler_service.hosts.dapr.reminders import NEAR_MS, ReminderAlarms
 from scheduler_service.hosts.dapr.sidecar import Sidecar
 from scheduler_service.hosts.tasks import Tasks
@@ -40,13 +40,9 @@ class Jobs:
         self.jobs = sorted(jobs, key=lambda one: (one.due, one.job_id))
         self.rung: list[tuple[str, int]] = []
         self.asked = 0
-        real = cluster.node.cluster
-        node = NodeContext(
-            cluster=type(real)(self, real.nodes, real.heartbeat, real.epoch),  # type: ignore[arg-type]
-            sidecar=Sidecar(client=cluster.node.client),
-            clock=cluster.clock,
-            log=lambda event, /, **keys: None,
-        )
+        parts = cluster.node.parts
+        found = msgspec.structs.replace(parts.cluster, store=self)  # type: ignore[arg-type]
+        node = msgspec.structs.replace(parts, cluster=found)
         self.expected: list[tuple[str, int]] = []
         self.rings = FirstRings(
             node=node,
@@ -156,13 +152,7 @@ class Client:
 
 
 def make_loads(cluster: DaprHouse, client: Client, alarms: ReminderAlarms, tasks: Tasks) -> FirstLoads:
-    node = NodeContext(
-        cluster=cluster.node.cluster,
-        sidecar=Sidecar(client=cluster.node.client),
-        clock=cluster.clock,
-        log=lambda _, /, **k: None,
-    )
-    return FirstLoads(node=node, client=client, alarms=alarms, tasks=tasks)  # type: ignore[arg-type]
+    return FirstLoads(node=cluster.node.parts, client=client, alarms=alarms, tasks=tasks)  # type: ignore[arg-type]
 
 
 async def create(cluster: DaprHouse, delay: str) -> None:

@@ -5,8 +5,7 @@ import pytest
 from scheduler_service.domain.turn_events import Activated, Paused
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.dapr.first_turns import FirstRings
-from scheduler_service.hosts.dapr.node import NodeContext
-from scheduler_service.hosts.dapr.sidecar import ALARM, Sidecar
+from scheduler_service.hosts.dapr.sidecar import ALARM
 from scheduler_service.hosts.dapr.sweep import Sweep
 from scheduler_service.ports.errors import StoreError
 from tests.conformance.hosts.houses import DaprHouse
@@ -118,10 +117,6 @@ def make_sweep(cluster: DaprHouse, rung: list[str]) -> Sweep:
     async def ring(job_id: str) -> None:
         rung.append(job_id)
 
-    parts = cluster.node
-    node = NodeContext(
-        cluster=parts.cluster, sidecar=Sidecar(client=parts.client, timeout_factor=1), clock=cluster.clock,
-        log=lambda *_, **__: None,
-    )  # fmt: skip
+    node = cluster.node.parts
     first_rings = FirstRings(node=node, ring_at=lambda *_: None, expect=lambda *_: None)
     return Sweep(node=node, ring=ring, lag=lambda: 0, first_rings=first_rings, take_over=lambda *_: None)

@@ -15,11 +15,11 @@ from scheduler_service.app.surroundings import DefinitionCompiler
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.embedded.host import EmbeddedParts, build_embedded_host
+from scheduler_service.hosts.host import HostStatus
 from scheduler_service.hosts.host_parts import Core
 from scheduler_service.hosts.processes.remote_shard import WorkerService
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
-from scheduler_service.hosts.processes.rpc_methods import ShardStatus
-from scheduler_service.hosts.processes.shards import OwnShard, build_processes
+from scheduler_service.hosts.processes.shards import build_processes
 from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.security.masking import Masking
@@ -60,10 +60,9 @@ class FleetShard:
         )
         self.host = build_embedded_host(parts)
         self._calls = WorkerService(
-            status=lambda: ShardStatus(self.host.jobs_held, self.host.running),
+            status=HostStatus,
             host=self.host,
             store=store,
-            history=self.history,
             compile_text=self.compiler.stored,
         )
 
@@ -99,7 +98,7 @@ class Fleet:
             compiler=own.compiler.stored,
         )
         self.workers = processes.workers
-        jobs = processes.jobs(OwnShard(host=own.host, history=own.history))
+        jobs = processes.jobs(own.host)
         self.world = World(
             jobs=jobs,
             compile_definition=own.compiler.posted,
