@@ -123,26 +123,6 @@ async def test_what_is_dismissed_is_never_sent_again() -> None:
     assert not await notifications.dismiss("nobody")
 
 
-async def test_a_durable_delivery_goes_on_after_a_crash_under_the_same_key() -> None:
-    """In the turn's transaction; sent again unless it was settled, in the order of its events."""
-    house = await House().start()
-    await house.create(qos=1, notification=[notice()])
-    house.sender.hold(TOLD)
-    await house.trigger()
-    await house.settle()
-    first = house.sender.requests[-1]
-    await house.crash()
-    house.sender.hold(TOLD)
-    await house.start()
-    assert house.delivery_states() == {"200": "pending", "finalSucceed": "pending"}, "seen before it is tried"
-    house.sender.release(TOLD)
-    await house.settle()
-    assert house.sender.requests[0] == first
-    assert events(house) == ["succeed", "finalSucceed"]
-    assert house.disk.deliveries == {}
-    assert await house.host.notifications.resend("uid1-1-0") is False
-
-
 async def test_what_became_of_a_delivery_outlives_the_process() -> None:
     """Its line waits in the store, settled together, until the history has it: it is sent no second time."""
     house = await House().start()

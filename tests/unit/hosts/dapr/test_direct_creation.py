@@ -9,7 +9,7 @@ import pytest
 
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.execution import JobState
-from scheduler_service.domain.replies import Recalled, Refusal, RefusalCode, Reply, Taken, Unchanged
+from scheduler_service.domain.replies import Recalled, Refusal, Reply, Taken, Unchanged
 from scheduler_service.domain.turn_events import Activated, Created, Destroyed, Updated
 from scheduler_service.hosts.dapr.direct_creation import SOON_MS
 from scheduler_service.hosts.dapr.host import DaprHost
@@ -52,18 +52,6 @@ async def test_no_sidecar_is_asked_before_the_answer(cluster: DaprHouse) -> None
     assert (entry.state, entry.uid, entry.revision) == (JobState.ACTIVE, "uid8", 1)
 
 
-async def test_a_job_is_read_as_it_was_created(cluster: DaprHouse) -> None:
-    """Its identity and its owner; nothing of it is written by the reading."""
-    await create(cluster, array("a", request=[{"url": "service:/run"}]), owner="shop")
-    job = await cluster.host.read("a")
-    assert job is not None
-    assert job.document is not None
-    head = job.document.head
-    assert (head.uid, head.key, head.owner) == ("uid1", b"k" * 32, "shop")
-    assert cluster.world.saves == 0
-    assert cluster.world.reads == 0
-
-
 @pytest.mark.parametrize("qos", [0, 1])
 async def test_the_claims_have_all_of_the_job(cluster: DaprHouse, qos: int) -> None:
     """No reminder guards it before its first turn, which says so."""
@@ -74,16 +62,6 @@ async def test_the_claims_have_all_of_the_job(cluster: DaprHouse, qos: int) -> N
     assert cluster.executions("a") == {1: State.SUCCEEDED}
     assert [one.is_first for one in claims] == [False, False]
     assert cluster.world.reads == 0
-
-
-async def test_an_existing_job_is_answered_as_a_single_creation_is(cluster: DaprHouse) -> None:
-    """Equal, another definition, and one that is listed twice."""
-    await create(cluster, array("a", "b"))
-    changed = array("b", jobName="another")
-    replies = await create(cluster, [*array("a"), *changed, *array("c", "d", "d")])
-    assert [type(one) for one in replies] == [Unchanged, Refusal, Taken, Taken, Unchanged]
-    assert isinstance(replies[1], Refusal)
-    assert replies[1].code is RefusalCode.CONFLICT
 
 
 async def test_a_job_that_is_listed_twice_is_created_as_its_first(cluster: DaprHouse) -> None:
@@ -129,52 +107,6 @@ async def test_any_event_may_be_the_first(cluster: DaprHouse, first: str) -> Non
     for name in names:
         job = await cluster.host.read(name)
         assert (job is None) == (first == "destroy")
-
-
-async def test_two_nodes_create_the_same_jobs(cluster: DaprHouse) -> None:
-    """At once, in opposite orders: each job has one life, and whoever lost says so."""
-    second = await cluster.add("two")
-    names = [f"job{number}" for number in range(40)]
-    ends = await asyncio.gather(
-        cluster.host.create_all(array(*names), ""), second.host.create_all(array(*reversed(names)), "")
-    )
-    for one, other in zip(ends[0], reversed(ends[1]), strict=True):
-        assert {type(one), type(other)} == {Taken, Unchanged}
-
-
-async def test_a_single_creation_meets_an_array(cluster: DaprHouse) -> None:
-    """The job's own lock orders them at one node: the array's row is not taken for the actor's own."""
-    definition = array("a")[0]
-    single, (grouped,) = await asyncio.gather(
-        cluster.host("a", Command(Created("", b""), definition)), create(cluster, [definition])
-    )
-    assert {type(single), type(grouped)} == {Taken, Unchanged}
-    claiming, gate = asyncio.Event(), asyncio.Event()
-    shared = cluster.node.shared
-    claim_all = shared.claim_all
-
-    async def hold(claims: Sequence[TurnClaim]) -> Sequence[StoreError | None]:
-        claiming.set()
-        await gate.wait()
-        return await claim_all(claims)
-
-    shared.claim_all = hold  # type: ignore[method-assign]
-    other = array("b")[0]
-    first = asyncio.create_task(create(cluster, [other]))
-    await claiming.wait()
-    second = asyncio.create_task(cluster.host("b", Command(Created("", b""), other)))
-    await cluster.settle()
-    gate.set()
-    assert (await first, await second) == ([Taken()], Unchanged())
-
-
-async def test_a_caller_that_leaves_leaves_no_job_without_an_alarm(cluster: DaprHouse) -> None:
-    """The creation goes on to its end."""
-    asking = asyncio.ensure_future(cluster.host.create_all(array("a", **SOON), ""))
-    await asyncio.sleep(0)
-    asking.cancel()
-    await cluster.advance(6_000)
-    assert cluster.executions("a") == {1: State.SUCCEEDED}
 
 
 async def test_a_node_past_its_heartbeat_creates_nothing_itself(cluster: DaprHouse) -> None:
@@ -248,18 +180,6 @@ def hold_claims(node: DaprNode) -> asyncio.Event:
 
     node.shared.claim_all = hold  # type: ignore[method-assign]
     return gate
-
-
-async def test_a_claim_is_all_that_is_done(cluster: DaprHouse) -> None:
-    """No sidecar is asked: neither a turn nor a state nor a reminder is waited for."""
-    cluster.world.is_down = True
-    assert await create_alone(cluster.host) == Taken()
-    assert cluster.points.seen["before claims"] == 1
-    assert cluster.points.seen["before claim"] == 0
-    assert cluster.world.registrations == cluster.world.saves == cluster.world.reads == 0
-    entry = await cluster.catalogue.get("job")
-    assert entry is not None
-    assert (entry.state, entry.uid, entry.revision) == (JobState.ACTIVE, "uid1", 1)
 
 
 @pytest.mark.parametrize("members", [NOW, AT_ONCE, due_in(SOON_MS - 1), {"timer": {"period": "* * * * * ?"}}])

@@ -66,15 +66,6 @@ async def test_the_version_that_counts_lies_there(cluster: DaprHouse) -> None:
     assert cluster.world.state == {}
 
 
-async def test_another_node_goes_on_from_them(cluster: DaprHouse) -> None:
-    """After the death of the one that has put them there."""
-    await begin(cluster)
-    await cluster.crash()
-    await cluster.advance(20_000)
-    await end(cluster)
-    assert cluster.executions() == {1: State.SUCCEEDED}
-
-
 async def test_what_a_sidecar_writes_late_is_named_by_no_row(cluster: DaprHouse) -> None:
     """Older versions that come back change nothing."""
     await begin(cluster, overlapPolicy="allow")

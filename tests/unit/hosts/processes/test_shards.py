@@ -128,37 +128,6 @@ async def test_jobs_are_disabled_wherever_they_live(service: Fleet) -> None:
             assert (await client.post(f"/jobs/{job_id}/trigger", json={})).is_success
 
 
-async def test_two_of_one_job_are_taken_in_their_order(service: Fleet) -> None:
-    """Wherever it lives: the second one meets the first (SPEC section 10)."""
-    for job_id in IDS[:6]:
-        items = await service.post(named(job_id), named(job_id, jobName="b"), named(job_id))
-        assert told(items) == ["created", "refused", "unchanged"]
-
-
-async def test_a_conflict_is_refused_or_updated(service: Fleet) -> None:
-    """As `onExisting` says, with the definition of the array from then on."""
-    await service.post(*map(named, IDS))
-    changed = [named(job_id, jobName="b") for job_id in IDS]
-    assert set(codes(await service.post(*changed)).values()) == {"conflict"}
-    items = await service.post(*changed, params=UPDATE)
-    assert told(items) == ["updated"] * len(IDS)
-    kept = await service.jobs(*IDS)
-    assert {(one[0], one[3]) for one in kept.values()} == {("b", 2)}
-    assert told(await service.post(*changed)) == ["unchanged"] * len(IDS)
-
-
-async def test_who_has_the_admin_key_is_the_creator() -> None:
-    """Where the definition does not say it: also of what another process takes (SPEC section 2)."""
-    async with fleet(PROCESSES, admin_key="secret") as service:
-        headers = {"Authorization": "Bearer secret"}
-        plain = {name: value for name, value in definition().items() if not name.startswith("creator")}
-        for prefix in ("known", "job"):
-            items = [{"jobId": f"{prefix}{number}", **plain, "creator": None} for number in range(9)]
-            assert told(await service.post(*items, headers=headers)) == ["created"] * 9
-        kept = await service.jobs(*(f"job{number}" for number in range(9)))
-        assert {one[1] for one in kept.values()} == {"admin"}
-
-
 async def test_the_owner_goes_with_the_array_to_every_process(service: Fleet) -> None:
     """An array of a service takes the way of every other, known definitions or new ones (SPEC section 9)."""
     headers = {"X-Service": "billing"}
@@ -230,22 +199,6 @@ async def test_a_fault_in_a_process_leaves_its_jobs_unknown(service: Fleet) -> N
     assert codes(await service.post(*map(named, IDS))) == dict.fromkeys(lost, "unknown")
     await service.join(1)
     assert set(told(await service.post(*map(named, IDS)))) == {"created", "unchanged"}
-
-
-@pytest.mark.parametrize(
-    ("members", "code"),
-    [
-        ({"timer": {"dueTime": "2020-01-01 00:00:00", "period": "0s"}}, "in_the_past"),
-        ({"timer": {"dueTime": "5s", "period": "external"}}, "due_time_ignored"),
-        ({"notification": TOLD}, "no_final_notification"),
-    ],
-)
-async def test_what_is_worth_a_warning_is_told(service: Fleet, members: dict[str, Any], code: str) -> None:
-    """By definition, timer or moment, also where another process knows the definition (SPEC section 10)."""
-    for ids in (IDS[:6], IDS[6:]):
-        items = await service.post(*(named(job_id, **members) for job_id in ids))
-        assert told(items) == ["created"] * 6
-        assert [[one["code"] for one in item["warnings"]] for item in items] == [[code]] * 6
 
 
 KINDS: list[dict[str, Any]] = [{}, {"notification": TOLD}, {"request": BODY}]
