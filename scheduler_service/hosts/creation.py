@@ -9,7 +9,7 @@ from scheduler_service.domain.turn_events import Created
 from scheduler_service.hosts.job_cache import CachedJob, JobCache, LockedJob, PendingCommit
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.pacing.slices import Slices
-from scheduler_service.ports.delivery import Command, Definition
+from scheduler_service.ports.delivery import Command, Definition, Deliver
 from scheduler_service.ports.errors import StoreConflict, StoreError
 from scheduler_service.ports.state import Commit
 
@@ -24,7 +24,6 @@ AT_ONCE = 10
 """Turns on jobs that are in memory, or in the store."""
 
 Answer = Reply | StoreError
-Take = Callable[[str, Command], Awaitable[Reply]]
 CommitAll = Callable[[Sequence[Commit]], Awaitable[Sequence[StoreError | None]]]
 """Writes turns of different jobs in one group; for each None, or its error. Raises StoreError."""
 
@@ -42,7 +41,7 @@ class Creation:
     most_in_group = 1_000
 
     def __init__(
-        self, *, jobs: JobCache, turn: Turn, commit_all: CommitAll, take: Take, at_once: int = AT_ONCE
+        self, *, jobs: JobCache, turn: Turn, commit_all: CommitAll, take: Deliver, at_once: int = AT_ONCE
     ) -> None:
         self._jobs = jobs
         self._turn = turn

@@ -26,12 +26,8 @@ from scheduler_service.ports.sending import Sender
 from scheduler_service.ports.services import Router
 from scheduler_service.telemetry.decorators import ObserveCall, ObserveJob, observe_no_job
 
-
-class Decide(Protocol):
-    """`engine.machine.decide`."""
-
-    def __call__(self, job: Job, event: Event, now: Now) -> Decision:
-        """The decision."""
+Decide = Callable[[Job, Event, Now], Decision]
+"""`engine.machine.decide`."""
 
 
 class Core(msgspec.Struct, frozen=True):

@@ -279,25 +279,23 @@ class CallsInFlight:
         finally:
             self._router.leave(call.token)
         size = len(outcome.body) if isinstance(outcome, Answer) else 0
-        if size > LARGE_BODY:
-            self._answer_room.hold(size)
-        try:
-            await self._deliver_outcome(job_id, call.token, CallEnded(call.token, outcome))
-        finally:
-            if size > LARGE_BODY:
-                self._answer_room.release(size)
+        await self._deliver_outcome(job_id, call.token, CallEnded(call.token, outcome), size)
 
-    async def _deliver_outcome(self, job_id: str, token: Token, event: Event) -> None:
+    async def _deliver_outcome(self, job_id: str, token: Token, event: Event, size: int = 0) -> None:
         alive = self._alive.get(token.uid)
         if alive is None or token not in alive:
             return
         alive[token] = None  # answered: from here on it must not be cancelled
+        if size > LARGE_BODY:
+            self._answer_room.hold(size)
         try:
             await self._deliver(job_id, event)
         except StoreError as error:
             self._log("answer_not_taken", jobId=job_id, execution=token.execute_number, error=str(error))
         finally:
             self._forget(token)
+            if size > LARGE_BODY:
+                self._answer_room.release(size)
 
     def _forget(self, token: Token) -> None:
         alive = self._alive.get(token.uid)

@@ -2,15 +2,14 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from scheduler_service.domain.moments import MINUTE, SECOND
-from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.turn_events import CallEnded, Event
 from scheduler_service.domain.wire import Answer
 from scheduler_service.ports.clock import Timekeeper
-from scheduler_service.ports.delivery import Command
+from scheduler_service.ports.delivery import Command, Deliver
 from scheduler_service.ports.errors import StoreError
 
 MOST_HELD_MS = 5 * SECOND
@@ -76,8 +75,6 @@ FIRST_PAUSE = 100
 LONGEST_PAUSE = 5 * SECOND
 LEASE = 10 * MINUTE
 
-Take = Callable[[str, Command], Awaitable[Reply]]
-
 
 class Redelivery:
     """Repeats a delivery with growing pauses until the job takes the event, at most for `lease` ms.
@@ -89,7 +86,7 @@ class Redelivery:
     def __init__(
         self,
         *,
-        take: Take,
+        take: Deliver,
         clock: Timekeeper,
         lease: int = LEASE,
         line: AnswerLine | None = None,

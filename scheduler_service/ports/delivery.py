@@ -1,7 +1,6 @@
 """The way of an event to its job: a `Command`, delivered wherever the job lives."""
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 
 import msgspec
 
@@ -36,11 +35,8 @@ class Command(msgspec.Struct, frozen=True, gc=False):
     answer: Callable[[Reply], bytes] | None = None
 
 
-class Deliver(Protocol):
-    """The way to a job, wherever it lives."""
-
-    async def __call__(self, job_id: str, command: Command) -> Reply:
-        """Takes one turn and returns its reply after its commit. Raises StoreError: nothing was done."""
+Deliver = Callable[[str, Command], Awaitable[Reply]]
+"""Takes one turn on a job, wherever it lives, and gives its reply after its commit. Raises StoreError."""
 
 
 Compile = Callable[[bytes], Awaitable[Program]]

@@ -65,19 +65,6 @@ POLL_MS = SECOND // 2
 STANDSTILL_MS = 2 * SECOND
 
 
-class HeartbeatListener(msgspec.Struct, frozen=True, kw_only=True):
-    """What a heartbeat reports to, and takes its figures from.
-
-    `figures` are the jobs in memory and how many of them run; `on_standstill` is called when this process did
-    not run for over 2 s, `on_refresh` when the other nodes were read: after each heartbeat, and as soon as
-    one of them may be offline.
-    """
-
-    figures: Callable[[], tuple[int, int]]
-    on_standstill: Callable[[], None]
-    on_refresh: Callable[[], None]
-
-
 class NodeHeartbeat:
     """Writes the heartbeat every 3 s; a node without one for 10 s is offline (SPEC section 14).
 
@@ -98,7 +85,9 @@ class NodeHeartbeat:
         self.left_at = -OFFLINE_AFTER_MS
         self._written_at = 0
         self._polled_at = 0
-        self._listener: HeartbeatListener | None = None
+        self._figures: Callable[[], tuple[int, int]] = lambda: (0, 0)
+        self._on_standstill: Callable[[], None] = lambda: None
+        self._on_refresh: Callable[[], None] = lambda: None
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -136,9 +125,20 @@ class NodeHeartbeat:
         self.liveness.extend(self._written_at)
         await self._refresh()
 
-    def start(self, listener: HeartbeatListener) -> None:
-        """Begins to write heartbeats."""
-        self._listener = listener
+    def start(
+        self,
+        *,
+        figures: Callable[[], tuple[int, int]],
+        on_standstill: Callable[[], None],
+        on_refresh: Callable[[], None],
+    ) -> None:
+        """Begins to write heartbeats.
+
+        `figures` are the jobs in memory and how many of them run; `on_standstill` is called when this process
+        did not run for over 2 s, `on_refresh` when the other nodes were read: after each heartbeat, and as
+        soon as one of them may be offline.
+        """
+        self._figures, self._on_standstill, self._on_refresh = figures, on_standstill, on_refresh
         self._polled_at = self._clock.now().steady
         self._task = keep_at(self._run, name="heartbeat", clock=self._clock, log=self._log)
 
@@ -195,8 +195,7 @@ class NodeHeartbeat:
             now = self._clock.now().steady
             if now - self._polled_at > STANDSTILL_MS:
                 self._log("node_stalled", ms=now - self._polled_at)
-                if self._listener is not None:
-                    self._listener.on_standstill()
+                self._on_standstill()
             self._polled_at = now
             if now - self._written_at >= HEARTBEAT_INTERVAL_MS:
                 await self._write()
@@ -206,8 +205,7 @@ class NodeHeartbeat:
                 self._polled_at = self._clock.now().steady
 
     async def _write(self) -> None:
-        listener = self._listener
-        cached, running = (0, 0) if listener is None else listener.figures()
+        cached, running = self._figures()
         now = self._clock.now().steady
         node = msgspec.structs.replace(self._node, seen_at=now, jobs_held=cached, running=running)
         try:
@@ -217,8 +215,7 @@ class NodeHeartbeat:
             self._outage.fail(str(error))
             return
         self._outage.succeed()
-        if listener is not None:
-            listener.on_refresh()
+        self._on_refresh()
         if is_registered:
             self._written_at = now
             if not {node.state, self._node.state} & set(GONE):  # it may have changed while this was written
@@ -234,8 +231,7 @@ class NodeHeartbeat:
             self._outage.fail(str(error))
             return
         self._outage.succeed()
-        if self._listener is not None:
-            self._listener.on_refresh()
+        self._on_refresh()
 
     async def _refresh(self) -> None:
         now = self._clock.now()

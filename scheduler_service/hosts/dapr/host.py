@@ -8,7 +8,6 @@ from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.direct_creation import DirectCreation
 from scheduler_service.hosts.dapr.first_turns import FirstLoads
-from scheduler_service.hosts.dapr.heartbeat import HeartbeatListener
 from scheduler_service.hosts.dapr.job_store import ClusterJobs
 from scheduler_service.hosts.dapr.leaving import Deactivation, Leaving
 from scheduler_service.hosts.dapr.liveness import CUT_OFF, DRAINING, RUNNING
@@ -83,11 +82,9 @@ class DaprHost(Host):
     async def start(self) -> None:
         """Begins to write heartbeats, to sweep and to take turns."""
         self.heartbeat.start(
-            HeartbeatListener(
-                figures=lambda: (self.jobs_held, self.running),
-                on_standstill=self.recheck_cache,
-                on_refresh=self._look_after_dead_nodes,
-            )
+            figures=lambda: (self.jobs_held, self.running),
+            on_standstill=self.recheck_cache,
+            on_refresh=self._look_after_dead_nodes,
         )
         self._sweep.start()
         self._is_ready = True

@@ -3,7 +3,6 @@
 import heapq
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 
 from scheduler_service.domain.moments import SECOND
 
@@ -92,11 +91,8 @@ class AlarmQueue:
         heapq.heappush(self._heap, (moment, job_id))
 
 
-class ReadDue(Protocol):
-    """`due_wall` or `due_steady` of the store."""
-
-    def __call__(self, before: int, limit: int, after: int = -1) -> Awaitable[list[tuple[int, str]]]:
-        """Alarms later than `after` and up to `before`, earliest first. Raises StoreUnavailable."""
+ReadDue = Callable[[int, int, int], Awaitable[list[tuple[int, str]]]]
+"""`due_wall` or `due_steady` of the store: alarms up to a moment, so many, later than a moment."""
 
 
 class DueWindow:
@@ -157,7 +153,7 @@ class DueWindow:
     async def _read_page(self, before: int, after: int) -> int | None:
         """Reads one page; the moment up to which everything is known now, or None: up to `before`."""
         limit = self._limit
-        rows = await self._read(before, limit, after=after)
+        rows = await self._read(before, limit, after)
         self._take(rows)
         self._limit = self._page
         if len(rows) < limit:

@@ -42,14 +42,6 @@ def make_shard_of(shards: int, pinned: Collection[str] = ()) -> ShardOf:
     return shard_of
 
 
-def positions_by_shard(job_ids: Iterable[str], shard_of: ShardOf) -> dict[int, list[int]]:
-    """For each shard the positions in `job_ids` of its jobs, in their order."""
-    positions: dict[int, list[int]] = {}
-    for position, job_id in enumerate(job_ids):
-        positions.setdefault(shard_of(job_id), []).append(position)
-    return positions
-
-
 class Shard(Protocol):
     """The jobs of a shard, their notifications and their history. All raise StoreError."""
 
@@ -106,7 +98,9 @@ class Shards:
 
     async def create_all(self, definitions: Sequence[Definition], owner: str) -> Sequence[Reply | StoreError]:
         """Takes the turn Created for each, in all shards at once."""
-        positions = positions_by_shard((one.program.key for one in definitions), self._shard_of)
+        positions: dict[int, list[int]] = {}
+        for position, definition in enumerate(definitions):
+            positions.setdefault(self._shard_of(definition.program.key), []).append(position)
         replies: dict[int, Reply | StoreError] = {}
 
         async def create(shard: int, some: list[int]) -> None:
