@@ -240,16 +240,6 @@ async def test_what_another_writer_left_is_read_again() -> None:
     assert bench.cached.document.head.execute_number == 1
 
 
-async def test_a_call_of_another_process_is_looked_after_before_anything_else() -> None:
-    """A job loaded with open calls gets Resumed first: with qos 1 the call is sent again as it was."""
-    bench = Bench()
-    await bench.create(qos=1)
-    await bench.run(Triggered())
-    after = Bench(bench.disk, boot=2)
-    await after.run(AlarmRang())
-    assert [call.request for call in after.calls()] == [call.request for call in bench.calls()]
-
-
 async def test_at_qos_0_a_turn_that_changes_nothing_durable_acts_at_once() -> None:
     """The next step of a chain costs no commit; its records may be lost, its alarm lives in memory."""
     bench = Bench()

@@ -56,54 +56,6 @@ def job(cluster: DaprHouse) -> str:
     return moved(cluster, ("two", "one"))
 
 
-@pytest.mark.parametrize("qos", [0, 1])
-async def test_a_report_is_taken_by_the_other_node(cluster: DaprHouse, job: str, qos: int) -> None:
-    """The draining node tells nobody: the next one finds all of it in the claim."""
-    await start_two(cluster, job, **asynchronous(timeoutSeconds=600, qos=qos))
-    stopping = await stop(cluster)
-    await cluster.advance(4_000)
-    await end(cluster, stopping)
-    report = FeedbackArrived(1, feedback_token(KEY, "uid1", 1), {"status": "succeed"})
-    assert await cluster.deliver(report, job) == Taken()
-    await cluster.settle()
-    assert cluster.executions(job) == {1: State.SUCCEEDED}
-
-
-@pytest.mark.parametrize("qos", [0, 1])
-async def test_a_retry_comes_at_its_moment(cluster: DaprHouse, job: str, qos: int) -> None:
-    """Nobody asks for the job: the sweep rings what the node gives away."""
-    cluster.sender.answers(FIRST, 500)
-    retry = [{"errorEquals": "500", "intervalSeconds": 9}]
-    await start_two(cluster, job, request=STEPS, retry=retry, qos=qos)
-    began = cluster.clock.now().steady
-    stopping = await stop(cluster)
-    await cluster.advance(8_900)
-    await end(cluster, stopping)
-    assert cluster.sender.urls() == [FIRST]
-    await cluster.advance(began + 9_100 - cluster.clock.now().steady)
-    assert cluster.sender.urls() == [FIRST, FIRST, SECOND]
-    assert cluster.executions(job) == {1: State.SUCCEEDED}
-
-
-@pytest.mark.parametrize("qos", [0, 1])
-async def test_a_call_ends_here_and_the_next_step_is_sent_there(
-    cluster: DaprHouse, job: str, qos: int
-) -> None:
-    """Each step once, whatever daprd says to the draining node: its actor has moved long ago."""
-    cluster.sender.hold(FIRST)
-    await start_two(cluster, job, request=STEPS, qos=qos)
-    stopping = await stop(cluster, 20_000)
-    await cluster.advance(8_000)
-    assert "one" in cluster.world.ill
-    cluster.sender.release(FIRST)
-    await cluster.settle()
-    assert cluster.sender.urls() == [FIRST]
-    await cluster.advance(3_000)
-    await end(cluster, stopping)
-    assert cluster.sender.urls() == [FIRST, SECOND]
-    assert cluster.executions(job) == {1: State.SUCCEEDED}
-
-
 @pytest.mark.parametrize(("qos", "sent", "state"), [(0, 1, State.TERMINATED), (1, 2, State.SUCCEEDED)])
 async def test_a_longer_call_is_given_up_in_the_middle_of_the_drain(
     cluster: DaprHouse, job: str, qos: int, sent: int, state: State

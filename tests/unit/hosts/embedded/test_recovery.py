@@ -26,18 +26,6 @@ pytestmark = pytest.mark.anyio
 URL = "http://target.test/run"
 
 
-async def test_an_accepted_trigger_survives_a_crash_in_the_queue() -> None:
-    """While it is enqueued it goes on at qos 0 too (SPEC section 8)."""
-    house = await House().start()
-    await house.create(overlapPolicy="queue")
-    house.sender.hold(URL)
-    await house.trigger()
-    await house.trigger()
-    await house.crash()
-    await house.start()
-    assert house.executions() == {1: State.TERMINATED, 2: State.SUCCEEDED}
-
-
 async def test_a_read_after_a_crash_waits_until_lost_calls_are_looked_after() -> None:
     """Nobody is shown an execution as running that no process runs any more."""
     house = await House().start()
@@ -391,22 +379,6 @@ async def test_a_job_that_cannot_be_loaded_does_not_end_the_start() -> None:
 
 
 HOUR = 3_600_000
-
-
-async def test_a_clock_that_was_set_back_before_the_start_lengthens_no_limit() -> None:
-    """The job rings when its whole limit is over, though its alarm was stored for an hour later."""
-    house = await House().start()
-    await house.create(qos=1, timeoutSeconds=30)
-    house.sender.hold(URL)
-    await house.trigger()
-    await house.crash()
-    house.clock.set_back(HOUR)
-    house.sender.hold(URL)
-    await house.start()
-    await house.advance(29_999)
-    assert house.executions() == {1: State.PROCESSING}
-    await house.advance(1)
-    assert house.executions() == {1: State.TERMINATED}
 
 
 async def test_a_clock_that_was_set_back_before_the_start_lengthens_no_wait() -> None:
