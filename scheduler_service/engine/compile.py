@@ -12,9 +12,9 @@ from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.parts.options import lead_of
 from scheduler_service.engine.posting import as_accepted_before, find_refused
-from scheduler_service.engine.program import Policy, Program, Step, Surroundings
+from scheduler_service.engine.program import Policy, Program, Step, Surroundings, Targets, targets_of
 from scheduler_service.engine.scope import ANYTHING, templates_of
-from scheduler_service.engine.targets import Targets, compile_targets
+from scheduler_service.engine.targets import compile_targets
 from scheduler_service.engine.template_warnings import find_template_warnings
 from scheduler_service.engine.warnings import find_warnings
 from scheduler_service.language.expression import FEEDBACK_URLS, Allowance
@@ -112,11 +112,7 @@ def _find_refused_targets(targets: Targets) -> Iterator[Problem]:
     first = targets.steps[0].target.url
     if first.whole:
         yield Problem("/request/0/url", "template", "no response comes before the first step; write its url")
-    beside = (("/checkUrl", targets.check), ("/cancelUrl", targets.cancel))
-    found = [(f"/request/{step.index}", step.target) for step in targets.steps]
-    found += [(pointer, target) for pointer, target in beside if target is not None]
-    found += [(f"/notification/{place}", one.target) for place, one in enumerate(targets.notifications)]
-    for pointer, target in found:
+    for pointer, target in targets_of(targets):
         if target.refused:
             yield Problem(pointer, "template", target.refused)
 
@@ -324,8 +320,7 @@ def _assemble(
 
 
 def _short_bytes(targets: Targets) -> int:
-    made = [step.target for step in targets.steps] + [entry.target for entry in targets.notifications]
-    known = [target for target in (*made, targets.check, targets.cancel) if target is not None]
+    known = [target for _, target in targets_of(targets)]
     if any(target.body is not None and target.body.size > LARGE_BYTES for target in known):
         return -1
     paths = [path for target in known for template in templates_of(target) for path in template.searches]

@@ -3,7 +3,7 @@
 import re
 
 from scheduler_service.domain.replies import Refusal, RefusalCode
-from scheduler_service.engine.program import Program, Target
+from scheduler_service.engine.program import Program, Target, targets_of
 
 OWN = re.compile(r"(?i:service):(?://\{serviceName\}|(?!//))")
 OWN_BEHIND = re.compile(r"((?i:service)://\{serviceGateway\}/)\{serviceName\}(?=[/?#]|$)")
@@ -23,10 +23,11 @@ def refuse_ownerless(program: Program, owner: str) -> Refusal | None:
                 break
         else:
             return None  # as with most: no pointer is written for what is not refused
-    for pointer, target in _targets(program):
+    for pointer, target in targets_of(program):
         url = _find_own(target)
         if url is not None:
-            return Refusal(RefusalCode.INVALID, f"{url[:80]!r} {NO_OWNER}", pointer)
+            place = pointer if pointer.endswith("Url") else f"{pointer}/url"
+            return Refusal(RefusalCode.INVALID, f"{url[:80]!r} {NO_OWNER}", place)
     return None
 
 
@@ -51,11 +52,3 @@ def _find_own(target: Target) -> str | None:
     if url[:8].lower() != "service:":
         return None
     return url if OWN.match(url) or OWN_BEHIND.match(url) else None
-
-
-def _targets(program: Program) -> list[tuple[str, Target]]:
-    found = [(f"/request/{step.index}/url", step.target) for step in program.steps]
-    beside = (("/checkUrl", program.check), ("/cancelUrl", program.cancel))
-    found += [(pointer, target) for pointer, target in beside if target is not None]
-    entries = enumerate(program.notifications)
-    return found + [(f"/notification/{place}/url", entry.target) for place, entry in entries]

@@ -1,6 +1,6 @@
 """A compiled definition: what `decide` needs of it, checked once by `engine.compile`; and what it weighs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -138,6 +138,15 @@ class Notification(msgspec.Struct, frozen=True):
     outbox: bool = False
 
 
+class Targets(msgspec.Struct, frozen=True):
+    """All requests of one definition; `check` only if the job is asynchronous."""
+
+    steps: tuple[Step, ...]
+    check: Target | None
+    cancel: Target | None
+    notifications: tuple[Notification, ...]
+
+
 class Program(msgspec.Struct, frozen=True, gc=False):
     """A whole definition, ready to run. Times in ms; `fingerprint` is equal for equal definitions.
 
@@ -182,6 +191,18 @@ class Program(msgspec.Struct, frozen=True, gc=False):
     def key(self) -> str:
         """The key of the job in its tenant."""
         return write_job_key(self.surroundings.tenant, self.job_id)
+
+
+def targets_of(requests: Targets | Program) -> Iterator[tuple[str, Target]]:
+    """Each request of a definition with its pointer, those of the steps first."""
+    for step in requests.steps:
+        yield f"/request/{step.index}", step.target
+    if requests.check is not None:
+        yield "/checkUrl", requests.check
+    if requests.cancel is not None:
+        yield "/cancelUrl", requests.cancel
+    for index, entry in enumerate(requests.notifications):
+        yield f"/notification/{index}", entry.target
 
 
 def weigh(text: bytes) -> int:

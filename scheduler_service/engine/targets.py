@@ -12,7 +12,7 @@ from client_sdk.models.step import RequestStep
 from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.parts.options import compile_dispatch, refuse_dispatch
-from scheduler_service.engine.program import Notification, Step, Surroundings, Target
+from scheduler_service.engine.program import Notification, Step, Surroundings, Target, Targets
 from scheduler_service.engine.requests import prerender
 from scheduler_service.engine.scope import members_in, names_in
 from scheduler_service.language.compiled import JsonTemplate, TextTemplate, UrlTemplate
@@ -25,15 +25,6 @@ NO_URL = UrlTemplate(parts=(), is_constant=True)
 HEADERS_OF_EVENTS = frozenset({"content-type", "webhook-id"})
 OPENING = re.compile(r"\$\{\s*(\w+)\s*\}")
 Made = TypeVar("Made")
-
-
-class Targets(msgspec.Struct, frozen=True):
-    """All requests of one definition; `check` only if the job is asynchronous."""
-
-    steps: tuple[Step, ...]
-    check: Target | None
-    cancel: Target | None
-    notifications: tuple[Notification, ...]
 
 
 def compile_targets(

@@ -7,9 +7,8 @@ from difflib import get_close_matches
 from client_sdk.models import JobDefinition
 from client_sdk.models.parse import write_pointer
 from scheduler_service.domain.errors import Problem
-from scheduler_service.engine.program import Target
+from scheduler_service.engine.program import Target, Targets, targets_of
 from scheduler_service.engine.scope import ANYTHING
-from scheduler_service.engine.targets import Targets
 from scheduler_service.language.compiled import ArrayNode, Interpolation, ObjectNode, Slot, Splice
 from scheduler_service.language.expression import SYSTEM_VARIABLES, Expression, Name, Query
 
@@ -38,22 +37,10 @@ def find_template_warnings(
             message = f"{found[0]!r} is sent as it stands; a template is written ${{{name}}}"
             yield Problem(f"/request/{index}/url", "no_template", message)
     speller = _Speller(definition, environment)
-    for pointer, target, before in _places(targets):
-        known = speller.known(before)
-        for place, part in _parts(target, pointer):
-            yield from speller.check(place, part, known)
-
-
-def _places(targets: Targets) -> Iterator[tuple[str, Target, int | None]]:
-    """(pointer, target, the count of steps whose responses it may name); None: all steps."""
-    for step in targets.steps:
-        yield f"/request/{step.index}", step.target, step.index
-    if targets.check is not None:
-        yield "/checkUrl", targets.check, None
-    if targets.cancel is not None:
-        yield "/cancelUrl", targets.cancel, None
-    for index, entry in enumerate(targets.notifications):
-        yield f"/notification/{index}", entry.target, None
+    for place, (pointer, target) in enumerate(targets_of(targets)):
+        known = speller.known(place if place < len(targets.steps) else None)
+        for part_pointer, part in _parts(target, pointer):
+            yield from speller.check(part_pointer, part, known)
 
 
 Part = Expression | tuple[str, Expression, str]
@@ -101,7 +88,7 @@ class _Speller:
         self._told: set[tuple[str, str]] = set()
 
     def known(self, before: int | None) -> frozenset[str]:
-        """What a template may name whose request follows the first `before` steps."""
+        """What a template may name whose request follows the first `before` steps; None: all steps."""
         return self._general | {name for name in self._named[:before] if name}
 
     def check(self, place: str, part: Part, known: frozenset[str]) -> Iterator[Problem]:

@@ -18,6 +18,7 @@ from scheduler_service.domain.turn_events import (
     CallEnded,
     Created,
     Event,
+    FeedbackArrived,
     InstancesResolved,
     Resumed,
     Triggered,
@@ -27,6 +28,7 @@ from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.machine import decide
 from scheduler_service.engine.program import Program, Surroundings
+from scheduler_service.engine.scope import feedback_token
 from scheduler_service.engine.snapshot import decode, encode
 from scheduler_service.engine.status import Summary, due, summarize
 
@@ -267,3 +269,46 @@ EVERY_10 = {"dueTime": "10s", "period": "10s"}
 def ticking(surroundings: Surroundings | None = None, **members: Any) -> Rig:
     """A job that fires every ten seconds, ten seconds from its creation on."""
     return Rig(surroundings, **{"timer": EVERY_10, **members}).create()
+
+
+CHAIN = [{"url": "http://target.test/1"}, {"url": "http://target.test/2", "body": "${$.x}"}]
+
+
+def running(qos: int, **members: Any) -> Rig:
+    """A job whose first step is answered and whose second is in flight."""
+    rig = Rig(qos=qos, **{"request": CHAIN, **members}).triggered()
+    rig.answer(200, {"x": "y"})
+    return rig
+
+
+TWO: list[dict[str, Any]] = [
+    {"url": "http://target.test/one", "respEnvName": "ONE"},
+    {"url": "http://target.test/two?x=${ONE.x}", "body": {"all": "${ONE}|json", "x": "${$.x}"}},
+]
+
+
+def retried(steps: list[dict[str, Any]], **members: Any) -> Rig:
+    """A chain that is retried once, after a second."""
+    return Rig(request=steps, retry=[{"errorEquals": "*", "maxAttempts": 1}], **members).triggered()
+
+
+def started(**members: Any) -> Rig:
+    """An asynchronous job whose first execution is in its first step."""
+    return Rig(**{"async": True, **members}).triggered()
+
+
+def feedback(rig: Rig, body: Any, counts: int = 1, token: str | None = None) -> Any:
+    """The target reports."""
+    given = feedback_token(b"key", "uid", counts) if token is None else token
+    rig.deliver(FeedbackArrived(counts, given, body))
+    return rig.reply
+
+
+CHECK = "http://target.test/state/${schedulingExecuteNumber}"
+
+
+def polled(**members: Any) -> Rig:
+    """One that is polled, its chain through."""
+    rig = started(checkUrl=CHECK, **members)
+    rig.answer(200)
+    return rig

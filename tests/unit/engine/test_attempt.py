@@ -4,8 +4,7 @@ from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import AttemptEnded
 from scheduler_service.domain.turn_events import FeedbackArrived, Replay, Triggered
 from scheduler_service.engine.scope import feedback_token
-from tests.unit.engine.chains import TWO, retried
-from tests.unit.engine.rig import Rig
+from tests.unit.engine.rig import TWO, Rig, retried
 
 
 def test_a_retry_repeats_the_chain() -> None:

@@ -10,9 +10,8 @@ from scheduler_service.domain.turn_events import CallEnded, Paused, Replay, Trig
 from scheduler_service.domain.wire import Fault, FaultKind
 from scheduler_service.engine.program import Surroundings
 from tests.rows import each_row
-from tests.unit.engine.chains import TWO, retried
 from tests.unit.engine.parts.service_rig import DRAINING, SHARDED, answer, parted, parts_of, steps_of
-from tests.unit.engine.rig import Rig
+from tests.unit.engine.rig import TWO, Rig, retried
 
 
 def test_one_step_succeeds() -> None:

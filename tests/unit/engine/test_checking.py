@@ -9,7 +9,7 @@ from scheduler_service.domain.records import AttemptEnded, CheckEnded
 from scheduler_service.domain.replies import Unchanged
 from scheduler_service.domain.wire import CallKind, FaultKind
 from tests.rows import each_row
-from tests.unit.engine.asynchronous import polled, started
+from tests.unit.engine.rig import polled, started
 
 
 def test_first_check_comes_after_the_pause() -> None:

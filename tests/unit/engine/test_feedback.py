@@ -10,8 +10,7 @@ from scheduler_service.domain.turn_events import FeedbackArrived
 from scheduler_service.domain.wire import CallKind
 from scheduler_service.engine.scope import feedback_token
 from tests.rows import each_row
-from tests.unit.engine.asynchronous import CHECK, feedback, polled, started
-from tests.unit.engine.rig import Rig
+from tests.unit.engine.rig import CHECK, Rig, feedback, polled, started
 
 TICKET = "http://target.test/state/${$.ticket}"
 

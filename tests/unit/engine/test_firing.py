@@ -398,41 +398,6 @@ def test_fire_once_is_one_late_entry_and_the_run_before_it() -> None:
     assert (late.planned_at, late.outcome, late.execute_number) == (START + 30_000, FiringOutcome.LATE, 1)
 
 
-def test_missed_firings_use_up_repeats() -> None:
-    """Repeats count from the first moment; what was missed of them is gone."""
-    misfire = {"policy": "skip", "graceSeconds": 0}
-    rig = ticking(timer={"dueTime": "10s", "period": "R4/PT10S", "misfire": misfire})
-    rig.wall += 35_000
-    rig.deliver(AlarmRang())
-    assert rig.of(FiringRecord, rig.records)[0].count == 3
-    rig.pass_time(20_000)
-    assert rig.ledger()[1:] == [(40_000, "fired", None)]
-    rig.answer()
-    assert rig.summary.state is JobState.FINISHED
-
-
-def test_ttl_and_bounds_include_their_moments() -> None:
-    """`ttl`, `startAt` and `endAt`: no firing beyond, the moments themselves included."""
-    bounds = {"startAt": "2023-11-14 22:13:40", "endAt": "2023-11-14 22:14:00"}
-    rig = ticking(timer={**EVERY_10, **bounds}, overlapPolicy="allow")
-    rig.pass_time(100_000)
-    assert [moment for moment, _, _ in rig.ledger()] == [20_000, 30_000, 40_000]
-    lived = ticking(timer={**EVERY_10, "ttl": "20s"}, overlapPolicy="allow")
-    lived.pass_time(100_000)
-    assert [moment for moment, _, _ in lived.ledger()] == [10_000, 20_000]
-
-
-def test_jitter_is_part_of_the_plan() -> None:
-    """The planned moment has it, is the same whenever it is computed, and the firing is not late by it."""
-    spread = {**EVERY_10, "jitterSeconds": 5}
-    rig = ticking(timer=spread, overlapPolicy="allow")
-    assert rig.summary.next_fire == ticking(timer=spread).summary.next_fire
-    rig.pass_time(60_000)
-    assert {outcome for _, outcome, _ in rig.ledger()} == {"fired"}
-    assert all(0 <= moment % 10_000 <= 5_000 for moment, _, _ in rig.ledger())
-    assert any(moment % 10_000 for moment, _, _ in rig.ledger())
-
-
 def test_in_the_past_is_finished() -> None:
     """A single moment that has passed: no firing, state finished."""
     rig = Rig(timer={"dueTime": "2023-11-14 22:13:19", "period": "0s"}).create()

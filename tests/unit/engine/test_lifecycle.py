@@ -39,15 +39,9 @@ from scheduler_service.domain.wire import Answer, CallKind, Token
 from scheduler_service.engine.decision import Decision
 from scheduler_service.engine.program import Surroundings
 from tests.rows import each_row
-from tests.unit.engine.rig import START, Rig, program
+from tests.unit.engine.rig import EVERY_10, START, Rig, program, ticking
 
-EVERY_10 = {"dueTime": "10s", "period": "10s"}
 S = ExecutionState
-
-
-def ticking(**members: Any) -> Rig:
-    """A job that fires every ten seconds."""
-    return Rig(**{"timer": EVERY_10, **members}).create()
 
 
 @each_row(
@@ -691,16 +685,6 @@ def test_a_finished_job_runs_by_trigger() -> None:
     assert rig.states() == [S.SUCCEEDED, S.PROCESSING]
     rig.answer()
     assert rig.summary.state is JobState.FINISHED
-
-
-def test_a_clock_set_forward_makes_misfires() -> None:
-    """What the clock passed over was missed: here an hour of firings becomes one, and the timer goes on."""
-    rig = Rig(timer={**EVERY_10, "misfire": {"graceSeconds": 5}}).create()
-    rig.wall += 3_600_000
-    rig.deliver(AlarmRang())
-    assert rig.ledger()[0] == (10_000, "skipped", "misfire")
-    assert rig.summary.missed == 358
-    assert rig.summary.next_fire == START + 3_610_000
 
 
 def test_a_skipped_execution_sends_nothing() -> None:

@@ -13,8 +13,7 @@ from scheduler_service.domain.wire import Answer
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.engine.requests import FEW_NUMBERS, Refused, at_owner, encode_body
 from tests.rows import each_row
-from tests.unit.engine.asynchronous import started
-from tests.unit.engine.rig import Rig
+from tests.unit.engine.rig import Rig, started
 
 URL = "http://target.test/"
 S = ExecutionState

@@ -20,8 +20,7 @@ from scheduler_service.domain.wire import Answer, Holder
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.engine.snapshot import decode, encode, encode_all, without_contexts
 from tests.rows import each_row
-from tests.unit.engine.chains import CHAIN, running
-from tests.unit.engine.rig import START, Rig
+from tests.unit.engine.rig import CHAIN, START, Rig, running
 
 S = ExecutionState
 

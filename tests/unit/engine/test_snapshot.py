@@ -36,9 +36,8 @@ from scheduler_service.engine.snapshot import (
     without_contexts,
 )
 from tests.rows import each_row
-from tests.unit.engine.chains import running
 from tests.unit.engine.parts.service_rig import SHARDED, answer, report
-from tests.unit.engine.rig import Rig
+from tests.unit.engine.rig import Rig, running
 
 
 def test_every_phase_survives_the_snapshot() -> None:

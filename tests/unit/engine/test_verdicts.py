@@ -24,9 +24,8 @@ from scheduler_service.engine.verdicts import (
     read_retry_after,
 )
 from tests.rows import each_row
-from tests.unit.engine.asynchronous import feedback, polled, started
 from tests.unit.engine.parts.queue_rig import end, parts_of, queued
-from tests.unit.engine.rig import START
+from tests.unit.engine.rig import START, feedback, polled, started
 
 
 @each_row("kind", [FaultKind.CONNECT, FaultKind.TIMEOUT])

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathError
 
 from scheduler_service.domain.errors import ExpressionError
-from scheduler_service.language.jsonpath import NameEnvironment, Stopped, compile_path, evaluate
+from scheduler_service.language.jsonpath import Missing, NameEnvironment, Stopped, compile_path, evaluate
 from tests.rows import each_row
 
 
@@ -137,3 +137,33 @@ def read(environment: JSONPathEnvironment, query: str) -> object:
         return error.args[0], None if error.token is None else error.token.index
     except (ValueError, OverflowError) as error:
         return type(error)
+
+
+def test_true_is_not_one() -> None:
+    """RFC 9535 section 2.3.5.2.2, at any depth; integers are compared exactly."""
+    assert find("$[?@.a == $[1].a]", [{"a": [1]}, {"a": [True]}]) == [{"a": [True]}]
+    big = 12345678901234567890
+    assert find(f"$[?@ == {big}]", [big, big + 1]) == [big]
+
+
+@each_row(
+    ("path", "value"),
+    [
+        ("$", {"a": [1, None]}),
+        ("$.a[0]", 1),
+        ("$['a'][-1]", None),
+        ("$.a[5]", Missing()),
+        ("$.a.x", Missing()),
+    ],
+)
+def test_a_singular_path_has_its_value_or_none(path: str, value: object) -> None:
+    """SPEC section 4: it gives its value, and fails when there is none."""
+    assert compile_path(path).singular
+    assert find(path, {"a": [1, None]}) == value
+
+
+@each_row(("path", "value"), [("$.a[*]", [1, None]), ("$.b[*]", []), ("$..x", []), ("$.a[:1]", [1])])
+def test_any_other_path_gives_an_array(path: str, value: object) -> None:
+    """SPEC section 4: perhaps an empty one."""
+    assert not compile_path(path).singular
+    assert find(path, {"a": [1, None]}) == value

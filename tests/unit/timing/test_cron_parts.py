@@ -1,5 +1,10 @@
-"""The parts of a cron expression from which sentences are made."""
+"""Cron expressions in words, for previews, in each language (SPEC section 3)."""
 
+import re
+
+from hypothesis import given
+
+from scheduler_service.timing import cron_chinese, cron_english
 from scheduler_service.timing.cron import parse_cron
 from scheduler_service.timing.cron_parts import (
     cadence,
@@ -11,6 +16,75 @@ from scheduler_service.timing.cron_parts import (
     repeats,
     split,
 )
+from tests.rows import each_row
+from tests.unit.timing.expressions import quartz_expressions, unix_expressions
+
+
+@each_row(
+    ("expression", "english", "chinese"),
+    [
+        ("*/5 * * * *", "Every 5 minutes", "每 5 分钟"),
+        ("1 0 9 1 10 ? 2023", "At 09:00:01 on day 1 of October 2023", "2023 年 10 月 1 日 09:00:01"),
+        ("0 0 9 * * ?", "At 09:00 every day", "每天 09:00"),
+        ("* * * * * ?", "Every second", "每秒"),
+        ("0/10 * * * * ?", "Every 10 seconds", "每 10 秒"),
+        ("@hourly", "Every hour", "每小时"),
+        ("30 * * * *", "Every hour at minute 30", "每小时，第 30 分"),
+        ("0 0 0/6 * * ?", "Every 6 hours", "每 6 小时"),
+        ("0 30 */2 * * ?", "Every 2 hours at minute 30", "每 2 小时，第 30 分"),
+        ("* 5 * * * ?", "Every second in minute 5, every hour", "每小时，第 5 分，每秒"),
+        ("0 10,40 2 * * ?", "At 02:10 and 02:40 every day", "每天 02:10、02:40"),
+        (
+            "0 0/7 8-18 ? * 6L",
+            "Every 7 minutes in hours 8 to 18 on the last Friday of the month",
+            "每月最后一个周五，8 至 18 时，每 7 分钟",
+        ),
+        (
+            "0 0 12 L-3 * ?",
+            "At 12:00 on the 3rd day before the last of the month",
+            "每月 月末前第 3 天 12:00",
+        ),
+        (
+            "0 0 12 15W,LW * ?",
+            "At 12:00 on the working day nearest to day 15 and the last working day of the month",
+            "每月 最接近 15 日的工作日、最后一个工作日 12:00",
+        ),
+        (
+            "0 0 12 ? * MON#2 2024-2026",
+            "At 12:00 on the second Monday of the month in 2024 to 2026",
+            "2024 年至 2026 年 每月第二个周一 12:00",
+        ),
+        ("0 0 1 * 5", "At 00:00 on day 1 of the month or on Friday", "每月 1 日 或 周五 00:00"),
+        ("0 0 * * 7", "At 00:00 on Sunday", "周日 00:00"),
+        ("0 0 */3 * *", "At 00:00 on every 3rd day of the month", "每月 每 3 天 00:00"),
+        (
+            "0 15 10 ? JAN,JUN MON-FRI",
+            "At 10:15 on Monday to Friday in January and June",
+            "1 月、6 月 周一至周五 10:15",
+        ),
+    ],
+)
+def test_sentences(expression: str, english: str, chinese: str) -> None:
+    """A sentence says when the expression fires."""
+    cron = parse_cron(expression)
+    assert (cron_english.describe(cron), cron_chinese.describe(cron)) == (english, chinese)
+
+
+@given(unix_expressions() | quartz_expressions())
+def test_every_expression_has_a_sentence_in_each_language(expression: str) -> None:
+    """Whatever can be read can be said; no Latin letter is in what is Chinese."""
+    cron = parse_cron(expression)
+    english, chinese = cron_english.describe(cron), cron_chinese.describe(cron)
+    assert english[0].isupper()
+    assert "  " not in english
+    assert chinese
+    assert re.search("[A-Za-z]", chinese) is None
+
+
+@each_row(("step", "word"), [(11, "11th"), (12, "12th"), (13, "13th"), (22, "22nd")])
+def test_numbers_in_words(step: int, word: str) -> None:
+    """The teens are all `th`."""
+    assert f"every {word} day" in cron_english.describe(parse_cron(f"0 0 0 */{step} * ?"))
 
 
 def test_fields_of_each_dialect() -> None:

@@ -1,30 +1,110 @@
-"""The languages of timers: each says the same of a timer, in words of its own."""
+"""Timers in words, for previews: each language says the same of a timer (SPEC section 3)."""
 
 from scheduler_service.domain.moments import HOUR
-from scheduler_service.timing.durations import Duration
+from scheduler_service.timing.durations import Duration, parse_duration
 from scheduler_service.timing.languages import LANGUAGES
-from scheduler_service.timing.timer import TimerText, compile_timer
+from scheduler_service.timing.preview import describe
+from scheduler_service.timing.timer import Timer
 from scheduler_service.timing.zones import load_zone
 from tests.rows import each_row
+from tests.unit.timing.timers import at, make
 
-CHANGE = 1_774_746_000_000
-"""2026-03-29, 01:00 UTC: clocks go forward in Berlin."""
-
-
-@each_row("tag", LANGUAGES)
-def test_each_language_has_words_for_the_same(tag: str) -> None:
-    """A sentence without a full stop, a note where clocks change and none elsewhere, a length."""
-    words = LANGUAGES[tag]
-    timer = compile_timer(TimerText(period="0 0 9 * * ?"), default_zone="Europe/Berlin")
-    assert "09:00" in words.describe(timer)
-    assert not words.describe(timer).endswith((".", "。"))
-    assert "1" in (words.note(load_zone("Europe/Berlin"), CHANGE) or "")
-    assert words.note(load_zone("UTC"), CHANGE) is None
-    assert words.length(Duration(ms=2 * HOUR)).startswith("2 ")
+ENGLISH, CHINESE = LANGUAGES["en"], LANGUAGES["zh"]
 
 
-def test_no_two_languages_use_the_same_words() -> None:
-    """The first one is English."""
-    found = {words.length(Duration(ms=HOUR)) for words in LANGUAGES.values()}
-    assert len(found) == len(LANGUAGES)
+@each_row(
+    ("timer", "english", "chinese"),
+    [
+        (make(), "Once, at once", "一次，立即"),
+        (
+            make(start_at="2024-04-01 09:00:00", timezone="Asia/Shanghai"),
+            "Once, at 2024-04-01 09:00:00 Asia/Shanghai time",
+            "一次，2024-04-01 09:00:00（Asia/Shanghai 时间）",
+        ),
+        (
+            make("10s", "R4/PT3S"),
+            "Every 3 seconds, first 10 seconds after its creation, 4 times in all",
+            "每 3 秒，首次在创建后 10 秒，共 4 次",
+        ),
+        (make("0s", "61m"), "Every 1 hour 1 minute, first at once", "每 1 小时 1 分钟，首次立即"),
+        (make("0s", "5m"), "Every 5 minutes, first at once", "每 5 分钟，首次立即"),
+        (make("0s", "1h"), "Every hour, first at once", "每小时，首次立即"),
+        (
+            make("2024-04-01 09:00:00", "0s"),
+            "Once, at 2024-04-01 09:00:00 UTC time",
+            "一次，在 2024-04-01 09:00:00（UTC 时间）",
+        ),
+        (make("1h", "R1/P1D"), "Once, 1 hour after its creation", "一次，在创建后 1 小时"),
+        (make("0s", "external"), "Only when it is triggered", "仅在被触发时执行"),
+        (
+            make("0s", "0 0 9 * * ?", timezone="Asia/Shanghai"),
+            "At 09:00 every day, Asia/Shanghai time",
+            "每天 09:00（Asia/Shanghai 时间）",
+        ),
+        (
+            make("0s", "P1M", start_at="2024-05-01 00:00:00", ttl="P1Y", jitter=30_000),
+            "Every month, first at once, not before 2024-05-01 00:00:00 UTC time, "
+            "for 1 year from its creation, each up to 30 seconds later",
+            "每个月，首次立即，不早于 2024-05-01 00:00:00（UTC 时间），自创建起 1 年 内，每次最多推迟 30 秒",
+        ),
+        (
+            make("0s", "P1D", end_at="2024-05-01 00:00:00", ttl="2024-04-01 00:00:00"),
+            "Every day, first at once, not after 2024-05-01 00:00:00 UTC time, "
+            "not after 2024-04-01 00:00:00 UTC time",
+            "每天，首次立即，不晚于 2024-05-01 00:00:00（UTC 时间），不晚于 2024-04-01 00:00:00（UTC 时间）",
+        ),
+    ],
+)
+def test_every_kind_has_a_sentence(timer: Timer, english: str, chinese: str) -> None:
+    """Without a full stop; English is the language of who prefers none."""
+    assert (describe(timer), describe(timer, "zh")) == (english, chinese)
     assert next(iter(LANGUAGES)) == "en"
+
+
+@each_row(
+    ("zone", "moment", "english", "chinese"),
+    [
+        ("Europe/Paris", "2026-03-28T22:59:59", None, None),
+        ("Europe/Paris", "2026-03-28T23:00:00", "clocks go forward by 1 h this day", "当天时钟拨快 1 小时"),
+        ("Europe/Paris", "2026-03-29T21:59:59", "clocks go forward by 1 h this day", "当天时钟拨快 1 小时"),
+        ("Europe/Paris", "2026-03-29T22:00:00", None, None),
+        ("Europe/Paris", "2026-10-25T12:00:00", "clocks go back by 1 h this day", "当天时钟拨慢 1 小时"),
+        (
+            "Australia/Lord_Howe",
+            "2026-04-05T00:00:00",
+            "clocks go back by 30 min this day",
+            "当天时钟拨慢 30 分钟",
+        ),
+        # The 23rd is whole: 0:00 of the 24th is missing.
+        ("Africa/Cairo", "2026-04-22T22:00:00", None, None),
+        ("Africa/Cairo", "2026-04-23T22:00:00", "clocks go forward by 1 h this day", "当天时钟拨快 1 小时"),
+        ("Africa/Cairo", "2026-10-29T12:00:00", "clocks go back by 1 h this day", "当天时钟拨慢 1 小时"),
+        ("Africa/Cairo", "2026-10-29T22:00:00", None, None),
+        ("Pacific/Apia", "2011-12-30T09:59:59", None, None),
+        ("Pacific/Apia", "2011-12-30T10:00:00", "clocks go forward by 24 h this day", "当天时钟拨快 24 小时"),
+        ("UTC", "2026-03-29T12:00:00", None, None),
+    ],
+)
+def test_a_note_marks_the_days_on_which_clocks_change(
+    zone: str, moment: str, english: str | None, chinese: str | None
+) -> None:
+    """Whatever the hour of the firing."""
+    day = load_zone(zone), at(f"{moment}Z")
+    assert (ENGLISH.note(*day), CHINESE.note(*day)) == (english, chinese)
+
+
+@each_row(
+    ("text", "words"),
+    [
+        ("2h30m", "2 hours 30 minutes"),
+        ("P1Y1M1W", "1 year 1 month 1 week"),
+        ("P8D", "8 days"),
+        ("1500ms", "1 second 500 milliseconds"),
+        ("24h", "24 hours"),
+        ("0s", "0 seconds"),
+    ],
+)
+def test_durations_are_said_in_words(text: str, words: str) -> None:
+    """The largest unit first."""
+    assert ENGLISH.length(parse_duration(text)) == words
+    assert CHINESE.length(Duration(ms=2 * HOUR)) == "2 小时"

@@ -1,12 +1,16 @@
 """Real servers on loopback that say exactly the bytes a test wants, and senders that may reach them."""
 
 import asyncio
+import gc
+import os
+import resource
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from ipaddress import ip_address
 from typing import Any
 
+from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.pacing.room import Room
 from scheduler_service.transport.addresses import Address
 from scheduler_service.transport.deadlines import Deadlines
@@ -185,3 +189,32 @@ def repeating(answer: bytes) -> Handler:
             await peer.say(answer)
 
     return handle
+
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+def request(url: str, method: str = "POST", **changes: Any) -> OutboundRequest:
+    given: dict[str, Any] = {"headers": (), "timeout": 5000}
+    return OutboundRequest(method, url, **(given | changes))
+
+
+def head_of(raw: bytes) -> dict[str, str]:
+    """The headers of a request, names in lower case; the request line under ``."""
+    lines = raw.partition(b"\r\n\r\n")[0].decode().split("\r\n")
+    pairs = (line.partition(": ") for line in lines[1:])
+    return {"": lines[0]} | {name.lower(): value for name, _, value in pairs}
+
+
+@contextmanager
+def no_descriptor() -> Iterator[None]:
+    """This process can open nothing more, until the end."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    gc.collect()  # what it would close meanwhile
+    lowest = os.open(os.devnull, os.O_RDONLY)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -11,8 +11,7 @@ from scheduler_service.transport.connection import HttpConnection, ReadBuffer, m
 from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.errors import TransportError
 from tests.certificate import Certificate, server_context
-from tests.unit.transport.exchanges import OK, request
-from tests.unit.transport.servers import Handler, Peer, Server, Stage, answering
+from tests.unit.transport.servers import OK, Handler, Peer, Server, Stage, answering, request
 
 
 @pytest.mark.parametrize(

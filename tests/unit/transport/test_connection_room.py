@@ -11,8 +11,7 @@ import pytest
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.pacing.room import Place, Room
 from tests.certificate import Certificate, server_context
-from tests.unit.transport.exchanges import request
-from tests.unit.transport.servers import Handler, Peer, Stage, answering, repeating
+from tests.unit.transport.servers import Handler, Peer, Stage, answering, repeating, request
 
 SIZE = 200_000
 BODY = (bytes(range(256)) * SIZE)[:SIZE]

@@ -10,8 +10,7 @@ from scheduler_service.domain.wire import Answer, FaultKind
 from scheduler_service.transport.errors import PolicyError
 from scheduler_service.transport.guard import EgressPolicy, judge_literal
 from tests.rows import each_row
-from tests.unit.transport.exchanges import OK, head_of, request
-from tests.unit.transport.servers import Stage, TableResolver, repeating
+from tests.unit.transport.servers import OK, Stage, TableResolver, head_of, repeating, request
 
 OPEN = EgressPolicy(allow=["0.0.0.0/0", "::/0"], deny=[])
 DEFAULT = EgressPolicy(allow=[], deny=[])

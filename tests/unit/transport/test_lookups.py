@@ -14,8 +14,7 @@ import uvloop
 from scheduler_service.domain.wire import Answer
 from scheduler_service.transport.addresses import Address
 from scheduler_service.transport.lookups import SystemResolver, start_thread
-from tests.unit.transport.exchanges import OK, request
-from tests.unit.transport.servers import Stage, answering
+from tests.unit.transport.servers import OK, Stage, answering, request
 
 FOUND = [ip_address("10.0.0.1")]
 

@@ -11,8 +11,7 @@ from scheduler_service.domain.wire import Answer, Fault, FaultKind
 from scheduler_service.transport.addresses import Address, read_url
 from scheduler_service.transport.errors import TimedOut
 from scheduler_service.transport.guard import Route
-from tests.unit.transport.exchanges import OK, request
-from tests.unit.transport.servers import Peer, Stage, repeating
+from tests.unit.transport.servers import OK, Peer, Stage, repeating, request
 
 
 async def test_a_connection_closed_while_idle_is_not_used(stage: Stage) -> None:

@@ -8,9 +8,7 @@ from typing import Any
 
 from scheduler_service.domain.wire import Answer, FaultKind
 from scheduler_service.transport.addresses import Address, read_url
-from tests.unit.transport.exchanges import OK, request
-from tests.unit.transport.servers import Peer, Server, Stage, repeating
-from tests.unit.transport.shortage import no_descriptor
+from tests.unit.transport.servers import OK, Peer, Server, Stage, no_descriptor, repeating, request
 
 
 class Slow:

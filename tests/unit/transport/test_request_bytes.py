@@ -9,8 +9,7 @@ from scheduler_service import __version__
 from scheduler_service.domain.wire import Answer, Fault, Headers, OutboundRequest
 from scheduler_service.transport.request_bytes import APART_BYTES
 from tests.manual_clock import ManualClock
-from tests.unit.transport.exchanges import OK, head_of, request
-from tests.unit.transport.servers import Stage, repeating
+from tests.unit.transport.servers import OK, Stage, head_of, repeating, request
 
 
 @pytest.mark.parametrize("size", [APART_BYTES, APART_BYTES + 1, 16 * APART_BYTES])

@@ -12,6 +12,7 @@ from scheduler_service.transport.errors import ConnectFailed
 from scheduler_service.transport.response_body import EncodedBody, PlainBody
 from scheduler_service.transport.response_parser import HEAD_BYTES, HEAD_COUNT, ParsedResponse, ResponseParser
 from tests.rows import each_row
+from tests.unit.transport.servers import Peer, Stage, request
 
 
 def receive(*pieces: bytes, method: str = "POST", limit: int = 1000) -> tuple[ParsedResponse, bool]:
@@ -343,3 +344,23 @@ def test_small_pieces_take_no_more_than_their_bytes() -> None:
     finally:
         tracemalloc.stop()
     assert len(body.end()) == 100_000
+
+
+async def test_a_large_body_both_ways(stage: Stage) -> None:
+    """A request of megabytes arrives whole; an answer of 100 MiB is cut at the limit and read no further."""
+    sent = 0
+
+    async def handle(peer: Peer) -> None:
+        nonlocal sent
+        await peer.read()
+        await peer.say(b"HTTP/1.1 200 OK\r\nContent-Length: 104857600\r\n\r\n")
+        for _ in range(1600):
+            await peer.say(b"x" * 65_536)
+            sent += 65_536
+
+    server = await stage.server(handle, limit=1 << 16)
+    outcome = await stage.sender(response_bytes=100_000).send(request(server.url, body=b"y" * 3_000_000))
+    assert (outcome.status, outcome.body, outcome.truncated) == (200, b"x" * 100_000, True)
+    assert server.requests[0].endswith(b"y" * 3_000_000)
+    await server.ended.wait()
+    assert sent < 50_000_000

@@ -14,8 +14,17 @@ from scheduler_service.transport.addresses import Address
 from scheduler_service.transport.guard import EgressPolicy
 from tests.manual_clock import ManualClock
 from tests.static_directory import StaticDirectory
-from tests.unit.transport.exchanges import OK, head_of, request
-from tests.unit.transport.servers import Handler, Peer, Server, Stage, TableResolver, repeating
+from tests.unit.transport.servers import (
+    OK,
+    Handler,
+    Peer,
+    Server,
+    Stage,
+    TableResolver,
+    head_of,
+    repeating,
+    request,
+)
 
 
 async def test_service_targets(stage: Stage) -> None:

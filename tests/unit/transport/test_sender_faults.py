@@ -7,8 +7,7 @@ import pytest
 
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
 from scheduler_service.transport.addresses import Address
-from tests.unit.transport.exchanges import request
-from tests.unit.transport.servers import Handler, Peer, Stage
+from tests.unit.transport.servers import Handler, Peer, Stage, request
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest
-from tests.unit.transport.servers import Server, Stage, TableResolver, repeating
-from tests.unit.transport.shortage import no_descriptor
+from tests.unit.transport.servers import Server, Stage, TableResolver, no_descriptor, repeating
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 

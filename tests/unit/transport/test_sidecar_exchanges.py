@@ -9,8 +9,7 @@ import pytest
 
 from scheduler_service.transport.errors import ConnectFailed, Unreached
 from scheduler_service.transport.sidecar_exchanges import KeptConnections
-from tests.unit.transport.exchanges import OK
-from tests.unit.transport.servers import Peer, Stage, answering, repeating
+from tests.unit.transport.servers import OK, Peer, Stage, answering, repeating
 
 ASK = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n"
 PATIENCE = 10.0

@@ -10,7 +10,7 @@ from scheduler_service.persistence.contexts.apart_store import ApartStore
 from scheduler_service.persistence.contexts.keeper import ContextKeeper
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreConflict, StoreUnavailable
-from tests.unit.engine.chains import running
+from tests.unit.engine.rig import running
 from tests.unit.persistence.memory_contexts import MemoryContexts
 from tests.unit.persistence.samples import commit
 

@@ -11,7 +11,7 @@ from scheduler_service.persistence.contexts.keeper import MOST_UNUSED, ApartComm
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import Commit, StoredJob
-from tests.unit.engine.chains import running
+from tests.unit.engine.rig import running
 from tests.unit.persistence.memory_contexts import MemoryContexts
 from tests.unit.persistence.samples import commit
 
@@ -177,6 +177,21 @@ async def test_a_commit_of_unknown_outcome_keeps_both_versions(stage: Stage, is_
     await stage.commit(in_flight(4))
     assert stage.versions[:1] == [last.version]
     assert len(stage.versions) == 2
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_a_death_after_a_commit_of_unknown_outcome_loses_nothing(stage: Stage, is_first: bool) -> None:
+    """The next put, whose commit never comes, leaves the version that the row may name."""
+    if not is_first:
+        await stage.commit(in_flight(1))
+    kept = await stage.put(in_flight(2))
+    await stage.store.commit(kept.commit)
+    stage.sequence = kept.commit.sequence
+    stage.keeper.settle(kept, StoreUncertain("no answer"))
+    await stage.load()
+    await stage.put(in_flight(3))
+    stage.begin()
+    assert await stage.load() == in_flight(2)
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("full"), StoreConflict("another one")])
