@@ -96,30 +96,25 @@ def test_help_is_no_error(ran: Ran) -> None:
     assert "Example:" in out
 
 
+def python(program: str, *, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """A program in a Python of its own."""
+    command = [sys.executable, "-c", f"import sys\nfrom scheduler_service.cli.main import run\n{program}"]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False, env={**os.environ, **(env or {})}
+    )
+
+
 @each_row(
     ("arguments", "heavy"),
     [
-        (("--help",), ("pydantic", "httpx", "asyncio", "scheduler_service.settings")),
-        (("jobs", "list"), ("click", "pygments", "client_sdk.models", "scheduler_service.settings")),
+        (["--help"], ("pydantic", "httpx", "asyncio", "scheduler_service.settings")),
+        (["jobs", "list"], ("click", "pygments", "client_sdk.models", "scheduler_service.settings")),
     ],
 )
-def test_a_command_imports_what_it_needs(arguments: tuple[str, ...], heavy: tuple[str, ...]) -> None:
+def test_a_command_imports_what_it_needs(arguments: list[str], heavy: tuple[str, ...]) -> None:
     """Imports are most of the time that a command takes (16)."""
-    program = (
-        "import sys\n"
-        "from scheduler_service.cli.main import run\n"
-        "run(sys.argv[1:])\n"
-        f"print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)"
-    )
-    environ = {**os.environ, "PUNCTUAL_URL": "http://127.0.0.1:1"}
-    done = subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env=environ,
-    )
+    program = f"run({arguments!r})\nprint([one for one in {heavy!r} if one in sys.modules], file=sys.stderr)"
+    done = python(program, env={"PUNCTUAL_URL": "http://127.0.0.1:1"})
     assert done.stderr.splitlines()[-1] == "[]"
 
 
@@ -158,23 +153,12 @@ def test_version_is_shown(ran: Ran) -> None:
     assert line in ran("version")[1]
 
 
-@each_row("arguments", [("serve", "--data", ":memory:"), ("demo",)])
-def test_a_missing_extra_is_named(arguments: tuple[str, ...]) -> None:
+def test_a_missing_extra_is_named() -> None:
     """A command whose extra is missing says what to install (16)."""
-    program = (
-        "import sys; sys.modules['fastapi'] = None\n"
-        "from scheduler_service.cli.main import run\n"
-        "sys.exit(run(sys.argv[1:]))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, *arguments, "--port", "0"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert "in a checkout of Punctual: pip install '.[service]'" in done.stderr
+    program = "sys.modules['fastapi'] = None\nprint(run(['serve', '--data', ':memory:']), run(['demo']))"
+    done = python(program)
+    assert done.stdout == "2 2\n", done.stderr
+    assert done.stderr.count("in a checkout of Punctual: pip install '.[service]'") == 2
     assert "Traceback" not in done.stderr
 
 

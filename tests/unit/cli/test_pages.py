@@ -1,5 +1,6 @@
 """The pages of an execution and of a job (SPEC section 16)."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from scheduler_service.cli.job_reads import describe_state as describe_job_state
 from scheduler_service.cli.pages import describe_state, show_execution, show_job
+from tests.rows import each_row
 
 EXECUTION: dict[str, Any] = {
     "executionId": "01a2-3",
@@ -101,86 +103,82 @@ notifications
 """
 
 
-def test_an_execution_is_a_page(capsys: pytest.CaptureFixture[str]) -> None:
+Page = Callable[..., str]
+(ATTEMPT,) = EXECUTION["attempts"]
+
+
+@pytest.fixture
+def page(capsys: pytest.CaptureFixture[str]) -> Page:
+    """What is shown of that execution with these members instead."""
+
+    def show(**members: Any) -> str:
+        show_execution({**EXECUTION, **members})
+        return capsys.readouterr().out
+
+    return show
+
+
+def test_an_execution_is_a_page(page: Page) -> None:
     """Outcome, attempts with steps, checks and feedback, notifications; the error in one line (16)."""
-    show_execution(EXECUTION)
-    assert capsys.readouterr().out == PAGE
+    assert page() == PAGE
 
 
-def test_an_answer_that_leaves_out_older_records_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    """In a sentence, with what shows more; then attempts cannot be counted. Whatever was dropped is named."""
-    show_execution({**EXECUTION, "detail": "partial"})
-    page = capsys.readouterr().out
+def test_an_answer_that_leaves_out_older_records_says_so(page: Page) -> None:
+    """In a sentence, with what shows more. Whatever was dropped is named.
+
+    Attempts cannot be counted then, as where one of several is shown.
+    """
     more = "--request-counts shows one attempt, 'executions log' more lines"
-    assert f"detail       older records or bodies are left out; {more}\n" in page
-    assert "\nattempt (requestCounts 7): 503" in page
-    show_execution({**EXECUTION, "detail": "dropped"})
-    assert "detail       dropped\n" in capsys.readouterr().out
+    partial = page(detail="partial")
+    assert f"detail       older records or bodies are left out; {more}\n" in partial
+    assert "detail       dropped\n" in page(detail="dropped")
+    for shown in (partial, page(attemptCount=3)):
+        assert "\nattempt (requestCounts 7): 503" in shown
 
 
-def test_one_attempt_alone_has_no_number(capsys: pytest.CaptureFixture[str]) -> None:
-    """It is not known how many came before it."""
-    show_execution({**EXECUTION, "attemptCount": 3})
-    assert "\nattempt (requestCounts 7): 503" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("members", "status"),
-    [({"fault": "refused", "error": "500"}, "no answer"), ({"error": "E1"}, "E1"), ({"error": None}, "done")],
+@each_row(
+    ("kind", "members", "line"),
+    [
+        ("steps", {"fault": "refused", "error": "500"}, "http://x/pay  no answer  "),
+        ("steps", {"fault": None, "error": "E1"}, "http://x/pay  E1  "),
+        ("steps", {"fault": None, "error": None}, "http://x/pay  done  "),
+        ("checks", {"status": ""}, '200     "" (running)  '),
+        ("checks", {"status": None}, "200     -  "),
+        ("checks", {"status": None, "error": "E1"}, "200     E1  "),
+    ],
 )
-def test_a_step_without_a_status_says_how_it_ended(
-    capsys: pytest.CaptureFixture[str], members: dict[str, Any], status: str
+def test_what_has_no_status_says_how_it_ended(
+    page: Page, kind: str, members: dict[str, Any], line: str
 ) -> None:
-    """No answer came, or it is work of a queue."""
-    attempt = EXECUTION["attempts"][0]
-    step = {**attempt["steps"][0], "status": None, "fault": None, **members}
-    show_execution({**EXECUTION, "attempts": [{**attempt, "steps": [step]}]})
-    assert f"http://x/pay  {status}  " in capsys.readouterr().out
+    """Of a step no answer came, or it is work of a queue; an empty status of a check: the work goes on."""
+    (whole,) = ATTEMPT[kind]
+    assert line in page(attempts=[{**ATTEMPT, kind: [{**whole, "status": None, **members}]}])
 
 
-def test_a_failed_execution_waits_for_its_retry(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_execution_waits_for_its_retry(page: Page) -> None:
     """Its state is `failed`, a word that sounds like the end (SPEC section 5)."""
-    show_execution({**EXECUTION, "state": "failed", "attemptCount": 1, "endedAt": None})
     waits = "failed: waits for retry 1 at 2026-01-31 09:00:01Z"
-    assert f"state        {waits}\n" in capsys.readouterr().out
+    assert f"state        {waits}\n" in page(state="failed", attemptCount=1, endedAt=None)
     assert describe_state({**EXECUTION, "state": "running"}) == "running"
     assert describe_state({**EXECUTION, "state": "failed", "attempts": []}) == "failed: waits for a retry"
 
 
-@pytest.mark.parametrize(
-    ("members", "status"),
-    [({"status": ""}, '"" (running)'), ({"status": None}, "-"), ({"status": None, "error": "E1"}, "E1")],
-)
-def test_a_check_without_a_word_says_what_it_had(
-    capsys: pytest.CaptureFixture[str], members: dict[str, Any], status: str
-) -> None:
-    """An empty status means that the work goes on; no status at all means nothing."""
-    (attempt,) = EXECUTION["attempts"]
-    (check,) = attempt["checks"]
-    show_execution({**EXECUTION, "attempts": [{**attempt, "checks": [{**check, **members}]}]})
-    assert f"200     {status}  " in capsys.readouterr().out
-
-
-def test_what_has_not_happened_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_has_not_happened_is_left_out(page: Page) -> None:
     """A waiting execution has neither start nor end."""
     waiting = {"state": "scheduled", "reason": None, "error": None, "startedAt": None, "endedAt": None}
     empty = {"attempts": [], "notifications": [], "progress": None, "params": {}, "latenessMs": None}
-    show_execution({**EXECUTION, **waiting, **empty})
-    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    names = [line.split()[0] for line in page(**waiting, **empty).splitlines()]
     assert names == ["execution", "executionId", "state", "triggeredBy", "plannedAt"]
 
 
-def test_a_step_of_a_service_names_its_instance(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_step_of_a_service_names_its_instance(page: Page) -> None:
     """There is a column for it only where a step has one (SPEC section 13)."""
-    (attempt,) = EXECUTION["attempts"]
-    steps = [step | {"instance": "shop-1"} for step in attempt["steps"]]
-    show_execution(EXECUTION)
-    assert "INSTANCE" not in capsys.readouterr().out.upper()
-    show_execution(EXECUTION | {"attempts": [attempt | {"steps": steps}]})
-    assert "shop-1" in capsys.readouterr().out
+    steps = [step | {"instance": "shop-1"} for step in ATTEMPT["steps"]]
+    assert "INSTANCE" not in page().upper()
+    assert "shop-1" in page(attempts=[ATTEMPT | {"steps": steps}])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("parts", "unclaimed", "claimed", "ended", "line"),
     [
         (1, 1, 0, 0, "step 0 in queue work: the part waits for a claim"),
@@ -189,14 +187,12 @@ def test_a_step_of_a_service_names_its_instance(capsys: pytest.CaptureFixture[st
     ],
 )
 def test_work_in_a_queue_says_whether_it_is_claimed(
-    capsys: pytest.CaptureFixture[str], parts: int, unclaimed: int, claimed: int, ended: int, line: str
+    page: Page, parts: int, unclaimed: int, claimed: int, ended: int, line: str
 ) -> None:
     """Its attempt says nothing else as long as no part has ended."""
     queue = {"step": 0, "name": "work", "parts": parts}
     queue |= {"unclaimed": unclaimed, "claimed": claimed, "ended": ended}
-    attempt = {**EXECUTION["attempts"][0], "steps": [], "queue": queue}
-    show_execution({**EXECUTION, "attempts": [attempt]})
-    assert f"  {line}\n" in capsys.readouterr().out
+    assert f"  {line}\n" in page(attempts=[{**ATTEMPT, "steps": [], "queue": queue}])
 
 
 JOB: dict[str, Any] = {
