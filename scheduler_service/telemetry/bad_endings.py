@@ -26,7 +26,6 @@ from scheduler_service.ports.history import Batch
 from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.logs import host_of, safe_message, shorten
 from scheduler_service.telemetry.occurrences import Occurrences
-from scheduler_service.telemetry.tally import omits_of
 
 EXHAUSTED = frozenset({"limit", "policy_spent"})
 """The reasons of `engine.retry.GiveUp` that say that retries are used up."""
@@ -45,13 +44,11 @@ class BadEndings:
 
     `tries` is how often a notification is tried before it is given up: what is in the outbox then is told
     once. A line has the host of the target and no more of its address, the code of the error, and the message
-    where this program wrote it: nothing that a target or a definition put into a body, header or path. Where
-    thousands come at one moment, lines that `log` would only count are not made.
+    where this program wrote it: nothing that a target or a definition put into a body, header or path.
     """
 
     def __init__(self, *, log: Log, tries: int) -> None:
         self._log = log
-        self._omits = omits_of(log)
         self._tries = tries
 
     def __call__(self, batch: Batch) -> None:
@@ -92,20 +89,10 @@ class BadEndings:
             self._log("execution_failed", **keys)
 
     def _cancelled(self, batch: Batch, record: ExecutionRecord) -> None:
-        if self._omits("execution_cancelled", reason=record.reason):
-            return
-        self._log(
-            "execution_cancelled",
-            **_whose(batch, record.execute_number),
-            reason=record.reason,
-        )
+        self._log("execution_cancelled", **_whose(batch, record.execute_number), reason=record.reason)
 
     def _skipped(self, batch: Batch, record: ExecutionRecord) -> None:
-        self._log(
-            "trigger_skipped",
-            **_whose(batch, record.execute_number),
-            reason=record.reason,
-        )
+        self._log("trigger_skipped", **_whose(batch, record.execute_number), reason=record.reason)
 
     def _attempt(self, batch: Batch, record: AttemptEnded) -> None:
         self._log(
@@ -133,8 +120,6 @@ class BadEndings:
         )
 
     def _delayed(self, batch: Batch, record: FiringRecord) -> None:
-        if self._omits("firing_delayed"):
-            return
         self._log(
             "firing_delayed",
             jobId=batch.job_id,

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any, NamedTuple, Protocol
 
@@ -72,14 +73,8 @@ class EventRing:
         """The index of the first event after `position`; None: some of those after it are not kept."""
         if position < self._floor:
             return None
-        low, high = self.first, self.end
-        while low < high:
-            middle = (low + high) // 2
-            if self._events[middle].position <= position:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        kept = range(self.first, self.end)
+        return self.first + bisect_right(kept, position, key=lambda index: self._events[index].position)
 
     def _drop_oldest(self) -> None:
         event = self._events.pop(self.first)

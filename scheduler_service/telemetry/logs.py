@@ -106,16 +106,6 @@ class EventLog:
         else:
             self._plan_sums()
 
-    def omits(self, event: str, /, **kind: object) -> bool:
-        """Whether a line would not be written now (`tally.CountingLog`)."""
-        if event in self._silent:
-            return True
-        word = VOCABULARY.get(event, UNKNOWN)
-        if word.is_asked_for or not self._flood.omits(kind_of(event, word.kind, kind)):
-            return False
-        self._plan_sums()
-        return True
-
     def flush(self) -> None:
         """Writes how many lines were omitted so far."""
         self._write_sums(all_of_them=True)

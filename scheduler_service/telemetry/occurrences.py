@@ -14,7 +14,6 @@ from scheduler_service.domain.records import (
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.logs import told_message
-from scheduler_service.telemetry.tally import omits_of
 
 Take = Callable[[Occurrence], None]
 """Takes an occurrence: at once, on the event loop's thread; never raises, never waits."""
@@ -232,13 +231,12 @@ MEANINGS: Mapping[str, Meaning] = {
 
 
 class OccurrenceLog:
-    """A log whose lines in `MEANINGS` are published too (`CountingLog`); `wall` gives wall ms."""
+    """A log whose lines in `MEANINGS` are published too; `wall` gives wall ms."""
 
     def __init__(self, *, log: Log, publish: Take, wall: Callable[[], int]) -> None:
         self._log = log
         self._publish = publish
         self._wall = wall
-        self._omits = omits_of(log)
 
     def __call__(self, event: str, /, **keys: object) -> None:
         """Writes the line, then publishes what it means. Never raises."""
@@ -256,7 +254,3 @@ class OccurrenceLog:
                 message=None if error is None else str(error),
             )
         )
-
-    def omits(self, event: str, /, **kind: object) -> bool:
-        """Whether a line would neither be written now nor be published."""
-        return event not in MEANINGS and self._omits(event, **kind)

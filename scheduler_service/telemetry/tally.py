@@ -5,7 +5,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 from scheduler_service.ports.log import Log
 
@@ -36,13 +36,6 @@ class LineWindow:
             return True
         self.untold += 1
         return False
-
-    def omits(self, now: float) -> bool:
-        """Whether one that happens `now` would not be told; then it is counted."""
-        if now >= self._ends or self._told < self._full:
-            return False
-        self.untold += 1
-        return True
 
     def begin(self, now: float) -> None:
         """A new window begins."""
@@ -189,13 +182,6 @@ class Flood:
                 self._due = min(self._due, now + self._seconds)
             return window.admits(now)
 
-    def omits(self, kind: LineKind) -> bool:
-        """Whether a line of this kind is not written now; then it is counted. Otherwise ask `admits`."""
-        now = self._clock()
-        with self._lock:
-            window = self._windows.get(kind)
-            return window is not None and window.omits(now)
-
     @property
     def has_untold(self) -> bool:
         """Whether lines were counted that no sum has yet."""
@@ -223,24 +209,3 @@ def kind_of(word: str, told_apart_by: tuple[str, ...], keys: dict[str, object]) 
     if not told_apart_by:
         return LineKind(word)
     return LineKind(word, tuple([(name, str(keys.get(name))[:LONGEST_NAME]) for name in told_apart_by]))
-
-
-@runtime_checkable
-class CountingLog(Log, Protocol):
-    """A log that counts lines beyond the first of a kind (`flood`)."""
-
-    def omits(self, event: str, /, **kind: object) -> bool:
-        """Whether a line of this kind would not be written now: then it is dealt with, and need not be made.
-
-        `kind`: the keys that tell lines of this event apart (`vocabulary`). A line of a flood is counted by
-        this call, one below the level of the log is not. Never raises.
-        """
-
-
-def omits_of(log: Log) -> Callable[..., bool]:
-    """`omits` of `log`; of a log without it a function that is False for every line."""
-    return log.omits if isinstance(log, CountingLog) else _write_all
-
-
-def _write_all(event: str, /, **kind: object) -> bool:
-    return False

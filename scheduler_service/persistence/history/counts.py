@@ -15,6 +15,7 @@ from scheduler_service.persistence.history.queries import (
     ExecutionQuery,
     Wire,
     between,
+    delivery_conditions,
     other_conditions,
     read_lists,
 )
@@ -171,10 +172,7 @@ def _select_states(query: DeliveryQuery) -> sa.CompoundSelect[Any]:
 
 
 def _look(query: DeliveryQuery) -> sa.Select[Any]:
-    conditions = [] if query.job_id is None else [_D.job_id == query.job_id]
-    conditions += [] if query.event is None else [_D.event == query.event]
-    conditions += [] if query.state is None else [_D.state == query.state]
-    fits = sa.case((sa.and_(sa.true(), *conditions), 1), else_=0).label("fits")
+    fits = sa.case((sa.and_(sa.true(), *delivery_conditions(query)), 1), else_=0).label("fits")
     return sa.select(_D.state, _D.given_up_at, fits).where(_D.tenant == query.tenant)
 
 

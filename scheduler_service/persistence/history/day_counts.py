@@ -47,13 +47,20 @@ def middle_of(bucket: int) -> int:
 
 
 def percentile(counts: Mapping[int, int], percent: int) -> int | None:
-    """The nearest rank among durations of which `counts` has the number by bucket; None: there are none."""
+    """The nearest rank among values of which `counts` has the number; None: there are none."""
     rank = -(-sum(counts.values()) * percent // 100)
-    for bucket in sorted(counts):
-        rank -= counts[bucket]
+    for value in sorted(counts):
+        rank -= counts[value]
         if rank <= 0:
-            return middle_of(bucket)
+            return value
     return None
+
+
+def spread(counts: Mapping[int, int], percentiles: Iterable[int]) -> dict[str, object]:
+    """Percentiles and the largest of durations, in ms, by their buckets; None where there are none."""
+    found = {f"p{percent}": percentile(counts, percent) for percent in percentiles}
+    found["max"] = max(counts, default=None)
+    return {name: None if bucket is None else middle_of(bucket) for name, bucket in found.items()}
 
 
 # Shorter ones would make the read of a day slow: each has a row of each figure that occurs.

@@ -8,13 +8,9 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.moments import DAY, as_datetime
-from scheduler_service.persistence.history.day_counts import ALL_JOBS, NONE, middle_of, percentile
+from scheduler_service.persistence.history.day_counts import ALL_JOBS, NONE, spread
 from scheduler_service.persistence.history.queries import Wire
-from scheduler_service.persistence.history.schema import (
-    statistic_cells,
-    statistic_days,
-    statistic_slots,
-)
+from scheduler_service.persistence.history.schema import statistic_cells, statistic_days
 from scheduler_service.persistence.sql.dialect import Dialect
 from scheduler_service.persistence.sql.expressions import IsIn, Row, replacing
 
@@ -28,7 +24,7 @@ PERCENTILES = (50, 90, 95, 99)
 
 
 class Figures(msgspec.Struct, omit_defaults=True):
-    """Counts by outcome, failure type and bucket, and sums in ms; figures of other jobs and days add up."""
+    """Counts by state, failure type and bucket, and sums in ms; figures of other jobs and days add up."""
 
     states: dict[str, int] = {}
     failures: dict[str, int] = {}
@@ -50,13 +46,13 @@ class Figures(msgspec.Struct, omit_defaults=True):
 
     def add_cell(self, cell: Any) -> None:
         """Adds a row of `statistic_cells`."""
-        _add(self.states, cell.state, cell.executions)
+        add(self.states, cell.state, cell.executions)
         if cell.failure_type:
-            _add(self.failures, cell.failure_type, cell.executions)
+            add(self.failures, cell.failure_type, cell.executions)
         if cell.lateness != NONE:
-            _add(self.lateness, cell.lateness, cell.executions)
+            add(self.lateness, cell.lateness, cell.executions)
         if cell.duration != NONE:
-            _add(self.duration, cell.duration, cell.executions)
+            add(self.duration, cell.duration, cell.executions)
         self.attempts += cell.attempts
         self.lateness_ms += cell.lateness_ms
         self.duration_ms += cell.duration_ms
@@ -70,7 +66,7 @@ class Figures(msgspec.Struct, omit_defaults=True):
             (self.duration, other.duration),
         ):
             for name, number in others.items():
-                _add(own, name, number)
+                add(own, name, number)
         self.attempts += other.attempts
         self.lateness_ms += other.lateness_ms
         self.duration_ms += other.duration_ms
@@ -84,8 +80,8 @@ class Figures(msgspec.Struct, omit_defaults=True):
                 str(kind): self.failures[str(kind)] for kind in FailureType if str(kind) in self.failures
             },
             "attempts": self.attempts,
-            "lateness": _spread(self.lateness, self.lateness_ms),
-            "duration": _spread(self.duration, self.duration_ms),
+            "lateness": spread(self.lateness, PERCENTILES) | _mean(self.lateness, self.lateness_ms),
+            "duration": spread(self.duration, PERCENTILES) | _mean(self.duration, self.duration_ms),
         }
 
 
@@ -93,17 +89,13 @@ encode_figures = msgspec.msgpack.Encoder().encode
 decode_figures = msgspec.msgpack.Decoder(Figures).decode
 
 
-def _add(counts: dict[Any, int], name: Any, number: int) -> None:
+def add(counts: dict[Any, int], name: Any, number: int = 1) -> None:
+    """So many more of `name`."""
     counts[name] = counts.get(name, 0) + number
 
 
-def _spread(counts: dict[int, int], total_ms: int) -> Wire:
-    """Percentiles, the largest and the mean, in ms; None where there is nothing to judge."""
-    found: Wire = {f"p{percent}": percentile(counts, percent) for percent in PERCENTILES}
-    number = sum(counts.values())
-    found["max"] = middle_of(max(counts)) if counts else None
-    found["mean"] = round(total_ms / number) if number else None
-    return found
+def _mean(counts: dict[int, int], total_ms: int) -> Wire:
+    return {"mean": round(total_ms / sum(counts.values())) if counts else None}
 
 
 # How many rows one step takes: more would keep the writer from its load.
@@ -114,49 +106,22 @@ DAYS = replacing(statistic_days)
 Key = tuple[int, str, str]
 
 
-class DayFolding:
-    """The steps; each runs in a transaction that its caller opens."""
+def fold_days(dialect: Dialect, before: int, connection: sa.Connection) -> int:
+    """Folds some cells of days before the day `before`; how many there were, 0: none is left.
 
-    def __init__(self, dialect: Dialect) -> None:
-        self._dialect = dialect
-
-    def fold(self, before: int, connection: sa.Connection) -> int:
-        """Folds some cells of days before the day `before`; how many there were, 0: none is left.
-
-        What is deleted is what is added up, also where others write cells of such a day meanwhile.
-        """
-        window = _window(statistic_cells, statistic_cells.c.day, before)
-        cells = self._dialect.take(connection, statistic_cells, window)
-        added: dict[Key, Figures] = {}
-        for cell in cells:
-            added.setdefault((cell.day, cell.tenant, cell.job_id), Figures()).add_cell(cell)
-        for key, known in _known(connection, added):
-            added[key].add(known)
-        rows = [_row(key, figures) for key, figures in sorted(added.items(), key=lambda item: item[0])]
-        self._dialect.insert_many(connection, DAYS, rows)
-        return len(cells)
-
-    def remove(self, before: int, connection: sa.Connection) -> int:
-        """Removes some rows of days before the day `before`; how many, 0: none is left."""
-        return sum(
-            self._delete(connection, table, table.c.day, before)
-            for table in (statistic_cells, statistic_days)
-        )
-
-    def remove_slots(self, before: int, connection: sa.Connection) -> int:
-        """Removes some rows of slots before the slot `before`; how many, 0: none is left."""
-        return self._delete(connection, statistic_slots, statistic_slots.c.slot, before)
-
-    def _delete(self, connection: sa.Connection, table: sa.Table, age: sa.Column[int], before: int) -> int:
-        window = _window(table, age, before).subquery("window")
-        is_old = self._dialect.among(table.primary_key, window.c)
-        return connection.execute(sa.delete(table).where(is_old)).rowcount
-
-
-def _window(table: sa.Table, age: sa.Column[int], before: int) -> sa.Select[Any]:
-    """The keys of the rows that one step takes."""
-    key = tuple(table.primary_key)
-    return sa.select(*key).where(age < before).order_by(*key).limit(WINDOW_ROWS).correlate(None)
+    What is deleted is what is added up, also where others write cells of such a day meanwhile.
+    """
+    key = tuple(statistic_cells.primary_key)
+    oldest = sa.select(*key).where(statistic_cells.c.day < before).order_by(*key).limit(WINDOW_ROWS)
+    cells = dialect.take(connection, statistic_cells, oldest.correlate(None))
+    added: dict[Key, Figures] = {}
+    for cell in cells:
+        added.setdefault((cell.day, cell.tenant, cell.job_id), Figures()).add_cell(cell)
+    for place, known in _known(connection, added):
+        added[place].add(known)
+    rows = [_row(place, figures) for place, figures in sorted(added.items(), key=lambda item: item[0])]
+    dialect.insert_many(connection, DAYS, rows)
+    return len(cells)
 
 
 def _known(connection: sa.Connection, added: Iterable[Key]) -> list[tuple[Key, Figures]]:

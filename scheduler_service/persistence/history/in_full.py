@@ -1,6 +1,5 @@
 """Executions in full: with attempts and notifications, as far as there is room in the answer."""
 
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -52,7 +51,7 @@ def read_in_full(
 ) -> Wire:
     """The execution of `row`, or what it has of that attempt alone."""
     params = room.fit_params(row.params)
-    shown = _read_records(connection, row, room, request_counts)
+    shown = read_shown(connection, row.uid, row.execute_number, room, request_counts)
     notifications = _read_notifications(connection, row, room, request_counts)
     ended = shown.ended
     failure = ended if row.error is not None and ended is not None and ended.error is not None else None
@@ -88,14 +87,6 @@ def read_newest_of_each(
             return NewestExecutions(items, count)
         items.append(found)
     return NewestExecutions(items, len(job_ids))
-
-
-def _read_records(
-    connection: sa.Connection, row: AnyRow, room: AnswerBudget, request_counts: int | None
-) -> ShownRecords:
-    if request_counts is None:
-        return read_shown(connection, row.uid, row.execute_number, room)
-    return read_shown_attempt(connection, row.uid, row.execute_number, room, request_counts)
 
 
 def _read_notifications(
@@ -296,79 +287,72 @@ class _Head(msgspec.Struct):
 _HEAD = msgspec.msgpack.Decoder(_Head)
 
 
-def read_shown(connection: sa.Connection, uid: str, execute_number: int, room: AnswerBudget) -> ShownRecords:
-    """The newest records of an execution as far as `room` goes, then the oldest few; each once."""
-    found: dict[Place, Detail] = {}
-    for stored in read_newest_first(connection, uid, execute_number):
-        if stored.place in found:
-            continue
-        if not room.take_record():
-            if not found:  # executions before this one have used up the answer
-                room.leave_out()
-                return ShownRecords([], None)
-            return _with_oldest(connection, uid, execute_number, room, found)
-        found[stored.place] = room.fit_record(stored.decode())
-    return _in_order(found, _last_end(found))
-
-
-def read_shown_attempt(
-    connection: sa.Connection, uid: str, execute_number: int, room: AnswerBudget, request_counts: int
+def read_shown(
+    connection: sa.Connection,
+    uid: str,
+    execute_number: int,
+    room: AnswerBudget,
+    request_counts: int | None = None,
 ) -> ShownRecords:
-    """The same of one attempt alone; none where the execution has no such attempt."""
+    """The newest records of an execution as far as `room` goes, then the oldest few; each once.
+
+    `request_counts`: those of that attempt alone; none where the execution has no such attempt.
+    """
     found: dict[Place, Detail] = {}
-    oldest: deque[StoredRecord] = deque(maxlen=OLDEST_RECORDS)
     ended: AttemptEnded | None = None
     for stored in read_newest_first(connection, uid, execute_number):
-        if ended is None and stored.is_a(AttemptEnded):
-            ended = _end_in(stored)
-        counts = _HEAD.decode(stored.raw).request_counts
-        if counts == request_counts and stored.place not in found:
-            _add_record(stored, found, oldest, room)
-        if counts is not None and counts <= request_counts and stored.is_a(AttemptStarted):
+        ended = ended or _end_in(stored)
+        if stored.place not in found and _is_of(stored, request_counts):
+            if not room.take_record():
+                if not found:  # executions before this one have used up the answer
+                    room.leave_out()
+                    return ShownRecords([], None)
+                oldest = read_oldest_first(connection, uid, execute_number)
+                return _with_oldest(oldest, room, request_counts, found, ended)
+            found[stored.place] = room.fit_record(stored.decode())
+        if request_counts is not None and _begins(stored, request_counts):
             break
-    for stored in oldest:
-        found[stored.place] = room.fit_record(stored.decode())
     return _in_order(found, ended)
 
 
-def _end_in(stored: StoredRecord) -> AttemptEnded | None:
-    end = stored.decode()
-    return end if isinstance(end, AttemptEnded) else None
-
-
-def _add_record(
-    stored: StoredRecord, found: dict[Place, Detail], oldest: deque[StoredRecord], room: AnswerBudget
-) -> None:
-    if room.take_record():
-        found[stored.place] = room.fit_record(stored.decode())
-        return
-    if len(oldest) == OLDEST_RECORDS:
-        room.leave_out()
-    oldest.append(stored.copy())
-
-
 def _with_oldest(
-    connection: sa.Connection, uid: str, execute_number: int, room: AnswerBudget, newest: dict[Place, Detail]
+    oldest: Iterable[StoredRecord],
+    room: AnswerBudget,
+    request_counts: int | None,
+    newest: dict[Place, Detail],
+    ended: AttemptEnded | None,
 ) -> ShownRecords:
     """With the oldest, which may reach to the newest: then all are there."""
-    oldest: dict[Place, Detail] = {}
-    for stored in read_oldest_first(connection, uid, execute_number):
+    found: dict[Place, Detail] = {}
+    last: AttemptEnded | None = None
+    for stored in oldest:
         if stored.place in newest:
-            break
-        if stored.place in oldest:
+            return _in_order(found | newest, ended or last)
+        last = _end_in(stored) or last
+        if stored.place in found or not _is_of(stored, request_counts):
             continue
-        if len(oldest) == OLDEST_RECORDS:
-            # An end among the oldest is that of an early attempt.
+        if len(found) == OLDEST_RECORDS:
             room.leave_out()
-            return _in_order(oldest | newest, _last_end(newest))
-        oldest[stored.place] = room.fit_record(stored.decode())
-    return _in_order(oldest | newest, _last_end(oldest | newest))
+            break
+        found[stored.place] = room.fit_record(stored.decode())
+    # An end among the oldest is that of an early attempt.
+    return _in_order(found | newest, ended)
+
+
+def _is_of(stored: StoredRecord, request_counts: int | None) -> bool:
+    return request_counts is None or _HEAD.decode(stored.raw).request_counts == request_counts
+
+
+def _begins(stored: StoredRecord, request_counts: int) -> bool:
+    """Whether that attempt, or one before it, began with this record."""
+    counts = _HEAD.decode(stored.raw).request_counts if stored.is_a(AttemptStarted) else None
+    return counts is not None and counts <= request_counts
+
+
+def _end_in(stored: StoredRecord) -> AttemptEnded | None:
+    record = stored.decode() if stored.is_a(AttemptEnded) else None
+    return record if isinstance(record, AttemptEnded) else None
 
 
 def _in_order(found: Mapping[Place, Detail], ended: AttemptEnded | None) -> ShownRecords:
     return ShownRecords([found[place] for place in sorted(found)], ended)
-
-
-def _last_end(found: Mapping[Place, Detail]) -> AttemptEnded | None:
-    ends = {place: record for place, record in found.items() if isinstance(record, AttemptEnded)}
-    return ends[max(ends)] if ends else None

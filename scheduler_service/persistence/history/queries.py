@@ -167,19 +167,23 @@ def select_firings(query: FiringQuery) -> Listing:
 def select_deliveries(query: DeliveryQuery) -> Listing:
     """The ids of deliveries, newest first, with their bytes and what their order needs."""
     table = deliveries.c
-    conditions = [table.tenant == query.tenant]
-    if query.job_id is not None:
-        conditions.append(table.job_id == query.job_id)
-    if query.job_ids is not None:
-        conditions.append(table.job_id.in_(query.job_ids))
-    if query.state is not None:
-        conditions.append(table.state == query.state)
-    if query.event is not None:
-        conditions.append(table.event == query.event)
     place = (table.created_at, table.execute_number, table.delivery_id)
     size = (sa.func.length(table.payload) + sa.func.length(table.url)).label("size")
-    columns = (table.delivery_id, size, table.created_at, table.execute_number)
-    return _page(sa.select(*columns).where(*conditions), place, query)
+    wanted = sa.select(size, *place).where(table.tenant == query.tenant, *delivery_conditions(query))
+    return _page(wanted, place, query)
+
+
+def delivery_conditions(query: DeliveryQuery) -> Iterator[sa.ColumnElement[bool]]:
+    """Those beside the tenant."""
+    table = deliveries.c
+    if query.job_id is not None:
+        yield table.job_id == query.job_id
+    if query.job_ids is not None:
+        yield table.job_id.in_(query.job_ids)
+    if query.state is not None:
+        yield table.state == query.state
+    if query.event is not None:
+        yield table.event == query.event
 
 
 def select_execution(uid: str, execute_number: int) -> Selection:

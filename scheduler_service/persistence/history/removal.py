@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import sqlalchemy as sa
+from msgspec.structs import astuple
 
 from scheduler_service.domain.execution import TERMINAL
 from scheduler_service.persistence.history.schema import (
@@ -48,12 +49,7 @@ class RemovedRows(msgspec.Struct, frozen=True):
 
     def plus(self, other: "RemovedRows") -> "RemovedRows":
         """Both together."""
-        return RemovedRows(
-            self.executions + other.executions,
-            self.notifications + other.notifications,
-            self.firings + other.firings,
-            self.entries + other.entries,
-        )
+        return RemovedRows(*map(sum, zip(astuple(self), astuple(other), strict=True)))
 
 
 class Trim(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,6 +119,10 @@ class Removal:
         its = (executions.c.uid == firings.c.uid) & (executions.c.execute_number == firings.c.execute_number)
         is_orphan = ~sa.select(1).where(its).exists()
         return self._delete_window(connection, firings, [firings.c.at < before, is_orphan])
+
+    def remove_old(self, age: sa.Column[int], before: int, connection: sa.Connection) -> int:
+        """Removes some rows of the table of `age` where that is less than `before`; how many."""
+        return self._delete_window(connection, age.table, [age < before])
 
     def drop_detail(self, used: int, connection: sa.Connection) -> tuple[int, int]:
         """Removes the oldest detail and marks its executions: how many rows, and the bytes in use then."""

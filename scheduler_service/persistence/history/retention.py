@@ -1,12 +1,16 @@
 """Removes history that is kept no longer, in small steps between the writer's own (SPEC section 12)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+
+import sqlalchemy as sa
 
 from scheduler_service.domain.execution import TERMINAL
 from scheduler_service.domain.moments import DAY
 from scheduler_service.persistence.history.day_counts import SLOT, SLOT_DAYS
-from scheduler_service.persistence.history.removal import RemovedRows, Trim
+from scheduler_service.persistence.history.day_statistics import fold_days
+from scheduler_service.persistence.history.removal import Removal, RemovedRows, Trim
+from scheduler_service.persistence.history.schema import statistic_cells, statistic_days, statistic_slots
 from scheduler_service.persistence.history.writer import HistoryWriter
 
 # Removal under pressure goes on to this part of `max_bytes`, so that the next flush does not reach it again.
@@ -31,7 +35,7 @@ class Retention:
         statistics_days: int = 400,
     ) -> None:
         self._writer = writer
-        self._removal = writer.removal
+        self._removal = Removal(writer.dialect)
         self._count = count
         self._ages = dict.fromkeys(TERMINAL, age) | dict(ages or {})
         self._max_bytes = max_bytes
@@ -46,12 +50,11 @@ class Retention:
         """
         before = {state: now - age for state, age in self._ages.items()}
         removed = await self._walk(retain=self._count, before=before, tenant=None)
-        oldest = partial(self._removal.remove_firings, min(before.values()))
-        while firings := await self._writer.perform(oldest):
-            removed = removed.plus(RemovedRows(firings=firings))
+        firings = await self._repeat(partial(self._removal.remove_firings, min(before.values())))
+        removed = removed.plus(RemovedRows(firings=firings))
         await self._tend_statistics(now // DAY)
         removed = removed.plus(await self._relieve())
-        await self._give_back()
+        await self._repeat(self._removal.give_back)
         return removed
 
     async def clean(
@@ -70,7 +73,7 @@ class Retention:
         ) != RemovedRows():
             removed = removed.plus(batch)
         removed = removed.plus(await self._walk(retain=retain, before=None, tenant=tenant))
-        await self._give_back()
+        await self._repeat(self._removal.give_back)
         return {"jobs": jobs, "executions": removed.executions, "notifications": removed.notifications}
 
     async def lives(self, tenant: str, jobs: Mapping[str, int]) -> list[str]:
@@ -79,10 +82,12 @@ class Retention:
         """
         return await self._writer.perform(partial(self._removal.find_lives, jobs, tenant))
 
-    async def _give_back(self) -> None:
-        """A few pages at a time, so that the history is written meanwhile."""
-        while await self._writer.perform(self._removal.give_back):
-            pass
+    async def _repeat(self, step: Callable[[sa.Connection], int]) -> int:
+        """Takes small steps until there is nothing to do; the history is written between them. Their sum."""
+        total = 0
+        while number := await self._writer.perform(step):
+            total += number
+        return total
 
     async def _walk(
         self, *, retain: int, before: Mapping[str, int] | None, tenant: str | None
@@ -96,14 +101,14 @@ class Retention:
 
     async def _tend_statistics(self, today: int) -> None:
         """The day before today may still get executions that run over midnight: it is left as it is."""
-        folding = self._writer.folding
-        while await self._writer.perform(partial(folding.remove, today - self._statistics_days)):
-            pass
-        while await self._writer.perform(partial(folding.fold, today - 1)):
-            pass
-        oldest = (today - SLOT_DAYS) * DAY // SLOT
-        while await self._writer.perform(partial(folding.remove_slots, oldest)):
-            pass
+        oldest = today - self._statistics_days
+        for age, before in (
+            (statistic_cells.c.day, oldest),
+            (statistic_days.c.day, oldest),
+            (statistic_slots.c.slot, (today - SLOT_DAYS) * DAY // SLOT),
+        ):
+            await self._repeat(partial(self._removal.remove_old, age, before))
+        await self._repeat(partial(fold_days, self._writer.dialect, today - 1))
 
     async def _relieve(self) -> RemovedRows:
         """Removes detail, oldest first, but never the executions' own rows."""

@@ -1,8 +1,6 @@
 """Executions over time, for figures and charts (SPEC section 10): the last hour by minutes, and series."""
 
-import itertools
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -16,9 +14,10 @@ from scheduler_service.persistence.history.day_counts import (
     LATENESS,
     SLOT,
     bucket_of,
-    middle_of,
     percentile,
+    spread,
 )
+from scheduler_service.persistence.history.day_statistics import Figures, add
 from scheduler_service.persistence.history.queries import ExecutionQuery, SeriesQuery, Wire, read_lists
 from scheduler_service.persistence.history.schema import NOT_SUCCEEDED, executions, statistic_slots
 from scheduler_service.persistence.sql.expressions import Unindexed
@@ -52,7 +51,7 @@ def collect_statistics(connection: sa.Connection, tenant: str, now: int, without
     by_state[ExecutionState.SUCCEEDED.value] = sum(minute.succeeded for minute in minutes)
     return {
         "byState": by_state,
-        "lateness": _summarize(_latenesses(connection, tenant, now, without)),
+        "lateness": _lateness_wire(_latenesses(connection, tenant, now, without)),
         "perMinute": [_minute_wire(minute) for minute in minutes],
     }
 
@@ -120,20 +119,15 @@ def _count_excluded(
     return Counter(moment - moment % MINUTE for moment in found)
 
 
-def _latenesses(
-    connection: sa.Connection, tenant: str, now: int, without: frozenset[str]
-) -> list[tuple[int, int]]:
-    """The latenesses (ms) of the newest, the least first, and how many executions have each.
+def _latenesses(connection: sa.Connection, tenant: str, now: int, without: frozenset[str]) -> dict[int, int]:
+    """How many of the newest executions have each lateness (ms).
 
-    The database sorts and counts them: for ten thousand rows this thread would keep the loop waiting.
+    The database counts them: for ten thousand rows this thread would keep the loop waiting.
     """
     table = executions.c
+    late = sa.case((table.started_at > table.planned_at, table.started_at - table.planned_at), else_=0)
     newest = (
-        sa.select(
-            sa.case(
-                (table.started_at > table.planned_at, table.started_at - table.planned_at), else_=0
-            ).label("late")
-        )
+        sa.select(late.label("late"))
         .where(
             table.tenant == tenant,
             table.created_at > now - WINDOW,
@@ -146,20 +140,11 @@ def _latenesses(
         .subquery("newest")
     )
     counted = sa.select(newest.c.late, sa.func.count().label("number")).group_by(newest.c.late)
-    return sorted(read_lists(connection, counted))
+    return dict(read_lists(connection, counted))
 
 
-def _summarize(found: list[tuple[int, int]]) -> Wire:
-    if not found:
-        return {"p50": None, "p99": None, "max": None}
-    return {"p50": _percentile(found, 50), "p99": _percentile(found, 99), "max": found[-1][0]}
-
-
-def _percentile(found: list[tuple[int, int]], percent: int) -> int:
-    """The nearest rank."""
-    rank = -(-sum(number for _, number in found) * percent // 100)
-    below = itertools.accumulate(number for _, number in found)
-    return next(late for (late, _), reached in zip(found, below, strict=True) if reached >= rank)
+def _lateness_wire(found: dict[int, int]) -> Wire:
+    return {"p50": percentile(found, 50), "p99": percentile(found, 99), "max": max(found, default=None)}
 
 
 def _minute_wire(minute: Minute) -> Wire:
@@ -180,24 +165,7 @@ LIVE = (
 _SHOWN = ("planned_at", "state", "triggered_by", "started_at", "ended_at")
 
 
-class Bucket(msgspec.Struct):
-    """What is counted in a bucket of time; lateness and durations by `buckets`."""
-
-    states: Counter[str] = msgspec.field(default_factory=Counter)
-    lateness: Counter[int] = msgspec.field(default_factory=Counter)
-    duration: Counter[int] = msgspec.field(default_factory=Counter)
-
-    def wire(self, start: int) -> Wire:
-        """The bucket that begins at `start` (wall ms), in wire form."""
-        return {
-            "from": rfc3339(start),
-            "byState": dict(self.states),
-            "latenessMs": _spread(self.lateness, (50, 99)),
-            "durationMs": _spread(self.duration, (50, 95)),
-        }
-
-
-Buckets = dict[int, Bucket]
+Buckets = dict[int, Figures]
 
 
 def collect_series(connection: sa.Connection, query: SeriesQuery, without: frozenset[str]) -> Wire:
@@ -207,7 +175,7 @@ def collect_series(connection: sa.Connection, query: SeriesQuery, without: froze
     10,000 executions of the span: where there are more, nothing is known of what was planned before
     `examinedFrom`.
     """
-    buckets: Buckets = {place: Bucket() for place in range((query.last - query.first) // query.width + 1)}
+    buckets: Buckets = {place: Figures() for place in range((query.last - query.first) // query.width + 1)}
     examined_from = None
     if _is_whole(query.executions):
         _add_slots(connection, query, buckets)
@@ -217,7 +185,9 @@ def collect_series(connection: sa.Connection, query: SeriesQuery, without: froze
     return {
         "isCapped": examined_from is not None,
         "examinedFrom": None if examined_from is None else rfc3339(examined_from),
-        "buckets": [bucket.wire(query.first + place * query.width) for place, bucket in buckets.items()],
+        "buckets": [
+            _bucket_wire(query.first + place * query.width, figures) for place, figures in buckets.items()
+        ],
     }
 
 
@@ -247,7 +217,7 @@ def _add_slots(connection: sa.Connection, query: SeriesQuery, buckets: Buckets) 
         elif figure == DURATION:
             buckets[at].duration[bucket] = count
         else:
-            buckets[at].states[figure] += count
+            add(buckets[at].states, figure, count)
 
 
 def _add_live(
@@ -263,7 +233,7 @@ def _add_live(
         .limit(MOST_EXAMINED)
     )
     for planned_at, state in read_lists(connection, found):
-        buckets[(planned_at - query.first) // query.width].states[state] += 1
+        add(buckets[(planned_at - query.first) // query.width].states, state)
 
 
 def _add_executions(
@@ -276,15 +246,19 @@ def _add_executions(
         if not fits:
             continue
         bucket = buckets[(planned_at - query.first) // query.width]
-        bucket.states[state] += 1
+        add(bucket.states, state)
         if started_at is not None and ended_at is not None:
-            bucket.duration[bucket_of(ended_at - started_at)] += 1
+            add(bucket.duration, bucket_of(ended_at - started_at))
             if trigger == TriggeredBy.TIMER.value:
-                bucket.lateness[bucket_of(started_at - planned_at)] += 1
+                add(bucket.lateness, bucket_of(started_at - planned_at))
     return min(row[0] for row in rows) if len(rows) > MOST_EXAMINED else None
 
 
-def _spread(counts: Counter[int], percentiles: Iterable[int]) -> Wire:
-    """Percentiles and the largest in ms; None where there is nothing to judge."""
-    found: Wire = {f"p{percent}": percentile(counts, percent) for percent in percentiles}
-    return found | {"max": middle_of(max(counts)) if counts else None}
+def _bucket_wire(start: int, figures: Figures) -> Wire:
+    """The bucket that begins at `start` (wall ms)."""
+    return {
+        "from": rfc3339(start),
+        "byState": figures.states,
+        "latenessMs": spread(figures.lateness, (50, 99)),
+        "durationMs": spread(figures.duration, (50, 95)),
+    }

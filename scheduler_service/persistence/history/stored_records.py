@@ -43,10 +43,6 @@ class StoredRecord(NamedTuple):
         """Whether it is a record of this kind."""
         return kind.__name__.encode() in bytes(memoryview(self.raw)[:_TAG_BYTES])
 
-    def copy(self) -> "StoredRecord":
-        """The same, which does not hold the rest of its row in memory."""
-        return self._replace(raw=self.raw.copy())
-
     def decode(self) -> Detail:
         """The record."""
         return _RECORD.decode(self.raw)

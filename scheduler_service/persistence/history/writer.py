@@ -15,8 +15,7 @@ from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.persistence.history.buffer import Load, save_good_rows
 from scheduler_service.persistence.history.coalesce import Rows, coalesce
 from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.persistence.history.day_statistics import DayFolding
-from scheduler_service.persistence.history.removal import Removal, mark_dropped
+from scheduler_service.persistence.history.removal import mark_dropped
 from scheduler_service.persistence.history.statements import (
     Repetition,
     WriteExecutions,
@@ -24,6 +23,7 @@ from scheduler_service.persistence.history.statements import (
     write_singly,
     write_together,
 )
+from scheduler_service.persistence.sql.dialect import Dialect
 from scheduler_service.ports.errors import StoreUnavailable, store_closed
 from scheduler_service.ports.history import Batch
 from scheduler_service.telemetry.metrics import families
@@ -157,22 +157,16 @@ class HistoryWriter:
 
     def samples(self) -> Iterator[Sample]:
         """How much waits to be written, and whether the last try to write failed."""
-        with self._lock:
-            batches, weight = len(self._load.batches), self._load.weight + self._writing_bytes
+        batches, weight = self.waiting
         yield Sample(families.HISTORY_QUEUE.name, (), batches)
         yield Sample(families.HISTORY_BYTES.name, (), weight)
         yield Sample(families.STORE_ERRORS.name, (HISTORY,), self._errors)
         yield Sample(families.STORE_UP.name, (HISTORY,), int(not self._failures))
 
     @property
-    def removal(self) -> Removal:
-        """The steps of a removal, for `perform`."""
-        return Removal(self._database.dialect)
-
-    @property
-    def folding(self) -> DayFolding:
-        """The steps that tend the statistics per day, for `perform`."""
-        return DayFolding(self._database.dialect)
+    def dialect(self) -> Dialect:
+        """That of the database, for the steps of `perform`."""
+        return self._database.dialect
 
     async def close(self) -> None:
         """Writes what was appended, then ends the thread; the database stays open.

@@ -215,7 +215,7 @@ def test_missed_and_late_firings_are_lines() -> None:
 
 
 def test_of_a_flood_each_is_written_or_counted() -> None:
-    """Thousands at one moment: their lines are not made, and their number is told by kind."""
+    """Thousands at one moment: their number is told by kind."""
     stream = io.StringIO()
     log = EventLog(stream=stream, clock=lambda: 0.0)
     watch = BadEndings(log=log, tries=4)

@@ -1,7 +1,5 @@
 """Occurrences: made of records and of log lines, at no cost while nobody takes them."""
 
-import io
-
 from scheduler_service.domain.execution import (
     DeliveryState,
     ExecutionState,
@@ -18,9 +16,7 @@ from scheduler_service.domain.records import (
     Record,
 )
 from scheduler_service.ports.history import Batch
-from scheduler_service.telemetry.logs import EventLog
 from scheduler_service.telemetry.occurrences import MEANINGS, OccurrenceLog, Occurrences, occurrences_of
-from scheduler_service.telemetry.tally import FULL
 from scheduler_service.telemetry.vocabulary import VOCABULARY
 from tests.rows import each_row
 
@@ -182,21 +178,6 @@ def test_a_line_is_an_occurrence(
     assert lines == [event, "listening"]
     (one,) = found
     assert (one.kind, one.at, one.subject, one.message) == (kind, 7, subject, keys.get("error"))
-
-
-def test_what_is_an_occurrence_is_never_left_out() -> None:
-    """However many lines of its kind there were; a log that counts nothing has all lines."""
-    log = EventLog(stream=io.StringIO(), clock=lambda: 0.0)
-    found: list[Occurrence] = []
-    published = OccurrenceLog(log=log, publish=found.append, wall=lambda: 7)
-    for _ in range(2 * FULL):
-        published("instance_lost", service="a", instance="b")
-        published("firing_delayed", jobId="a")
-    assert not published.omits("instance_lost", service="a")
-    assert published.omits("firing_delayed")
-    assert len(found) == 2 * FULL
-    plain = OccurrenceLog(log=lambda event, /, **_: None, publish=found.append, wall=lambda: 7)
-    assert not plain.omits("firing_delayed")
 
 
 def test_each_meaning_is_one_of_a_word_of_the_log() -> None:

@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 
 from scheduler_service.domain.execution import FailureType, TriggeredBy
 from scheduler_service.domain.moments import DAY
-from scheduler_service.persistence.history.day_counts import bucket_of, least_in, middle_of, percentile
+from scheduler_service.persistence.history.day_counts import (
+    bucket_of,
+    least_in,
+    middle_of,
+    percentile,
+    spread,
+)
 from scheduler_service.persistence.history.day_statistics import write_day
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.ports.errors import StoreUnavailable
@@ -44,15 +50,12 @@ def test_the_buckets_are_these_for_ever() -> None:
 
 @given(st.lists(DURATIONS, min_size=1), st.integers(1, 100))
 def test_a_percentile_is_the_nearest_rank_in_its_bucket(found: list[int], percent: int) -> None:
-    """As one that is taken of the durations themselves, but for the width of a bucket."""
+    """As one that is taken of the durations themselves, but for the width of a bucket; of nothing none."""
     exact = sorted(found)[-(-len(found) * percent // 100) - 1]
-    told = percentile(Counter(map(bucket_of, found)), percent)
-    assert told == middle_of(bucket_of(exact))
-
-
-def test_of_nothing_there_is_no_percentile() -> None:
-    """None, not a zero."""
-    assert percentile({}, 50) is None
+    assert percentile(Counter(found), percent) == exact
+    told = spread(Counter(map(bucket_of, found)), [percent])
+    assert told == {f"p{percent}": middle_of(bucket_of(exact)), "max": middle_of(bucket_of(max(found)))}
+    assert spread({}, [percent]) == {f"p{percent}": None, "max": None}
 
 
 async def test_an_execution_is_counted_when_it_ends(room: Room) -> None:

@@ -1,6 +1,7 @@
 """The statistics per day: how they are read, and how they are folded and removed."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.moments import DAY
-from scheduler_service.persistence.history.day_statistics import WINDOW_ROWS, DayQuery
+from scheduler_service.persistence.history.day_statistics import WINDOW_ROWS, DayQuery, fold_days
 from scheduler_service.persistence.history.reads import HistoryReads
 from scheduler_service.persistence.history.retention import Retention
 from tests.unit.persistence.history.conftest import Room
@@ -135,7 +136,7 @@ async def test_a_cell_that_grows_while_it_is_folded_is_folded_whole(server_url: 
     with rooms[0].database.writing() as connection:
         connection.execute(sa.text("UPDATE statistic_cells SET executions = executions + 1"))
         folding = asyncio.ensure_future(
-            rooms[1].writer.perform(lambda other: rooms[1].writer.folding.fold(2**31, other))
+            rooms[1].writer.perform(partial(fold_days, rooms[1].database.dialect, 2**31))
         )
         await until_one_waits(connection)
     assert await folding == 2

@@ -21,12 +21,7 @@ from scheduler_service.persistence.history.answer_room import (
     MOST_RECORDS,
     AnswerBudget,
 )
-from scheduler_service.persistence.history.in_full import (
-    OLDEST_RECORDS,
-    ShownRecords,
-    read_shown,
-    read_shown_attempt,
-)
+from scheduler_service.persistence.history.in_full import OLDEST_RECORDS, ShownRecords, read_shown
 from tests.unit.persistence.history.conftest import Room
 from tests.unit.persistence.history.reading import write, write_one_of_everything
 from tests.unit.persistence.history.samples import START, attempt, batch, exchange, execution
@@ -285,9 +280,7 @@ async def test_children_are_counted(room: Room) -> None:
 
 def read(room: Room, space: AnswerBudget, request_counts: int | None = None) -> ShownRecords:
     with room.database.reading() as connection:
-        if request_counts is None:
-            return read_shown(connection, "u1", 1, space)
-        return read_shown_attempt(connection, "u1", 1, space, request_counts)
+        return read_shown(connection, "u1", 1, space, request_counts)
 
 
 def moments(records: Iterable[Detail]) -> list[int]:

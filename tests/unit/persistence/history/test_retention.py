@@ -11,8 +11,10 @@ from scheduler_service.domain.execution import FiringOutcome
 from scheduler_service.domain.moments import DAY, HOUR
 from scheduler_service.domain.records import DeliveryRecord, FiringRecord, Noted
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
-from scheduler_service.persistence.history.removal import RemovedRows
+from scheduler_service.persistence.history.removal import WINDOW_ROWS, Removal, RemovedRows
 from scheduler_service.persistence.history.retention import Retention
+from scheduler_service.persistence.history.schema import executions
+from scheduler_service.persistence.history.statements import EXECUTIONS
 from scheduler_service.ports.history import Batch
 from tests.manual_clock import ManualClock
 from tests.unit.persistence.history.conftest import Room
@@ -90,13 +92,22 @@ async def test_missed_firings_go_by_age(room: Room) -> None:
     assert len((await room.reads.firings(FiringQuery(uid="u2"))).items) == 1
 
 
-async def test_many_are_removed_in_several_steps(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A walk in small windows removes the same as one in a single step."""
-    monkeypatch.setattr("scheduler_service.persistence.history.removal.WINDOW_ROWS", 7)
-    await write(room, *(ended(n) for n in range(1, 51)))
-    removed = await Retention(writer=room.writer, count=3).run(START + 6 * DAY)
-    assert removed.executions == 47
-    assert await numbers(room) == [50, 49, 48]
+async def test_many_are_removed_in_several_steps(file_room: Room) -> None:
+    """Windows of all rows, one after the other, leave the newest of each job."""
+    await write(file_room, ended(1))
+    many = 2 * WINDOW_ROWS + 100
+
+    def fill(connection: sa.Connection) -> None:
+        columns = (executions.c[name] for name in EXECUTIONS.columns)
+        row = connection.execute(sa.select(*columns)).one()._asdict()
+        rows = ({**row, "execute_number": one, "created_at": START + one} for one in range(2, many + 1))
+        dialect = file_room.database.dialect
+        dialect.insert_many(connection, EXECUTIONS, [tuple(one.values()) for one in rows])
+
+    await file_room.writer.perform(fill)
+    removed = await Retention(writer=file_room.writer, count=3).run(START + 6 * DAY)
+    assert removed.executions == many - 3
+    assert await numbers(file_room) == [many, many - 1, many - 2]
 
 
 async def test_under_pressure_detail_goes_first_and_is_marked(room: Room) -> None:
@@ -107,10 +118,10 @@ async def test_under_pressure_detail_goes_first_and_is_marked(room: Room) -> Non
         row = execution(number, "succeeded", params=params)
         room.writer.append(batch(number, row, note), durable=False)
     await room.writer.flush()
-    limit = await room.writer.perform(room.writer.removal.measure) * 2 // 3
+    limit = await measured(room) * 2 // 3
     removed = await Retention(writer=room.writer, count=2_000, max_bytes=limit).run(START)
     assert 0 < removed.entries < 1_500
-    assert await room.writer.perform(room.writer.removal.measure) <= limit
+    assert await measured(room) <= limit
     oldest = await room.reads.execution("default", "u1-1")
     newest = await room.reads.execution("default", "u1-1500")
     assert oldest is not None
@@ -131,9 +142,9 @@ async def test_after_a_flood_the_file_is_short_again(file_room: Room) -> None:
             note = Noted(number, START, "note", secrets.token_hex(30_000))
             writer.append(batch(number, execution(number, "succeeded"), note), durable=False)
         await writer.flush()
-        assert await writer.perform(writer.removal.measure) > 10 * LIMIT
+        assert await measured(file_room) > 10 * LIMIT
         await Retention(writer=writer, count=2_000, max_bytes=LIMIT).run(START)
-        assert await writer.perform(writer.removal.measure) <= LIMIT
+        assert await measured(file_room) <= LIMIT
         assert await writer.perform(size_of_file) <= LIMIT
 
 
@@ -166,10 +177,10 @@ async def test_under_steady_writers_the_bound_is_held(file_room: Room) -> None:
         await writing
         await writer.flush()
         meanwhile = (written - before) * 12_000
-        assert await writer.perform(writer.removal.measure) <= BOUND + meanwhile
+        assert await measured(file_room) <= BOUND + meanwhile
         clock.advance(HOUR)
     await retention.run(clock.now().wall)
-    assert await writer.perform(writer.removal.measure) <= BOUND
+    assert await measured(file_room) <= BOUND
     counted = await writer.perform(lambda connection: connection.exec_driver_sql(COUNT).scalar_one())
     assert counted == written
 
@@ -177,6 +188,11 @@ async def test_under_steady_writers_the_bound_is_held(file_room: Room) -> None:
 BOUND = 4 << 20
 COUNT = "SELECT count(*) FROM executions"
 LIMIT = 1 << 20
+
+
+async def measured(room: Room) -> int:
+    """The bytes that the history uses."""
+    return await room.writer.perform(Removal(room.database.dialect).measure)
 
 
 def size_of_file(connection: sa.Connection) -> int:

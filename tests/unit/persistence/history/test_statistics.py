@@ -3,7 +3,6 @@
 import contextlib
 import threading
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import pytest
@@ -186,12 +185,3 @@ async def test_slots_are_kept_for_days(room: Room) -> None:
     assert await count(room, "statistic_slots") == 3
     await retention.run(BEGIN + (SLOT_DAYS + 1) * DAY)
     assert await count(room, "statistic_slots") == 0
-
-
-async def test_slots_go_in_small_steps(room: Room) -> None:
-    """The writer's thread is not held by many of them."""
-    await write(room, *(ended(n, planned_at=BEGIN + n * SLOT, sequence=n) for n in range(300)))
-    oldest = BEGIN // SLOT + 1_000
-    folding = room.writer.folding
-    removed = [await room.writer.perform(partial(folding.remove_slots, oldest)) for _ in range(3)]
-    assert removed == [500, 400, 0]
