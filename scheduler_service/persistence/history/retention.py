@@ -1,20 +1,49 @@
-"""Removes history that is kept no longer, in small steps between the writer's own (SPEC section 12)."""
+"""Removes history that is kept no longer, in small steps between the writer's own (SPEC section 12).
 
-from collections.abc import Callable, Mapping, Sequence
+Each step works on many rows at once, in a transaction of the writer. The keys of the rows to delete are found
+once: other nodes may write between two statements (`Dialect.hold`).
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
+import msgspec
 import sqlalchemy as sa
+from msgspec.structs import astuple
 
 from scheduler_service.domain.execution import TERMINAL
 from scheduler_service.domain.moments import DAY
 from scheduler_service.persistence.history.day_counts import SLOT, SLOT_DAYS
 from scheduler_service.persistence.history.day_statistics import fold_days
-from scheduler_service.persistence.history.removal import Removal, RemovedRows, Trim
-from scheduler_service.persistence.history.schema import statistic_cells, statistic_days, statistic_slots
+from scheduler_service.persistence.history.schema import (
+    deliveries,
+    entries,
+    executions,
+    firings,
+    statistic_cells,
+    statistic_days,
+    statistic_slots,
+)
 from scheduler_service.persistence.history.writer import HistoryWriter
+from scheduler_service.persistence.sql.dialect import Dialect
+from scheduler_service.persistence.sql.expressions import IsIn, StoredSize, json_rows
 
 # Removal under pressure goes on to this part of `max_bytes`, so that the next flush does not reach it again.
 TARGET_FILL = 0.9
+
+
+class RemovedRows(msgspec.Struct, frozen=True):
+    """How much was removed; `entries` are rows of detail removed because of `max_bytes`."""
+
+    executions: int = 0
+    notifications: int = 0
+    firings: int = 0
+    entries: int = 0
+
+    def plus(self, other: "RemovedRows") -> "RemovedRows":
+        """Both together."""
+        return RemovedRows(*map(sum, zip(astuple(self), astuple(other), strict=True)))
 
 
 class Retention:
@@ -124,3 +153,196 @@ class Retention:
                 break
             removed = removed.plus(RemovedRows(entries=entries))
         return removed
+
+
+# How many rows one step looks at: longer ones keep the writer from its load.
+WINDOW_ROWS = 2_000
+# Rows of detail are larger.
+DETAIL_ROWS = WINDOW_ROWS // 4
+# What a row of detail takes beside its content, roughly.
+ROW_BYTES = 250
+# What `max_bytes` counts, where tables are measured one by one.
+MEASURED = (executions, entries, firings, deliveries, statistic_cells, statistic_days)
+# Parameters that say nothing stay where detail is removed.
+NO_PARAMS = b"{}"
+# A part of the statement's text: where it is a parameter, PostgreSQL comes to plan for far fewer rows.
+_WINDOW = sa.literal_column(str(WINDOW_ROWS), sa.Integer)
+
+# Where a walk goes on: the last row that it has seen, in `Dialect.row_order`.
+Mark = tuple[object, ...]
+
+
+class Trim(msgspec.Struct, frozen=True, kw_only=True):
+    """What ended before the moment of its state (None: whenever), but the newest `retain` of each job."""
+
+    retain: int
+    before: Mapping[str, int] | None
+    tenant: str | None
+
+
+class Removal:
+    """The steps of a removal; each runs in a transaction that its caller opens."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+
+    def trim(
+        self, trim: Trim, mark: Mark | None, connection: sa.Connection
+    ) -> tuple[RemovedRows, Mark | None]:
+        """Looks at a window of rows behind `mark`; what was removed, and where to go on (None: the end)."""
+        order = self._dialect.row_order(executions)
+        window = sa.select(*(column.label(f"c{place}") for place, column in enumerate(order)))
+        window = window.select_from(executions).order_by(*order).limit(_WINDOW)
+        # By the first column all databases find the position; the rest orders rows that have it in common.
+        within = [] if mark is None else [order[0] >= mark[0], sa.tuple_(*order) > _literal(mark)]
+        seen = window.where(*within).subquery()
+        newest_first = [column.desc() for column in seen.c]
+        last = connection.execute(sa.select(seen).order_by(*newest_first).limit(1)).first()
+        if last is None:
+            return RemovedRows(), None
+        within += [order[0] <= last[0], sa.tuple_(*order) <= _literal(last)]
+        return self._remove(connection, [*within, *_trimmed(trim)]), tuple(last)
+
+    def find_lives(self, jobs: Mapping[str, int], tenant: str, connection: sa.Connection) -> list[str]:
+        """The lives (uids) with executions up to the last `executeNumber` of each job."""
+        wanted, table = _rows(jobs.items()), executions.c
+        found = (
+            sa.select(table.uid)
+            .distinct()
+            .join_from(wanted, executions, table.job_id == wanted.c.name)
+            .where(table.tenant == tenant, table.execute_number <= wanted.c.number)
+        )
+        return list(connection.scalars(found))
+
+    def count_lives(self, uids: Sequence[str], connection: sa.Connection) -> int:
+        """Of how many of these lives there is history."""
+        wanted = _rows((uid,) for uid in uids)
+        has_history = [
+            sa.select(1).where(table.c.uid == wanted.c.name).exists() for table in (executions, firings)
+        ]
+        statement = sa.select(sa.func.count()).select_from(wanted).where(sa.or_(*has_history))
+        return connection.execute(statement).scalar_one()
+
+    def remove_lives(self, uids: Sequence[str], connection: sa.Connection) -> RemovedRows:
+        """Removes a part of what there is of these lives; nothing removed: nothing is left."""
+        removed = self._remove(connection, [_is_of(executions, uids)])
+        if removed.executions:
+            return removed
+        # What belongs to no execution: missed firings, and deliveries that came too late.
+        return RemovedRows(
+            firings=self._delete_window(connection, firings, [_is_of(firings, uids)]),
+            notifications=self._delete_window(connection, deliveries, [_is_of(deliveries, uids)]),
+        )
+
+    def remove_firings(self, before: int, connection: sa.Connection) -> int:
+        """Removes firings recorded before a moment that never had an execution, or have it no more."""
+        its = (executions.c.uid == firings.c.uid) & (executions.c.execute_number == firings.c.execute_number)
+        is_orphan = ~sa.select(1).where(its).exists()
+        return self._delete_window(connection, firings, [firings.c.at < before, is_orphan])
+
+    def remove_old(self, age: sa.Column[int], before: int, connection: sa.Connection) -> int:
+        """Removes some rows of the table of `age` where that is less than `before`; how many."""
+        return self._delete_window(connection, age.table, [age < before])
+
+    def drop_detail(self, used: int, connection: sa.Connection) -> tuple[int, int]:
+        """Removes the oldest detail and marks its executions: how many rows, and the bytes in use then."""
+        table = entries.c
+        oldest = sa.select(table.uid, table.execute_number, table.id).order_by(table.id).limit(DETAIL_ROWS)
+        held = self._dialect.hold(connection, oldest)
+        is_held = self._dialect.among((table.id,), (held.c.other,))
+        size = sa.func.coalesce(sa.func.sum(StoredSize(table.payload) + ROW_BYTES), 0)
+        freed = int(connection.execute(sa.select(size).where(is_held)).scalar_one())
+        self._mark_cleared(connection, held)
+        gone = connection.execute(sa.delete(entries).where(is_held)).rowcount
+        return gone, self._dialect.used_after(connection, used - freed)
+
+    def _remove(self, connection: sa.Connection, conditions: Iterable[sa.ColumnElement[Any]]) -> RemovedRows:
+        """Removes executions, at most WINDOW_ROWS, with all that belongs to them."""
+        table = executions.c
+        found = sa.select(table.uid, table.execute_number, table.planned_at).where(*conditions).limit(_WINDOW)
+        held = self._dialect.hold(connection, found)
+        fired = (firings.c.uid, firings.c.planned_at, firings.c.execute_number)
+        is_fired = self._dialect.among(fired, (held.c.name, held.c.other, held.c.number))
+        notifications, _, started, ended = (
+            connection.execute(sa.delete(one).where(condition)).rowcount
+            for one, condition in (
+                (deliveries, _among(self._dialect, deliveries, held)),
+                (entries, _among(self._dialect, entries, held)),
+                (firings, is_fired),
+                (executions, _among(self._dialect, executions, held)),
+            )
+        )
+        return RemovedRows(ended, notifications, started)
+
+    def measure(self, connection: sa.Connection) -> int:
+        """The bytes that the history uses."""
+        return self._dialect.measure(connection, MEASURED)
+
+    def give_back(self, connection: sa.Connection) -> bool:
+        """Returns a part of the unused space to the disk; whether there is more."""
+        return self._dialect.give_back(connection)
+
+    def _mark_cleared(self, connection: sa.Connection, keys: sa.FromClause) -> None:
+        table = executions.c
+        is_bare = table.params == NO_PARAMS
+        statement = sa.update(executions).where(_among(self._dialect, executions, keys))
+        connection.execute(
+            statement.values(
+                dropped=1,
+                params=sa.case((is_bare, table.params)),
+                params_complete=sa.case((is_bare, table.params_complete), else_=0),
+            )
+        )
+
+    def _delete_window(
+        self, connection: sa.Connection, table: sa.Table, conditions: Iterable[sa.ColumnElement[Any]]
+    ) -> int:
+        key = tuple(table.primary_key)
+        window = sa.select(*key).where(*conditions).limit(_WINDOW).correlate(None).subquery("window")
+        return connection.execute(sa.delete(table).where(self._dialect.among(key, window.c))).rowcount
+
+
+def _trimmed(trim: Trim) -> list[sa.ColumnElement[bool]]:
+    """The conditions of rows of `executions` that `trim` removes."""
+    table = executions.c
+    conditions: list[sa.ColumnElement[bool]]
+    if trim.before is None:
+        conditions = [table.state.in_([str(state) for state in TERMINAL])]
+    else:
+        ended = sa.func.coalesce(table.ended_at, table.created_at)
+        old = ((table.state == str(state)) & (ended < moment) for state, moment in trim.before.items())
+        conditions = [sa.or_(*old)]
+    if trim.tenant is not None:
+        conditions.append(table.tenant == trim.tenant)
+    if trim.retain:
+        newer = executions.alias("newer").c
+        later = sa.select(1).where(
+            newer.tenant == table.tenant,
+            newer.job_id == table.job_id,
+            newer.created_at >= table.created_at,
+            sa.tuple_(newer.created_at, newer.execute_number)
+            > sa.tuple_(table.created_at, table.execute_number),
+        )
+        conditions.append(later.limit(1).offset(trim.retain - 1).exists())
+    return conditions
+
+
+def _among(dialect: Dialect, table: sa.Table, keys: sa.FromClause) -> sa.ColumnElement[bool]:
+    """Whether a row belongs to one of the executions of `keys`."""
+    return dialect.among((table.c.uid, table.c.execute_number), (keys.c.name, keys.c.number))
+
+
+def _is_of(table: sa.Table, uids: Sequence[str]) -> IsIn:
+    return IsIn(table.c.uid, sa.literal(_encode(uids)))
+
+
+def _rows(rows: Iterable[tuple[object, ...]]) -> sa.TableValuedAlias:
+    return json_rows(sa.literal(_encode(list(rows))))
+
+
+def _encode(values: Sequence[object]) -> str:
+    return msgspec.json.encode(values).decode()
+
+
+def _literal(values: Iterable[object]) -> sa.Tuple:
+    return sa.tuple_(*(sa.literal(value) for value in values))

@@ -1,7 +1,8 @@
 """The writer's upserts: a repetition does nothing, and what is newer wins."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
+import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.persistence.history.coalesce import Rows
@@ -15,7 +16,7 @@ from scheduler_service.persistence.history.schema import (
     statistic_slots,
 )
 from scheduler_service.persistence.sql.dialect import Dialect
-from scheduler_service.persistence.sql.expressions import Changes, Row, Upsert, overwrite
+from scheduler_service.persistence.sql.expressions import Changes, Row, Upsert, json_rows, overwrite
 
 
 class Repetition(Exception):
@@ -62,6 +63,15 @@ def write_singly(dialect: Dialect, connection: sa.Connection, rows: Sequence[Row
     """Writes one after the other, in the order of their keys: slow, but says which of them were new."""
     ordered = sorted(rows, key=lambda row: row[:2])
     return [row for row in ordered if dialect.insert_many(connection, EXECUTIONS, [row])]
+
+
+def mark_dropped(dialect: Dialect, connection: sa.Connection, dropped: Iterable[tuple[str, int]]) -> None:
+    """Marks executions whose detail was dropped before it was written."""
+    keys = sorted(dropped)
+    if keys:
+        table, of = executions.c, json_rows(sa.literal(msgspec.json.encode(keys).decode())).c
+        is_one = dialect.among((table.uid, table.execute_number), (of.name, of.number))
+        connection.execute(sa.update(executions).values(dropped=1).where(is_one))
 
 
 def _columns(table: sa.Table, *but: str) -> tuple[str, ...]:

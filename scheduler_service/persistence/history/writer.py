@@ -15,11 +15,11 @@ from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.persistence.history.buffer import Load, save_good_rows
 from scheduler_service.persistence.history.coalesce import Rows, coalesce
 from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.persistence.history.removal import mark_dropped
 from scheduler_service.persistence.history.statements import (
     Repetition,
     WriteExecutions,
     insert_rows,
+    mark_dropped,
     write_singly,
     write_together,
 )

@@ -11,8 +11,7 @@ from scheduler_service.domain.execution import FiringOutcome
 from scheduler_service.domain.moments import DAY, HOUR
 from scheduler_service.domain.records import DeliveryRecord, FiringRecord, Noted
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
-from scheduler_service.persistence.history.removal import WINDOW_ROWS, Removal, RemovedRows
-from scheduler_service.persistence.history.retention import Retention
+from scheduler_service.persistence.history.retention import WINDOW_ROWS, Removal, RemovedRows, Retention
 from scheduler_service.persistence.history.schema import executions
 from scheduler_service.persistence.history.statements import EXECUTIONS
 from scheduler_service.ports.history import Batch
