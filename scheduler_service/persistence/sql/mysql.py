@@ -32,6 +32,7 @@ from scheduler_service.persistence.sql.expressions import (
     Upsert,
 )
 from scheduler_service.persistence.sql.shared_dialects import (
+    ANSWER_SECONDS,
     CONNECT_SECONDS,
     IDLE_SECONDS,
     PROBE_SECONDS,
@@ -53,8 +54,6 @@ OLDEST_MARIADB, OLDEST_MYSQL = (10, 6), (8, 0, 17)
 # Whatever the server's own modes are: values are refused, never cut; a backslash is a character.
 MODES = "STRICT_ALL_TABLES,ANSI_QUOTES,NO_BACKSLASH_ESCAPES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO"
 LOCK_WAIT_SECONDS = 10
-# A server that stands still, or a proxy before it, keeps a connection open and says nothing.
-ANSWER_SECONDS = 300
 MIGRATION_SECONDS = 3_600
 # MariaDB cuts an array of rows here without a word; an answer has to fit into `max_allowed_packet` anyway.
 JSON_BYTES = 1 << 30
@@ -136,15 +135,17 @@ class MysqlDialect(OnServer):
     @contextlib.contextmanager
     def locked(self, connection: sa.Connection, number: int) -> Iterator[None]:
         """Changes of tables end the transaction: the lock is the connection's, and ends with it."""
-        _wait_for_answers(_driver(connection), None)
-        self.take_turns(connection, number, MIGRATION_SECONDS)
-        _driver(connection).commit()  # what was read before is of an older moment
-        try:
-            yield
-        finally:
-            with contextlib.suppress(pymysql.Error):
-                _end_turns(connection)
-                _wait_for_answers(_driver(connection), ANSWER_SECONDS)
+        with self.waiting_for(connection, None):
+            self.take_turns(connection, number, MIGRATION_SECONDS)
+            _driver(connection).commit()  # what was read before is of an older moment
+            try:
+                yield
+            finally:
+                with contextlib.suppress(pymysql.Error):
+                    _end_turns(connection)
+
+    def wait_for_answers(self, connection: sa.Connection, seconds: float | None) -> None:
+        _wait_for_answers(_driver(connection), seconds)
 
     def take_turns(self, connection: sa.Connection, number: int, seconds: int = LOCK_WAIT_SECONDS) -> None:
         # Such names hold for all databases of the server.
@@ -277,7 +278,7 @@ def _open(given: dict[str, Any]) -> pymysql.Connection:
     return connection
 
 
-def _wait_for_answers(raw: pymysql.Connection, seconds: int | None) -> None:
+def _wait_for_answers(raw: pymysql.Connection, seconds: float | None) -> None:
     """How long each answer is waited for from now on; the driver has no public way to change it."""
     raw._read_timeout = seconds
 

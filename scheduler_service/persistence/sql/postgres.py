@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import sqlalchemy as sa
@@ -29,6 +29,8 @@ from scheduler_service.persistence.sql.expressions import (
 from scheduler_service.persistence.sql.postgres_arrays import Array, ArrayOf, array_of, numbers
 from scheduler_service.persistence.sql.postgres_connections import (
     ROLLED_BACK,
+    BoundedConnection,
+    connect,
     driver_of,
     is_silent,
     prepare,
@@ -89,6 +91,7 @@ class PostgresDialect(OnConflict, OnServer):
         )
         # Before what SQLAlchemy asks of the first connection: without an encoding it gets bytes for texts.
         sa.event.listen(self.engine, "connect", self._check_encoding, insert=True)
+        sa.event.listen(self.engine, "do_connect", connect)
         sa.event.listen(self.engine, "connect", prepare)
         sa.event.listen(self.engine, "checkout", replace_ended)
         self._reader = self.engine.execution_options(
@@ -124,8 +127,12 @@ class PostgresDialect(OnConflict, OnServer):
 
     @contextlib.contextmanager
     def locked(self, connection: sa.Connection, number: int) -> Iterator[None]:
-        self.take_turns(connection, number)
-        yield
+        with self.waiting_for(connection, None):
+            self.take_turns(connection, number)
+            yield
+
+    def wait_for_answers(self, connection: sa.Connection, seconds: float | None) -> None:
+        cast("BoundedConnection", driver_of(connection)).answer_seconds = seconds
 
     def take_turns(self, connection: sa.Connection, number: int) -> None:
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.cast(number, sa.BigInteger))))

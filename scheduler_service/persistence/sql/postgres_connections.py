@@ -2,7 +2,8 @@
 
 import contextlib
 import select
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, cast
 
 import psycopg
@@ -10,11 +11,56 @@ import sqlalchemy as sa
 from psycopg.types.string import StrBinaryDumper, StrDumperUnknown
 
 from scheduler_service.persistence.sql import postgres_arrays
+from scheduler_service.persistence.sql.shared_dialects import ANSWER_SECONDS
 from scheduler_service.ports.errors import StoreError
 
 LOST = (psycopg.OperationalError, psycopg.InterfaceError)
 ROLLED_BACK = ("40001", "40P01")
 """By these errors the server says that it has taken a transaction back; 40003 says that it may not have."""
+
+
+class BoundedConnection(psycopg.Connection[Any]):
+    """A connection that is closed where the server says nothing for `answer_seconds` (None: for ever).
+
+    The kernel, which answers for a server that stands still, notices nothing, and the driver would wait.
+    """
+
+    answer_seconds: float | None = ANSWER_SECONDS
+
+    def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
+        """Waits for an answer. Raises OperationalError."""
+        if self.answer_seconds is not None:
+            gen = _within(self.answer_seconds, gen)
+        try:
+            return super().wait(gen, *arguments, **options)
+        except _Silence:
+            self.close()
+            raise
+
+
+class _Silence(psycopg.OperationalError):
+    pass
+
+
+def _within(seconds: float, answer: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """The same steps of an answer; the driver sends what is ready, several times a second also nothing."""
+    deadline = time.monotonic() + seconds
+    try:
+        wanted = next(answer)
+        while True:
+            ready = yield wanted
+            if ready:
+                deadline = time.monotonic() + seconds
+            elif time.monotonic() > deadline:
+                raise _Silence(f"no answer within {seconds:g} s")
+            wanted = answer.send(ready)
+    except StopIteration as end:
+        return end.value
+
+
+def connect(_: object, __: object, ___: object, given: dict[str, Any]) -> BoundedConnection:
+    """A connection by what `given` says (the event `do_connect` of an engine)."""
+    return BoundedConnection.connect(**given)
 
 
 def driver_of(connection: sa.Connection) -> psycopg.Connection[Any]:

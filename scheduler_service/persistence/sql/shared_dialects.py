@@ -1,5 +1,6 @@
 """What two of the databases have in common: ON CONFLICT and RETURNING, or a server to connect to."""
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
@@ -25,6 +26,10 @@ ROW_BYTES = 250
 CONNECT_SECONDS = 5
 # A server that has vanished is noticed in seconds, not after the kernel's quarter of an hour.
 IDLE_SECONDS, PROBE_SECONDS, PROBES, UNANSWERED_MS = 10, 5, 3, 15_000
+# A server that stands still, or a proxy before it, keeps a connection open and says nothing.
+ANSWER_SECONDS = 300.0
+LONG_ANSWER_SECONDS = 3_600.0
+"""Where a statement reads all rows of a history."""
 
 
 class OnConflict:
@@ -47,6 +52,21 @@ class OnServer:
     """The part of dialect.Dialect that PostgreSQL and MariaDB share. `subject` has the server's address."""
 
     subject: str
+    errors: tuple[type[Exception], ...]
+
+    def wait_for_answers(self, connection: sa.Connection, seconds: float | None) -> None:
+        """How long each answer is waited for on this connection from now on; None: for ever."""
+        raise NotImplementedError
+
+    @contextlib.contextmanager
+    def waiting_for(self, connection: sa.Connection, seconds: float | None) -> Iterator[None]:
+        """The same within the block."""
+        self.wait_for_answers(connection, seconds)
+        try:
+            yield
+        finally:
+            if not connection.invalidated:
+                self.wait_for_answers(connection, ANSWER_SECONDS)
 
     def fetch(
         self, connection: sa.Connection, query: sa.Select[Any], values: Mapping[str, Any]
@@ -67,7 +87,8 @@ class OnServer:
 
         Files say nothing here: space that was removed is used again, but seldom goes back to the disk.
         """
-        return sum(int(connection.scalar(_size_of(table)) or 0) for table in tables)
+        with self.waiting_for(connection, LONG_ANSWER_SECONDS):
+            return sum(int(connection.scalar(_size_of(table)) or 0) for table in tables)
 
     def used_after(self, connection: sa.Connection, estimate: int) -> int:
         """The estimate: measuring reads all rows."""

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -146,6 +147,24 @@ async def test_a_connection_that_breaks_in_a_transaction_loses_nothing(server_ur
     room = Room(server_url)
     with pytest.raises(StoreUnavailable, match=r"terminating connection|was killed|Lost connection"):
         await room.writer.perform(_end_own_connection)
+    room.writer.append(batch(1, execution(1)), durable=True)
+    await room.writer.flush()
+    assert await states(room) == [(1, "processing")]
+    await room.close()
+
+
+@pytest.mark.parametrize("kind", ["reading", "writing", "writing_once"])
+async def test_a_server_that_says_nothing_more_is_given_up(server_url: str, kind: str) -> None:
+    """In the midst of a statement, where the kernel notices nothing; who asks next has another connection."""
+    room = Room(server_url)
+    dialect: Any = room.database.dialect
+    sleep = "SELECT pg_sleep(60)" if dialect.product == "PostgreSQL" else "SELECT SLEEP(60)"
+    with (
+        pytest.raises(StoreUnavailable, match=r"no answer within 0\.5 s|timed out"),
+        getattr(room.database, kind)() as connection,
+    ):
+        dialect.wait_for_answers(connection, 0.5)
+        connection.exec_driver_sql(sleep)
     room.writer.append(batch(1, execution(1)), durable=True)
     await room.writer.flush()
     assert await states(room) == [(1, "processing")]
