@@ -96,15 +96,6 @@ async def test_one_execution_has_every_member(room: Room) -> None:
     ]
 
 
-async def test_a_body_that_is_no_text_is_shown_as_hex(room: Room) -> None:
-    """Bytes that are no UTF-8 keep their values."""
-    step = StepEnded(1, 1, 0, START, exchange(response_body=b"\xff\x00"))
-    await write(room, batch(1, execution(), step))
-    found: Any = await room.reads.execution("default", "u1-1")
-    response = found["attempts"][0]["steps"][0]["response"]
-    assert (response["body"], response["encoding"]) == ("ff00", "hex")
-
-
 async def test_parts_are_listed_by_their_index(room: Room) -> None:
     """Whoever ended first; the step as a whole follows them, then the next step (SPEC sections 10, 13)."""
     ended = [(0, 2), (0, 0), (0, 1), (0, None), (1, 1), (1, 0), (1, None)]
@@ -115,38 +106,41 @@ async def test_parts_are_listed_by_their_index(room: Room) -> None:
     assert listed == [(0, 0), (0, 1), (0, 2), (0, None), (1, 0), (1, 1), (1, None)]
 
 
-async def test_a_failed_part_shows_what_it_gave(room: Room) -> None:
-    """No status, but a response: the data of its completion (SPEC sections 10, 13)."""
+async def test_what_came_instead_of_an_answer_is_shown(room: Room) -> None:
+    """A failed part has no status, but a response: what its completion said (SPEC sections 10, 13).
+
+    Bytes that are no UTF-8 keep their values.
+    """
     failed = exchange(status=None, fault="full", response_body=b'{"left":0}')
-    await write(room, batch(1, execution(), StepEnded(1, 1, 0, START, failed, error="disk")))
+    binary = StepEnded(1, 1, 1, START, exchange(response_body=b"\xff\x00"))
+    await write(room, batch(1, execution(), StepEnded(1, 1, 0, START, failed, error="disk"), binary))
     found: Any = await room.reads.execution("default", "u1-1")
-    (step,) = found["attempts"][0]["steps"]
+    step, other = found["attempts"][0]["steps"]
     assert (step["status"], step["fault"], step["response"]["body"]) == (None, "full", '{"left":0}')
+    assert (other["response"]["body"], other["response"]["encoding"]) == ("ff00", "hex")
 
 
-@pytest.mark.parametrize(
-    ("attempts", "expected"),
-    [
-        ([{0: 200, 1: 500}, {0: 201}], {0: 201}),
-        ([{0: 200, 1: 500}, {1: 201, 2: 500}, {2: 202}], {0: 200, 1: 201, 2: 202}),
-        ([{0: 200, 1: 201, 2: 500}, {0: 202, 1: 500}, {1: 203}], {0: 202, 1: 203}),
-        ([], {}),
-    ],
+ATTEMPTS = (
+    ([{0: 200, 1: 500}, {0: 201}], {0: 201}),
+    ([{0: 200, 1: 500}, {1: 201, 2: 500}, {2: 202}], {0: 200, 1: 201, 2: 202}),
+    ([{0: 200, 1: 201, 2: 500}, {0: 202, 1: 500}, {1: 203}], {0: 202, 1: 203}),
+    ([], {}),
 )
-async def test_the_last_attempt_has_what_it_kept_of_earlier_ones(
-    room: Room, attempts: list[dict[int, int]], expected: dict[int, int]
-) -> None:
+
+
+async def test_the_last_attempt_has_what_it_kept_of_earlier_ones(room: Room) -> None:
     """With `retryFrom: step` it begins later; a step that it did not reach is not its own
     (SPEC sections 6, 10)."""
-    steps = [
-        StepEnded(1, counts, index, START + counts, exchange(status=status))
-        for counts, sent in enumerate(attempts, 1)
-        for index, status in sent.items()
-    ]
-    await write(room, batch(1, execution(), *steps))
-    found = await room.reads.exchanges("default", "u1-1")
-    assert found is not None
-    assert {index: one.status for index, one in found.items()} == expected
+    for number, (attempts, expected) in enumerate(ATTEMPTS, 1):
+        steps = [
+            StepEnded(number, counts, index, START + counts, exchange(status=status))
+            for counts, sent in enumerate(attempts, 1)
+            for index, status in sent.items()
+        ]
+        await write(room, batch(number, execution(number), *steps))
+        found = await room.reads.exchanges("default", f"u1-{number}")
+        assert found is not None
+        assert {index: one.status for index, one in found.items()} == expected
 
 
 def feedback(number: int, body: bytes = b"{}", *, of: int = 1) -> FeedbackSeen:
@@ -178,13 +172,6 @@ async def test_bodies_of_one_answer_are_bounded_together(file_room: Room) -> Non
     assert [(one["body"], one["truncated"]) for one in shown[:10]] == [(None, True)] * 10
     assert [one["truncated"] for one in shown[-5:]] == [False] * 5
     assert sum(len(one["body"] or "") for one in shown) <= BODIES_BYTES
-
-
-async def test_what_is_shown_whole_is_kept(room: Room) -> None:
-    """One word says that the answer has all."""
-    await write(room, batch(1, execution(), *attempt(1, 1)))
-    found: Any = await room.reads.execution("default", "u1-1")
-    assert found["detail"] == "kept"
 
 
 async def test_of_many_notifications_the_newest_are_shown(file_room: Room) -> None:
@@ -337,11 +324,10 @@ async def test_one_attempt_alone(room: Room) -> None:
     assert not space.has_left_out()
 
 
-@pytest.mark.parametrize("request_counts", [0, 3, 9])
-async def test_an_attempt_that_is_not_there_has_no_records(room: Room, request_counts: int) -> None:
+async def test_an_attempt_that_is_not_there_has_no_records(room: Room) -> None:
     """Whether others are before or after it."""
     await write(room, *(batch(number, *attempt(1, number)) for number in (2, 4)))
-    assert read(room, AnswerBudget(), request_counts).records == []
+    assert [read(room, AnswerBudget(), counts).records for counts in (0, 3, 9)] == [[], [], []]
 
 
 async def test_of_one_attempt_the_newest_and_the_oldest_are_shown(file_room: Room) -> None:

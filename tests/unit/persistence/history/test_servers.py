@@ -157,18 +157,22 @@ async def test_a_connection_that_breaks_in_a_transaction_loses_nothing(server_ur
 async def test_a_server_that_says_nothing_more_is_given_up(server_url: str, kind: str) -> None:
     """In the midst of a statement, where the kernel notices nothing; who asks next has another connection."""
     room = Room(server_url)
-    dialect: Any = room.database.dialect
-    sleep = "SELECT pg_sleep(60)" if dialect.product == "PostgreSQL" else "SELECT SLEEP(60)"
     with (
         pytest.raises(StoreUnavailable, match=r"no answer within 0\.5 s|timed out"),
         getattr(room.database, kind)() as connection,
     ):
-        dialect.wait_for_answers(connection, 0.5)
-        connection.exec_driver_sql(sleep)
+        _fall_silent(room.database.dialect, connection)
     room.writer.append(batch(1, execution(1)), durable=True)
     await room.writer.flush()
     assert await states(room) == [(1, "processing")]
     await room.close()
+
+
+def _fall_silent(dialect: Any, connection: sa.Connection) -> None:
+    """Nothing comes from the server for a minute; so long it is not waited for."""
+    dialect.wait_for_answers(connection, 0.5)
+    is_postgres = connection.dialect.name == "postgresql"
+    connection.exec_driver_sql("SELECT pg_sleep(60)" if is_postgres else "SELECT SLEEP(60)")
 
 
 def _end_own_connection(connection: sa.Connection) -> None:

@@ -2,14 +2,13 @@
 
 import pytest
 
-from scheduler_service.domain.records import DeliveryRecord, FeedbackSeen, Noted, StepEnded
+from scheduler_service.domain.records import FeedbackSeen, StepEnded
 from scheduler_service.persistence.history.answer_room import BODIES_BYTES
 from scheduler_service.persistence.history.stored_records import (
     PORTION_BYTES,
     ROWS,
     read_last_exchanges,
     read_newest_first,
-    read_notifications,
     read_oldest_first,
 )
 from tests.unit.persistence.history.conftest import Room
@@ -17,22 +16,6 @@ from tests.unit.persistence.history.reading import write
 from tests.unit.persistence.history.samples import START, batch, exchange, execution
 
 pytestmark = pytest.mark.anyio
-
-
-def note(text: str) -> Noted:
-    return Noted(1, START, "note", text)
-
-
-async def test_records_are_read_from_either_end(room: Room) -> None:
-    """In the order of their turns, and in a turn of their numbers, whatever rows they lie in."""
-    await write(room, batch(1, execution(), note("a"), note("b")), batch(2, note("c")))
-    await write(room, batch(3, note("d"), note("e")))
-    await write(room, batch(4, Noted(2, START, "note", "of another execution")))
-    with room.database.reading() as connection:
-        newest = [stored.decode() for stored in read_newest_first(connection, "u1", 1)]
-        oldest = [stored.decode() for stored in read_oldest_first(connection, "u1", 1)]
-    assert [one.text for one in oldest if isinstance(one, Noted)] == list("abcde")
-    assert newest == oldest[::-1]
 
 
 async def test_many_rows_are_read_in_portions(file_room: Room) -> None:
@@ -50,20 +33,6 @@ async def test_many_rows_are_read_in_portions(file_room: Room) -> None:
         again = [stored.place for stored in read_oldest_first(connection, "u1", 1)]
     assert places == [(number, 0) for number in range(10, 0, -1)]
     assert again == places[::-1]
-
-
-async def test_notifications_are_read_newest_first(room: Room) -> None:
-    """So many at most; of one attempt alone."""
-    told = [
-        DeliveryRecord(f"d{number}", 1, number % 2, "e", "http://n", "delivered", created_at=START + number)
-        for number in range(1, 151)
-    ]
-    await write(room, batch(0, *told))
-    with room.database.reading() as connection:
-        found = [row.delivery_id for row in read_notifications(connection, "u1", 1, most=100)]
-        odd = [row.delivery_id for row in read_notifications(connection, "u1", 1, most=3, request_counts=1)]
-    assert found == [f"d{number}" for number in range(150, 50, -1)]
-    assert odd == ["d149", "d147", "d145"]
 
 
 def step(request_counts: int, index: int, body: bytes, part: int | None = None) -> StepEnded:
