@@ -167,6 +167,7 @@ MEASURED = (executions, entries, firings, deliveries, statistic_cells, statistic
 NO_PARAMS = b"{}"
 # A part of the statement's text: where it is a parameter, PostgreSQL comes to plan for far fewer rows.
 _WINDOW = sa.literal_column(str(WINDOW_ROWS), sa.Integer)
+_LAST = sa.literal_column(str(WINDOW_ROWS - 1), sa.Integer)
 
 # Where a walk goes on: the last row that it has seen, in `Dialect.row_order`.
 Mark = tuple[object, ...]
@@ -191,17 +192,14 @@ class Removal:
     ) -> tuple[RemovedRows, Mark | None]:
         """Looks at a window of rows behind `mark`; what was removed, and where to go on (None: the end)."""
         order = self._dialect.row_order(executions)
-        window = sa.select(*(column.label(f"c{place}") for place, column in enumerate(order)))
-        window = window.select_from(executions).order_by(*order).limit(_WINDOW)
         # By the first column all databases find the position; the rest orders rows that have it in common.
         within = [] if mark is None else [order[0] >= mark[0], sa.tuple_(*order) > _literal(mark)]
-        seen = window.where(*within).subquery()
-        newest_first = [column.desc() for column in seen.c]
-        last = connection.execute(sa.select(seen).order_by(*newest_first).limit(1)).first()
-        if last is None:
-            return RemovedRows(), None
-        within += [order[0] <= last[0], sa.tuple_(*order) <= _literal(last)]
-        return self._remove(connection, [*within, *_trimmed(trim)]), tuple(last)
+        window = sa.select(*order).select_from(executions).where(*within).order_by(*order)
+        last = connection.execute(window.limit(1).offset(_LAST)).first()
+        if last is not None:  # else it is the last window: what comes meanwhile has none of its own
+            within += [order[0] <= last[0], sa.tuple_(*order) <= _literal(last)]
+        removed = self._remove(connection, [*within, *_trimmed(trim)])
+        return removed, None if last is None else tuple(last)
 
     def find_lives(self, jobs: Mapping[str, int], tenant: str, connection: sa.Connection) -> list[str]:
         """The lives (uids) with executions up to the last `executeNumber` of each job."""
