@@ -1,6 +1,7 @@
 """What stands in front of the ports of a process: the place of metrics and traces."""
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
 
@@ -10,13 +11,11 @@ from scheduler_service.ports.history import Batch, History
 from scheduler_service.ports.sending import Sender
 from scheduler_service.telemetry.tally import Tally
 
-
-def _plain_history(history: History) -> History:
-    return history
+Port = TypeVar("Port")
 
 
-def _plain_sender(sender: Sender) -> Sender:
-    return sender
+def _plain(port: Port) -> Port:
+    return port
 
 
 ObserveJob = Callable[[CatalogueEntry | None, CatalogueEntry], None]
@@ -42,8 +41,8 @@ class PortDecorators(msgspec.Struct, frozen=True, kw_only=True):
     `observe_job` sees what durable turns make of jobs, `observe_call` the outcome of each call.
     """
 
-    history: Callable[[History], History] = _plain_history
-    sender: Callable[[Sender], Sender] = _plain_sender
+    history: Callable[[History], History] = _plain
+    sender: Callable[[Sender], Sender] = _plain
     observe_job: ObserveJob = observe_no_job
     observe_call: ObserveCall | None = None
 

@@ -109,16 +109,6 @@ Others = Callable[[], Iterable[int]]
 """The ids of the processes to which the signal is passed on; called by another thread."""
 
 
-def no_parts() -> Mapping[str, Mapping[str, object]]:
-    """Nothing has been built yet."""
-    return {}
-
-
-def no_others() -> Iterable[int]:
-    """This process is alone."""
-    return ()
-
-
 class SignalReports:
     """Answers the signal from its making, on the loop that runs then, to `stop`.
 
@@ -127,8 +117,8 @@ class SignalReports:
     """
 
     def __init__(self, *, log: Log, patience: float = PATIENCE_SECONDS) -> None:
-        self.parts: Parts = no_parts
-        self.others: Others = no_others
+        self.parts: Parts = dict
+        self.others: Others = tuple
         self._log = log
         self._patience = patience
         self._began = time.monotonic()

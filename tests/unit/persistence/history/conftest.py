@@ -1,7 +1,8 @@
 """An open history with its writer and its reads."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,15 +44,34 @@ class Room:
         self.database.close()
 
 
-@pytest.fixture
-async def room(url: str) -> AsyncIterator[Room]:
-    opened = Room(url)
-    yield opened
-    await opened.close()
+MakeRoom = Callable[..., Room]
+"""Opens a room on `url`, where none is given in a file of the test; `options` are those of a room."""
 
 
 @pytest.fixture
-async def file_room(tmp_path: Path) -> AsyncIterator[Room]:
-    opened = Room(f"sqlite:///{tmp_path}/history.db")
-    yield opened
-    await opened.close()
+async def make_room(tmp_path: Path) -> AsyncIterator[MakeRoom]:
+    opened: list[Room] = []
+
+    def make(url: str = "", **options: Any) -> Room:
+        opened.append(Room(url or f"sqlite:///{tmp_path}/history-{len(opened)}.db", **options))
+        return opened[-1]
+
+    yield make
+    for room in opened:
+        await room.close()
+
+
+@pytest.fixture
+def room(make_room: MakeRoom, url: str) -> Room:
+    return make_room(url)
+
+
+@pytest.fixture
+def file_room(make_room: MakeRoom) -> Room:
+    return make_room()
+
+
+@pytest.fixture
+def rooms(make_room: MakeRoom, server_url: str) -> tuple[Room, Room]:
+    """Two nodes with one history."""
+    return make_room(server_url), make_room(server_url)

@@ -19,7 +19,7 @@ from scheduler_service.persistence.history.day_counts import (
 from scheduler_service.persistence.history.day_statistics import write_day
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.ports.errors import StoreUnavailable
-from tests.unit.persistence.history.conftest import Room
+from tests.unit.persistence.history.conftest import MakeRoom, Room
 from tests.unit.persistence.history.ending import TODAY, counted, days_of, ended
 from tests.unit.persistence.history.reading import write
 from tests.unit.persistence.history.samples import START, batch, execution
@@ -119,9 +119,9 @@ class Lost:
 
 
 @pytest.mark.parametrize("url", ["file", "postgresql", "mariadb"], indirect=True)
-async def test_a_commit_without_an_answer_counts_once(url: str) -> None:
+async def test_a_commit_without_an_answer_counts_once(make_room: MakeRoom, url: str) -> None:
     """What is written is written again, since it may not have been: the executions are counted once."""
-    room = Room(url, faults=Lost())
+    room = make_room(url, faults=Lost())
     for number in range(1, 51):
         room.writer.append(ended(number), durable=True)
     with pytest.raises(StoreUnavailable):
@@ -130,12 +130,10 @@ async def test_a_commit_without_an_answer_counts_once(url: str) -> None:
     await room.writer.flush()
     assert await counted(room, "job") == 51
     assert await counted(room) == 51
-    await room.close()
 
 
-async def test_nodes_that_write_the_same_at_once_count_it_once(server_url: str) -> None:
+async def test_nodes_that_write_the_same_at_once_count_it_once(rooms: tuple[Room, Room]) -> None:
     """Two nodes with the same turns, in other loads and another order, over and over: none waits for ever."""
-    rooms = [Room(server_url), Room(server_url)]
     for turn in range(5):
         numbers = range(1 + 40 * turn, 41 + 40 * turn)
         turns = [ended(number, uid=f"u{number:03}", job_id=f"job-{number % 7}") for number in numbers]
@@ -146,8 +144,6 @@ async def test_nodes_that_write_the_same_at_once_count_it_once(server_url: str) 
     assert await counted(rooms[0]) == 200
     assert await counted(rooms[1], *(f"job-{rest}" for rest in range(7))) == 200
     assert [room.troubles for room in rooms] == [[], []]
-    for room in rooms:
-        await room.close()
 
 
 async def test_the_scheduler_s_own_work_is_not_in_the_sum(file_room: Room) -> None:

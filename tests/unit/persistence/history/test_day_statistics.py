@@ -129,9 +129,8 @@ async def test_a_clean_of_destroyed_jobs_leaves_their_statistics(room: Room) -> 
     assert await counted(room, "old") == 1
 
 
-async def test_a_cell_that_grows_while_it_is_folded_is_folded_whole(server_url: str) -> None:
+async def test_a_cell_that_grows_while_it_is_folded_is_folded_whole(rooms: tuple[Room, Room]) -> None:
     """What is deleted is what is added up, also where another node adds to it meanwhile."""
-    rooms = [Room(server_url), Room(server_url)]
     await write(rooms[0], ended(1))
     with rooms[0].database.writing() as connection:
         connection.execute(sa.text("UPDATE statistic_cells SET executions = executions + 1"))
@@ -141,8 +140,6 @@ async def test_a_cell_that_grows_while_it_is_folded_is_folded_whole(server_url: 
         await until_one_waits(connection)
     assert await folding == 2
     assert await counted(rooms[0], "job") == 2
-    for room in rooms:
-        await room.close()
 
 
 async def until_one_waits(connection: sa.Connection) -> None:

@@ -11,7 +11,7 @@ from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.queries import ExecutionQuery
 from scheduler_service.persistence.history.statements import insert_rows, write_together
 from scheduler_service.ports.errors import StoreUnavailable
-from tests.unit.persistence.history.conftest import Room
+from tests.unit.persistence.history.conftest import MakeRoom
 from tests.unit.persistence.history.samples import START, batch, execution, turns_of
 
 pytestmark = pytest.mark.anyio
@@ -41,9 +41,9 @@ def test_a_load_takes_a_statement_of_each_table(postgres_url: str, count: int) -
     assert len(heard) == (5 if count < 1_000 else 6)
 
 
-async def test_what_no_text_may_hold_is_written_as_a_mark(postgres_url: str) -> None:
+async def test_what_no_text_may_hold_is_written_as_a_mark(make_room: MakeRoom, postgres_url: str) -> None:
     """PostgreSQL has no NUL in texts: U+FFFD stands for it, and a search for it is no error."""
-    room = Room(postgres_url)
+    room = make_room(postgres_url)
     record = execution(1, "terminated", error="a\0b")
     room.writer.append(batch(1, record, Noted(1, START, "note", "c\0d")), durable=True)
     await room.writer.flush()
@@ -53,7 +53,6 @@ async def test_what_no_text_may_hold_is_written_as_a_mark(postgres_url: str) -> 
     assert log is not None
     assert log.items[0]["text"] == "c\0d"
     assert room.troubles == []
-    await room.close()
 
 
 def test_a_database_or_user_that_is_missing_is_named(postgres_server: str) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations
 from typing import Any
@@ -15,7 +15,7 @@ from scheduler_service.persistence.history.queries import ExecutionQuery
 from scheduler_service.persistence.services.table import SqlServiceTable
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.history import Batch
-from tests.unit.persistence.history.conftest import Room
+from tests.unit.persistence.history.conftest import MakeRoom, Room
 from tests.unit.persistence.history.samples import attempt, batch, execution
 from tests.unit.persistence.servers import DatabaseServer, MariaDbServer, PostgresServer, make_database
 from tests.unit.persistence.services.samples import FULL, PLAIN
@@ -26,15 +26,6 @@ KINDS: dict[str, type[PostgresServer] | type[MariaDbServer]] = {
     "postgresql": PostgresServer,
     "mariadb": MariaDbServer,
 }
-
-
-@pytest.fixture
-async def rooms(server_url: str) -> AsyncIterator[tuple[Room, Room]]:
-    """Two nodes with one history."""
-    one, two = Room(server_url), Room(server_url)
-    yield one, two
-    await one.close()
-    await two.close()
 
 
 async def states(room: Room) -> list[tuple[object, object]]:
@@ -142,21 +133,24 @@ async def flush_at_last(room: Room) -> None:
     raise AssertionError(room.troubles[-1])
 
 
-async def test_a_connection_that_breaks_in_a_transaction_loses_nothing(server_url: str) -> None:
+async def test_a_connection_that_breaks_in_a_transaction_loses_nothing(
+    make_room: MakeRoom, server_url: str
+) -> None:
     """The server ends the connection between the rows and their commit: they are written again."""
-    room = Room(server_url)
+    room = make_room(server_url)
     with pytest.raises(StoreUnavailable, match=r"terminating connection|was killed|Lost connection"):
         await room.writer.perform(_end_own_connection)
     room.writer.append(batch(1, execution(1)), durable=True)
     await room.writer.flush()
     assert await states(room) == [(1, "processing")]
-    await room.close()
 
 
 @pytest.mark.parametrize("kind", ["reading", "writing", "writing_once"])
-async def test_a_server_that_says_nothing_more_is_given_up(server_url: str, kind: str) -> None:
+async def test_a_server_that_says_nothing_more_is_given_up(
+    make_room: MakeRoom, server_url: str, kind: str
+) -> None:
     """In the midst of a statement, where the kernel notices nothing; who asks next has another connection."""
-    room = Room(server_url)
+    room = make_room(server_url)
     with (
         pytest.raises(StoreUnavailable, match=r"no answer within 0\.5 s|timed out"),
         getattr(room.database, kind)() as connection,
@@ -165,7 +159,6 @@ async def test_a_server_that_says_nothing_more_is_given_up(server_url: str, kind
     room.writer.append(batch(1, execution(1)), durable=True)
     await room.writer.flush()
     assert await states(room) == [(1, "processing")]
-    await room.close()
 
 
 def _fall_silent(dialect: Any, connection: sa.Connection) -> None:

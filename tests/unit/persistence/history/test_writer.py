@@ -19,7 +19,7 @@ from scheduler_service.persistence.history.writer import (
     flush_interval_after,
 )
 from scheduler_service.ports.errors import StoreUnavailable
-from tests.unit.persistence.history.conftest import Room
+from tests.unit.persistence.history.conftest import MakeRoom, Room
 from tests.unit.persistence.history.reading import count
 from tests.unit.persistence.history.samples import START, attempt, batch, exchange, execution
 
@@ -91,43 +91,40 @@ def test_a_busy_writer_gathers_for_longer() -> None:
     assert 2 * busy < 0.9  # an execution that has begun is left for a second load
 
 
-async def test_the_first_load_of_a_burst_is_gathered_as_the_later_ones(tmp_path: object) -> None:
+async def test_the_first_load_of_a_burst_is_gathered_as_the_later_ones(make_room: MakeRoom) -> None:
     """So what begins with it and ends soon after is one row; who asks meanwhile gets it at once."""
     seconds, gate = 0.25, Gate()
-    room = Room(f"sqlite:///{tmp_path}/history.db", flush_seconds=seconds, faults=gate)
+    room = make_room(flush_seconds=seconds, faults=gate)
     began = time.monotonic()
     append_load(room)
     await gate.pass_one()
     assert time.monotonic() - began >= flush_interval_after(BUSY_BATCHES, seconds)
     gate.permits.release()
-    await room.close()
 
 
-async def test_a_reader_ends_the_gathering_of_a_first_load(tmp_path: object) -> None:
+async def test_a_reader_ends_the_gathering_of_a_first_load(make_room: MakeRoom) -> None:
     """Also where it is long: the service was at rest before."""
-    room = Room(f"sqlite:///{tmp_path}/history.db", flush_seconds=600)
+    room = make_room(flush_seconds=600)
     append_load(room)
     await room.writer.flush()
     assert len(room.confirmed) == BUSY_BATCHES + 1
-    await room.close()
 
 
-async def test_readers_at_the_same_time_share_one_write(tmp_path: object) -> None:
+async def test_readers_at_the_same_time_share_one_write(make_room: MakeRoom) -> None:
     """A flush is not a write: those who ask together wait for the same one, and one of nothing for none."""
     commits = Commits()
-    room = Room(f"sqlite:///{tmp_path}/history.db", faults=commits)
+    room = make_room(faults=commits)
     for number in range(1, 4):
         room.writer.append(batch(number, execution(number)), durable=True)
     await asyncio.gather(*(room.writer.flush() for _ in range(50)))
     await asyncio.gather(*(room.writer.flush() for _ in range(50)))
     assert commits.count == 1
     assert await count(room, "executions") == 3
-    await room.close()
 
 
-async def test_a_reader_hurries_a_writer_at_rest_alone(tmp_path: object) -> None:
+async def test_a_reader_hurries_a_writer_at_rest_alone(make_room: MakeRoom) -> None:
     """Under load its records wait for the usual interval: each execution is not written twice for readers."""
-    room = Room(f"sqlite:///{tmp_path}/history.db", flush_seconds=600)
+    room = make_room(flush_seconds=600)
     for number in range(1, BUSY_BATCHES + 1):
         room.writer.append(batch(number, execution(number)), durable=False)
     await room.writer.flush()
@@ -139,13 +136,12 @@ async def test_a_reader_hurries_a_writer_at_rest_alone(tmp_path: object) -> None
     assert [one["executeNumber"] for one in (await room.reads.executions(newest)).items] == [BUSY_BATCHES]
     await room.writer.close()
     assert [one["executeNumber"] for one in (await room.reads.executions(newest)).items] == [1_000]
-    await room.close()
 
 
-async def test_a_reader_under_load_waits_for_no_long_gathering(tmp_path: object) -> None:
+async def test_a_reader_under_load_waits_for_no_long_gathering(make_room: MakeRoom) -> None:
     """Of two busy writers the one that is asked writes first, and need not wait for the interpreter."""
     usual = sys.getswitchinterval()
-    asked, other = (Room(f"sqlite:///{tmp_path}/{name}.db", flush_seconds=1) for name in ("asked", "other"))
+    asked, other = (make_room(flush_seconds=1) for _ in range(2))
     for room in (other, asked):
         append_load(room)
         await room.writer.flush()
@@ -157,14 +153,12 @@ async def test_a_reader_under_load_waits_for_no_long_gathering(tmp_path: object)
     assert ("u1", 2_000) in asked.confirmed
     assert ("u1", 2_000) not in other.confirmed
     assert sys.getswitchinterval() == usual
-    await asked.close()
-    await other.close()
 
 
-async def test_under_load_an_execution_waits_for_its_end(tmp_path: object) -> None:
+async def test_under_load_an_execution_waits_for_its_end(make_room: MakeRoom) -> None:
     """It is confirmed with the row that says how it ended, and waits for one load, not longer."""
     gate = Gate()
-    room = Room(f"sqlite:///{tmp_path}/history.db", faults=gate)
+    room = make_room(faults=gate)
     append_load(room)
     room.writer.append(batch(1_001, execution(1_001)), durable=True)
     await gate.pass_one()
@@ -175,13 +169,12 @@ async def test_under_load_an_execution_waits_for_its_end(tmp_path: object) -> No
         gate.permits.release()
     await room.writer.perform(lambda _connection: None)
     assert room.confirmed[BUSY_BATCHES:] == [("u1", 1_000), ("u1", 1_001)]
-    await room.close()
 
 
-async def test_who_asks_while_a_load_is_written_gets_what_waits_for_its_end(tmp_path: object) -> None:
+async def test_who_asks_while_a_load_is_written_gets_what_waits_for_its_end(make_room: MakeRoom) -> None:
     """What was carried over when the reader came is written before it reads."""
     gate = Gate()
-    room = Room(f"sqlite:///{tmp_path}/history.db", faults=gate)
+    room = make_room(faults=gate)
     append_load(room)
     await gate.wait_for_one()
     reading = asyncio.create_task(room.writer.flush())
@@ -192,19 +185,17 @@ async def test_who_asks_while_a_load_is_written_gets_what_waits_for_its_end(tmp_
     gate.permits.release()
     await reading
     assert ("u1", 1_000) in room.confirmed
-    await room.close()
 
 
-async def test_a_close_writes_what_was_left(tmp_path: object) -> None:
+async def test_a_close_writes_what_was_left(make_room: MakeRoom) -> None:
     """An execution that has begun waits no longer than for the end of the service."""
     gate = Gate()
-    room = Room(f"sqlite:///{tmp_path}/history.db", flush_seconds=600, faults=gate)
+    room = make_room(flush_seconds=600, faults=gate)
     append_load(room, FULL_BATCHES)
     await gate.pass_one()
     gate.permits.release()
     await room.writer.close()
     assert len(room.confirmed) == FULL_BATCHES + 1
-    await room.close()
 
 
 async def test_a_later_batch_updates_and_an_earlier_one_does_not(room: Room) -> None:
@@ -285,10 +276,10 @@ async def test_it_is_behind_while_much_waits_that_can_be_written(file_room: Room
     assert not writer.is_behind()
 
 
-async def test_a_full_queue_drops_detail_and_marks_it(tmp_path: object) -> None:
+async def test_a_full_queue_drops_detail_and_marks_it(make_room: MakeRoom) -> None:
     """SPEC section 12: under pressure detail goes first and is marked, the execution's own row never; durable
     batches keep everything."""
-    room = Room(f"sqlite:///{tmp_path}/history.db", pending_bytes=0)
+    room = make_room(pending_bytes=0)
     started = AttemptStarted(execute_number=1, request_counts=1, at=START)
     params = b'{"n":1}'
     room.writer.append(batch(1, execution(1, params=params), started), durable=False)
@@ -301,18 +292,16 @@ async def test_a_full_queue_drops_detail_and_marks_it(tmp_path: object) -> None:
     assert (dropped["detail"], dropped["attempts"], kept["detail"]) == ("dropped", [], "kept")
     assert (dropped["params"], dropped["paramsComplete"]) == (None, False)
     assert (kept["params"], kept["paramsComplete"]) == ({"n": 1}, True)
-    await room.close()
 
 
-async def test_close_writes_what_was_handed_over(tmp_path: object) -> None:
+async def test_close_writes_what_was_handed_over(make_room: MakeRoom) -> None:
     """After `close` everything lies in the file, and nothing more is taken."""
-    room = Room(f"sqlite:///{tmp_path}/history.db")
+    room = make_room()
     room.writer.append(batch(1, execution(1)), durable=True)
     await room.writer.close()
     assert len((await room.reads.executions(EVERYTHING)).items) == 1
     with pytest.raises(StoreUnavailable, match="closed"):
         room.writer.append(batch(2, execution(2)), durable=True)
-    await room.close()
 
 
 async def test_close_on_a_full_disk_says_what_is_left(tmp_path: object) -> None:
