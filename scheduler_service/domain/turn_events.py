@@ -4,7 +4,6 @@ from typing import final
 
 import msgspec
 
-from scheduler_service.domain.document import Document
 from scheduler_service.domain.parts import Chosen, LeaseChange, PartEnd, PartName
 from scheduler_service.domain.services import Loss
 from scheduler_service.domain.wire import Holder, LastBegun, OutboundRequest, Outcome, Token
@@ -179,32 +178,15 @@ class Resumed(Event, frozen=True):
     """The job was loaded again; `alive` are the calls that this process really has in flight.
 
     Other open calls are sent again (qos 1) or end their execution as lost (qos 0, if the holder was another
-    process). Executions held by `away`, other live nodes, are left alone: they will be handed over. Those of
-    `last_begun` of which nothing was sent begin now.
+    process). Those of `last_begun` of which nothing was sent begin now.
     """
 
     alive: tuple[Token, ...] = ()
-    away: tuple[Holder, ...] = ()
     last_begun: LastBegun | None = None
 
 
-class Adopted(Event, frozen=True):
-    """Another node, `holder`, hands the job over with `document`, its state in memory.
-
-    Its calls in `flight` go on there, and their answers are delivered as usual; so do the calls `beyond`,
-    which still earlier holders have in flight. `sequence` is the last one that was used there, durable or
-    not.
-    """
-
-    holder: Holder
-    flight: tuple[Token, ...] = ()
-    document: Document | None = None
-    beyond: tuple[tuple[Holder, tuple[Token, ...]], ...] = ()
-    sequence: int = 0
-
-
 class HandedOver(Event, frozen=True):
-    """This process stops and gives the job away: whoever loads it next goes on with what it runs.
+    """This process gives the job away: whoever loads it next goes on with what it runs.
 
     So the contexts of its executions are durable from now on, at qos 0 as well, and nobody holds them. But
     for the executions in `unanswered`: a call of them is in flight, and its answer will not come. At qos 0 it

@@ -101,6 +101,10 @@ class Holder(msgspec.Struct, frozen=True, gc=False):
     boot: str
 
 
+Flights = tuple[tuple[Holder, tuple[Token, ...]], ...]
+"""Calls of a job in flight, by the process that made them."""
+
+
 class LastBegun(msgspec.Struct, frozen=True, gc=False):
     """A process that has ended: of executions that began after `moment` (wall) it has sent nothing."""
 

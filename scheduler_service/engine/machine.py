@@ -16,7 +16,6 @@ from scheduler_service.domain.records import exchange_of
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken, Unchanged
 from scheduler_service.domain.turn_events import (
     Activated,
-    Adopted,
     AlarmRang,
     CallEnded,
     CancelRequested,
@@ -60,7 +59,7 @@ from scheduler_service.engine.parts.instances import handle_instances, handle_pa
 from scheduler_service.engine.parts.join import record_open_parts
 from scheduler_service.engine.parts.leases import handle_lease_changes, wait_on
 from scheduler_service.engine.parts.queue import handle_part_end, handle_part_progress, record_queued_parts
-from scheduler_service.engine.resuming import adopt, hand_over, resume_calls, send_unsent
+from scheduler_service.engine.resuming import hand_over, resume_calls, send_unsent
 from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.triggering import submit_due_triggers, trigger
 from scheduler_service.engine.turn_state import TurnState, replace
@@ -124,11 +123,9 @@ def _take(turn: TurnState, event: Event) -> Reply:
             return handle_part_progress(turn, event)
         case LeasesChanged():
             return handle_lease_changes(turn, event)
-        case Resumed(alive=alive, away=away, last_begun=last_begun):
-            resume_calls(turn, frozenset(alive), frozenset(away), last_begun)
+        case Resumed(alive=alive, last_begun=last_begun):
+            resume_calls(turn, frozenset(alive), last_begun)
             return _run_due(turn)
-        case Adopted():
-            return adopt(turn, event)
         case Unsent(token=token):
             return send_unsent(turn, token)
         case Created():

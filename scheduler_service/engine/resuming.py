@@ -9,6 +9,7 @@ from scheduler_service.domain.document import (
     CheckWaiting,
     Context,
     Open,
+    PartsOpen,
     PartsQueued,
     Retrying,
 )
@@ -17,8 +18,8 @@ from scheduler_service.domain.execution import ExecutionState, FailureType, Trig
 from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.parts import QueueOptions
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
-from scheduler_service.domain.turn_events import Adopted, HandedOver
-from scheduler_service.domain.wire import Holder, LastBegun, Token
+from scheduler_service.domain.turn_events import HandedOver
+from scheduler_service.domain.wire import LastBegun, Token
 from scheduler_service.engine.admission import start_late
 from scheduler_service.engine.attempt import LOST_ORDINAL, Broken, bare_context, fail, finish, token_of
 from scheduler_service.engine.parts.dispatch import queue_timeout_of, resend_parts
@@ -34,17 +35,13 @@ LOST = "lost"
 def resume_calls(
     turn: TurnState,
     alive: frozenset[Token],
-    away: frozenset[Holder] = frozenset(),
     last_begun: LastBegun | None = None,
 ) -> None:
     """Resumes every open execution of a job that was just loaded (SPEC section 8).
 
-    Executions held by a node of `away` are left alone: that node is alive and will hand them over (`adopt`).
     One without a context is lost, unless `last_begun` says that nothing of it was sent.
     """
     for run in turn.live():
-        if run.holder in away:
-            continue
         context = turn.contexts.get(run.execute_number)
         if context is None:
             if last_begun is not None and _has_sent_nothing(turn, run, last_begun):
@@ -53,7 +50,7 @@ def resume_calls(
                 end_lost(turn, run)
             continue
         if run.holder != turn.holder:
-            run, context = _take_over(turn, run, context)
+            run, context = _take_over(turn, run, context, alive)
         _resend(turn, run, context, lambda token: token not in alive)
         watch_instances(turn, run, context)
 
@@ -65,23 +62,6 @@ def send_unsent(turn: TurnState, token: Token) -> Reply:
     if run is None or context is None or run.holder != turn.holder:
         return Unchanged()
     _resend(turn, run, context, token.__eq__)
-    return Taken()
-
-
-def adopt(turn: TurnState, event: Adopted) -> Reply:
-    """Takes over the executions that `event.holder` ran; those that went on since then stay as they are."""
-    handed = event.document
-    if handed is None or handed.head.uid != turn.head.uid:
-        return Unchanged()
-    counts = {run.execute_number: run.request_counts for run in handed.head.opens}
-    for run in turn.live():
-        if run.holder != event.holder or counts.get(run.execute_number) != run.request_counts:
-            continue
-        context = handed.contexts.get(run.execute_number)
-        if context is not None:
-            turn.contexts.setdefault(run.execute_number, context)  # a durable one is never older
-            turn.put(replace(run, holder=turn.holder))
-            watch_instances(turn, run, turn.contexts[run.execute_number])
     return Taken()
 
 
@@ -130,11 +110,12 @@ def _has_sent_nothing(turn: TurnState, run: Open, last: LastBegun) -> bool:
     )
 
 
-def _take_over(turn: TurnState, run: Open, context: Context) -> tuple[Open, Context]:
+def _take_over(turn: TurnState, run: Open, context: Context, alive: frozenset[Token]) -> tuple[Open, Context]:
     """Downtime does not use up the target's time: the limit is at least min(timeout, 60 s) from now.
 
-    It ends no later than its whole length from now, and a wait no later than its own: steady time goes back
-    where the clock was set back while no process ran.
+    There was none where a node has given the job away and its call goes on. The limit ends no later than its
+    whole length from now, and a wait no later than its own: steady time goes back where the clock was set
+    back while no process ran.
     """
     now, timeout = turn.now.steady, turn.program_of(run).timeout
     phase, longest = context.phase, timeout
@@ -146,7 +127,9 @@ def _take_over(turn: TurnState, run: Open, context: Context) -> tuple[Open, Cont
         case PartsQueued(claimed_at=int(claimed_at)):
             phase = replace(phase, claimed_at=min(claimed_at, now))
     deadline = context.deadline
-    if deadline < HELD:
+    token = token_of(turn, run, phase)
+    goes_on = token in alive if token is not None else not isinstance(phase, PartsOpen)
+    if deadline < HELD and not (run.holder is None and goes_on):
         deadline = min(max(deadline, now + min(timeout, MINUTE)), now + longest)
     taken = turn.put(replace(run, holder=turn.holder))
     return taken, turn.change_context(run, phase=phase, deadline=deadline)

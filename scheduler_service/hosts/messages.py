@@ -9,7 +9,6 @@ from scheduler_service.domain.document import Document
 from scheduler_service.domain.replies import Reactivated, Recalled, Refusal, Reply, Started, Taken, Unchanged
 from scheduler_service.domain.turn_events import (
     Activated,
-    Adopted,
     AlarmRang,
     CallEnded,
     CancelRequested,
@@ -32,7 +31,7 @@ from scheduler_service.domain.turn_events import (
 )
 from scheduler_service.domain.wire import Answer, Fault, Token
 from scheduler_service.engine.decision import Job
-from scheduler_service.engine.snapshot import decode, encode_all
+from scheduler_service.engine.snapshot import encode_all
 from scheduler_service.ports.delivery import Command, Compile, Definition
 from scheduler_service.ports.errors import (
     StoreConflict,
@@ -74,13 +73,6 @@ class EndedMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     fault: Fault | None = None
 
 
-class Handover(msgspec.Struct, frozen=True):
-    """`Adopted`, its contexts as a document."""
-
-    event: Adopted
-    document: bytes
-
-
 class ReportMessage(msgspec.Struct, frozen=True):
     """`FeedbackArrived`, its body as JSON: numbers there are of any size, those of msgpack have 64 bits."""
 
@@ -96,7 +88,6 @@ class Ask(msgspec.Struct, frozen=True, omit_defaults=True):
 
     event: Plain | None = None
     ended: EndedMessage | None = None
-    handover: Handover | None = None
     unsent: Unsent | None = None
     definition: bytes | None = None
     remembered: Remembered | None = None
@@ -136,8 +127,6 @@ def write_ask(command: Command | None) -> bytes:
             ask = Ask(ended=EndedMessage(token, answer=answer))
         case CallEnded(token=token, outcome=Fault() as fault):
             ask = Ask(ended=EndedMessage(token, fault=fault))
-        case Adopted(document=Document() as document) as event:
-            ask = Ask(handover=Handover(msgspec.structs.replace(event, document=None), encode_all(document)))
         case Unsent() as event:
             ask = Ask(unsent=event)
         case FeedbackArrived(body=body) as event:
@@ -163,8 +152,6 @@ def event_of(ask: Ask) -> Event | None:
         outcome = ask.ended.answer or ask.ended.fault
         assert outcome is not None, "a call ends with an answer or a fault"
         return CallEnded(ask.ended.token, outcome)
-    if ask.handover is not None:
-        return msgspec.structs.replace(ask.handover.event, document=decode(ask.handover.document))
     if ask.report is not None:
         return msgspec.structs.replace(ask.report.event, body=json.loads(ask.report.body))
     return ask.unsent or ask.event

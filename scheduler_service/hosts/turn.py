@@ -47,7 +47,6 @@ from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import NOTHING, StateStore
 
 Made = TypeVar("Made")
-Away = Callable[[str], tuple[Holder, ...]]
 
 
 REPORTS = (FeedbackArrived, PartEnded, PartProgressed)
@@ -60,8 +59,7 @@ class Turn:
     """Takes turns on cached jobs. The caller holds the job's lock from before `run` to after it.
 
     `boot` numbers the starts of this store's process; `alive` names the calls of a life that really are in
-    flight; `away` names the live nodes that will hand executions of a job over (None: there are none);
-    `wait_until` waits for a steady moment. A turn on much may wait in line for `longest_line` ms.
+    flight; `wait_until` waits for a steady moment. A turn on much may wait in line for `longest_line` ms.
     `begun` outlives a kill. `lacks_room` says which deliveries without a guarantee are to be written as well.
     `act` starts effects.
     """
@@ -78,7 +76,6 @@ class Turn:
         alive: Callable[[str], tuple[Token, ...]],
         wait_until: WaitUntil,
         open_bytes: OpenBytes,
-        away: Away | None = None,
         begun: BegunMark | None = None,
         longest_line: int | None = None,
         lacks_room: Callable[[Delivery], bool] = lambda _: False,
@@ -91,7 +88,6 @@ class Turn:
         self._alarms = alarms
         self._act = act
         self._alive = alive
-        self._away = away
         self._wait_until = wait_until
         self._new_identity = parts.new_identity
         self._holder = holder
@@ -225,8 +221,7 @@ class Turn:
         await self.load(cached, loaded)
         if cached.cut_off and cached.document is not None:
             await self._wait_until(begin_of(cached.document, self._clock.now()))
-            away = () if self._away is None else self._away(cached.job_id)
-            resumed = Resumed(self._alive(cached.document.head.uid), away, self._begun.last)
+            resumed = Resumed(self._alive(cached.document.head.uid), self._begun.last)
             await self._take(cached, Command(resumed))
             cached.cut_off = False
 

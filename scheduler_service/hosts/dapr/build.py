@@ -53,12 +53,10 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
         take=client.deliver, clock=parts.clock, lease=parts.limits.lease, longest_pause=LONGEST_PAUSE_MS
     )
     local = _make_local_jobs(parts, client.ring, lambda: effects)
-    deactivation = Deactivation(
-        node=parts, local=local, redelivery=redelivery, tasks=tasks, resolve=lambda *of: turn.resolve(*of)
-    )
-    send_guard = NodeSendGuard(node=parts, store=store, deactivation=deactivation, redelivery=redelivery)
+    send_guard = NodeSendGuard(node=parts, store=store, redelivery=redelivery)
     effects = EffectHandlers(parts, store=store, send_guard=send_guard, redelivery=redelivery)
     turn = _make_turn(parts, local, store, effects.act)
+    deactivation = Deactivation(node=parts, local=local, store=store, turn=turn, tasks=tasks)
     leaving = Leaving(node=parts, local=local, store=store, turn=turn, effects=effects)
     turns = ClusterTurns(node=parts, local=local, store=store, turn=turn, leaving=leaving, tasks=tasks)
     loads = FirstLoads(node=parts, client=client, alarms=local.alarms, tasks=tasks)
@@ -114,7 +112,6 @@ def _make_turn(parts: DaprParts, local: LocalJobs, store: ClusterJobs, act: Act)
         act=act,
         alive=local.calls_in_flight,
         wait_until=TimedRelease(clock=parts.clock).wait_until,
-        away=local.handovers.possible_from,
         open_bytes=local.cache.open_bytes,
         longest_line=LONGEST_LINE_MS,
     )

@@ -1,12 +1,11 @@
 """What a node keeps of its jobs between two turns, and how it reads those of 0.1.0."""
 
 from collections import OrderedDict
-from collections.abc import Iterable
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.hosts.dapr.node import DaprParts
-from scheduler_service.persistence.common.row_state import OldState, read_old_state
+from scheduler_service.persistence.common.row_state import OldState, RowState, read_old_state
 from scheduler_service.ports.cluster import ClaimedJob, QueueTurn
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit, Remembered
@@ -56,6 +55,7 @@ MESSAGES = 8
 MESSAGE_MS = 30 * SECOND
 """How long the answer to a message is kept: longer than daprd and whoever asks it go on with that message."""
 CACHED_STATES = 50_000
+NO_STATE = RowState()
 
 
 class CachedState:
@@ -64,20 +64,25 @@ class CachedState:
     `began` is the start of the present turn, `period` the liveness period of that moment; a state of an older
     `generation` is compared with the store's before each turn. `batches` are those that the history has not
     confirmed. `messages` are the answers to the latest messages, each with the steady moment since when it is
-    known here.
+    known here. `flights` are the calls that the row names as in flight, or, where the next claim gives the
+    job away (`leaves`), is to name.
     """
 
-    __slots__ = ("batches", "began", "checked_at", "generation", "messages", "period", "sequence")
+    __slots__ = (
+        "batches", "began", "checked_at", "flights", "generation", "leaves", "messages", "period", "sequence",
+    )  # fmt: skip
 
     def __init__(
-        self, *, sequence: int, began: int, period: int, generation: int, messages: Iterable[Remembered] = ()
+        self, *, sequence: int, began: int, period: int, generation: int, kept: RowState = NO_STATE
     ) -> None:
         self.sequence = sequence
         self.began = self.checked_at = began
         self.period = period
         self.generation = generation
         self.batches: dict[tuple[str, int], Batch] = {}
-        self.messages = tuple((began, message) for message in messages)
+        self.messages = tuple((began, message) for message in kept.messages)
+        self.flights = kept.flights
+        self.leaves = False
 
     def is_to_compare(self, now: int, generation: int, *, will_commit: bool) -> bool:
         """Whether the turn that begins has to compare it; the claim of one that `will_commit` does."""

@@ -1,12 +1,15 @@
-"""Executions that move from one node to another: expected handovers, and calls in flight from other nodes."""
+"""Executions that move from one node to another: expected handovers, and calls in flight from other nodes.
+
+A node that gives a job away claims a turn (`HandedOver`): its row has all that only memory had, names nobody
+as the holder of what runs, and has the calls that are still in flight. Whoever loads it goes on.
+"""
 
 from collections.abc import Callable
 
 from scheduler_service.domain.document import Document
 from scheduler_service.domain.execution import LIVE
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.domain.turn_events import Adopted
-from scheduler_service.domain.wire import Holder, Token
+from scheduler_service.domain.wire import Flights, Holder, Token
 
 HANDOVER_TIMEOUT_MS = 15 * SECOND
 
@@ -23,28 +26,14 @@ class Handovers:
         self._others = others
         self._stopping = stopping
         self._expected_since: dict[str, int] = {}
-        self._own: dict[str, Holder] = {}
         self._given_up: dict[str, frozenset[Holder]] = {}
         self._calls: dict[str, dict[Holder, tuple[Token, ...]]] = {}
         self._job_ids: dict[str, str] = {}
 
-    def possible_from(self, job_id: str) -> tuple[Holder, ...]:
-        """The nodes from which a handover of this job may still come."""
-        own = self._own.get(job_id)
-        nodes = self._others() if own is None else self._others() | {own}
-        return tuple(nodes - self._given_up.get(job_id, frozenset()))
-
-    def begin(self, job_id: str, own: Holder) -> None:
-        """This node hands the job over, and may get it back before its own handover is delivered."""
-        self._own[job_id] = own
-
-    def end(self, job_id: str) -> None:
-        """This node's handover of the job is delivered."""
-        self._own.pop(job_id, None)
-
     def is_expected(self, job_id: str, document: Document | None) -> bool:
         """Whether another node that is alive still runs something of this job."""
-        waits = document is not None and not _holders(document).isdisjoint(self.possible_from(job_id))
+        nodes = self._others() - self._given_up.get(job_id, frozenset())
+        waits = document is not None and not _holders(document).isdisjoint(nodes)
         if not waits:
             self._expected_since.pop(job_id, None)
         return waits
@@ -60,19 +49,11 @@ class Handovers:
         self._given_up[job_id] = self._given_up.get(job_id, frozenset()) | _holders(document)
         self._expected_since.pop(job_id, None)
 
-    def accept(self, job_id: str, event: Adopted) -> None:
-        """A handover has come: its calls in flight go on where they are."""
-        self._expected_since.pop(job_id, None)
-        self._own.pop(job_id, None)
-        if event.document is None:
-            return
-        reported = {holder: tokens for holder, tokens in event.beyond if tokens}
-        if event.flight:
-            reported[event.holder] = event.flight
+    def note(self, job_id: str, uid: str, flights: Flights) -> None:
+        """The job was loaded: its calls in flight from other nodes go on where they are."""
         others = self._others()
-        calls = {holder: tokens for holder, tokens in reported.items() if holder in others}
+        calls = {holder: tokens for holder, tokens in flights if tokens and holder in others}
         if calls:
-            uid = event.document.head.uid
             self._calls[uid], self._job_ids[uid] = calls, job_id
 
     def drop_call(self, uid: str, holder: Holder, token: Token) -> None:
@@ -81,7 +62,7 @@ class Handovers:
         if holder in calls:
             calls[holder] = tuple(one for one in calls[holder] if one != token)
 
-    def calls_by_node(self, uid: str) -> tuple[tuple[Holder, tuple[Token, ...]], ...]:
+    def calls_by_node(self, uid: str) -> Flights:
         """The calls of this life in flight from other nodes, by node."""
         return tuple(self._calls.get(uid, {}).items())
 

@@ -11,8 +11,8 @@ import msgspec
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.moments import SECOND, Due
-from scheduler_service.domain.wire import Holder
-from scheduler_service.hosts.dapr.cached_state import FRESH_FOR_MS, CachedState, CachedStates, OldStates
+from scheduler_service.domain.wire import Flights, Holder
+from scheduler_service.hosts.dapr.cached_state import CachedState, CachedStates, OldStates
 from scheduler_service.hosts.dapr.node import DaprParts
 from scheduler_service.hosts.dapr.sidecar import StateNotWritten
 from scheduler_service.persistence.common.row_state import (
@@ -95,11 +95,16 @@ class ClusterJobs:
         state.checked_at, state.generation = now, self._generation
         return True
 
-    def distrust(self, job_id: str) -> None:
-        """The next turn compares the cached state, however young it is."""
+    def flights(self, job_id: str) -> Flights:
+        """The calls of the job that its row names as in flight. Its turn has begun."""
+        state = self._states.get(job_id)
+        return () if state is None else state.flights
+
+    def give_away(self, job_id: str, flights: Flights) -> None:
+        """The claim of the turn that has begun gives the job away; these calls go on in flight."""
         state = self._states.get(job_id)
         if state is not None:
-            state.checked_at -= FRESH_FOR_MS
+            state.flights, state.leaves = flights, True
 
     def period_of(self, job_id: str) -> int:
         """The liveness period in which the job's present turn was begun; -1: there is none."""
@@ -129,7 +134,7 @@ class ClusterJobs:
             return None
         entry, due, kept = await self._read(row)
         state = CachedState(
-            sequence=row.sequence, began=began, period=period, generation=generation, messages=kept.messages
+            sequence=row.sequence, began=began, period=period, generation=generation, kept=kept
         )
         before = self._states.get(job_id)
         self._states.put(job_id, state)
@@ -151,7 +156,8 @@ class ClusterJobs:
         self._check_age(state)
         if commit.expected != state.sequence:  # a life after a destroyed one follows what that has left
             commit = msgspec.structs.replace(commit, expected=state.sequence)
-        kept = await self._put_contexts(commit)
+        # daprd writes nothing of an actor that it takes away.
+        kept = ApartCommit(commit) if state.leaves else await self._put_contexts(commit)
         messages = state.messages_after(commit)
         claim = claim_of(
             kept.commit,
@@ -159,10 +165,12 @@ class ClusterJobs:
             at=self._clock.now().steady,
             batches=state.batches.values(),
             messages=tuple(message for _, message in messages),
+            flights=state.flights if state.leaves else (),
         )
         await self._claim(state, claim, kept)
         await self._check_lead(state, commit)
         state.sequence, state.messages, state.checked_at = commit.sequence, messages, claim.at
+        state.flights = ()
 
     def settle(self, settlements: Sequence[Settlement]) -> Awaitable[None]:
         """Writes the results of deliveries. Raises StoreError."""
@@ -307,11 +315,12 @@ def claim_of(
     at: int,
     batches: Iterable[Batch] = (),
     messages: tuple[Remembered, ...] = (),
+    flights: Flights = (),
     is_first: bool = False,
 ) -> TurnClaim:
     """The claim of a turn; `batches` are earlier ones that the history has not confirmed."""
     own = () if commit.batch is None else (commit.batch,)
-    state = write_row_state(RowState(commit.document, (*batches, *own), messages))
+    state = write_row_state(RowState(commit.document, (*batches, *own), messages, flights))
     return TurnClaim(commit, holder, at, state, is_first)
 
 

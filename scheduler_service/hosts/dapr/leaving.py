@@ -1,16 +1,15 @@
 """Jobs that leave this process: daprd takes them away, or the node stops while others live."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from scheduler_service.domain.moments import MINUTE, SECOND
-from scheduler_service.domain.turn_events import Adopted, HandedOver
+from scheduler_service.domain.turn_events import HandedOver
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.dapr.job_store import ClusterJobs
 from scheduler_service.hosts.dapr.node import DaprParts, LocalJobs
 from scheduler_service.hosts.effects import EffectHandlers
-from scheduler_service.hosts.job_cache import CachedJob, LockedJob, PendingCommit
-from scheduler_service.hosts.redelivery import Redelivery
+from scheduler_service.hosts.job_cache import CachedJob
 from scheduler_service.hosts.tasks import Tasks, keep_at
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports.clock import Alarm, Timekeeper
@@ -71,36 +70,26 @@ class Departures:
 DEACTIVATION_TIMEOUT_SECONDS = 1.0
 LONGEST_DOUBT_MS = MINUTE
 
-Resolve = Callable[[CachedJob, PendingCommit], Awaitable[None]]
-"""Asks the store whether it has the turn of which it did not say so. Raises StoreError."""
-
 
 class Deactivation:
     """Hands over what only this process has of a job: contexts of qos 0, and its calls in flight.
 
-    Its watches of instances end here: the next node begins its own. Where the move itself has put a turn in
-    doubt, what the store has of it is handed over, as soon as daprd reads it.
+    Its watches of instances end here: the next node begins its own. A turn that is in doubt, as that of the
+    handover may be, is settled before, for a minute at most.
     """
 
     def __init__(
-        self, *, node: DaprParts, local: LocalJobs, redelivery: Redelivery, tasks: Tasks, resolve: Resolve
+        self, *, node: DaprParts, local: LocalJobs, store: ClusterJobs, turn: Turn, tasks: Tasks
     ) -> None:
         self._holder = node.holder
         self._clock = node.clock
         self._sidecar = node.sidecar
         self._log = node.log
         self._local = local
-        self._redelivery = redelivery
+        self._store = store
+        self._turn = turn
         self._tasks = tasks
-        self._resolve = resolve
         self._departures = Departures(others=node.others, clock=node.clock, log=node.log)
-        self._handing_over: dict[str, asyncio.Task[None]] = {}
-
-    async def wait_for(self, job_id: str) -> None:
-        """Returns when no handover of this job is under way."""
-        task = self._handing_over.get(job_id)
-        if task is not None:
-            await asyncio.wait({task})
 
     async def deactivate(self, job_id: str) -> None:
         """The job leaves this process. Never raises.
@@ -111,73 +100,68 @@ class Deactivation:
         task = self._tasks.start(self._deactivate(job_id))
         await asyncio.wait({task}, timeout=DEACTIVATION_TIMEOUT_SECONDS)
 
-    async def _deactivate(self, job_id: str) -> None:
-        """Waits for the turn that runs, if there is one."""
-        locked = self._local.cache.find(job_id)
-        self._local.alarms.forget(job_id)
-        if locked is None:
-            return
-        await locked.acquire()
-        if locked.cached.doubt is None:
-            self._leave(locked)
-        else:  # daprd reads no state before the move is over
-            self._tasks.start(self._leave_in_doubt(locked))
-
-    async def _leave_in_doubt(self, locked: LockedJob) -> None:
-        """Until the turn is settled, for a minute at most, the lock is held: the job may come back."""
-        cached, end = locked.cached, self._clock.now().steady + LONGEST_DOUBT_MS
-        try:
-            while cached.doubt is not None and not self._sidecar.is_left and self._clock.now().steady < end:
-                try:
-                    await self._resolve(cached, cached.doubt)
-                except StoreError:
-                    await self._clock.sleep(SECOND)
-        finally:
-            self._local.alarms.forget(cached.job_id)
-            self._leave(locked)
-
-    def _leave(self, locked: LockedJob) -> None:
-        """Passes the lock on."""
-        try:
-            self._departures.begin(is_running=locked.cached.is_live)
-            if not self._begin_handover(locked):
-                self._departures.end()
-        finally:
-            self._local.cache.leave(locked)
-
     def close(self) -> None:
         """Says in the log what has left and was not said yet."""
         self._departures.close()
 
-    def _begin_handover(self, locked: LockedJob) -> bool:
-        """Whether something is handed over; the job leaves in either case."""
-        is_handed_over = False
-        cached, handovers = locked.cached, self._local.handovers
-        if cached.document is not None and cached.doubt is None:
-            uid = cached.document.head.uid
-            if cached.is_live:
-                calls = self._local.own_calls(uid)
-                beyond = handovers.calls_by_node(uid)
-                event = Adopted(self._holder, calls, cached.document, beyond, cached.sequence)
-                handovers.begin(cached.job_id, self._holder)
-                task = self._tasks.start(self._hand_over(cached.job_id, event))
-                self._handing_over[cached.job_id] = task
-                is_handed_over = True
-            self._local.end_watches(uid)
-            handovers.forget(cached.job_id, uid)
-        cached.forget()
-        return is_handed_over
+    async def _deactivate(self, job_id: str) -> None:
+        """Waits for the turn that runs, if there is one, and holds the lock: the job may come back."""
+        locked = self._local.cache.find(job_id)
+        is_given = False
+        if locked is not None:
+            await locked.acquire()
+            cached = locked.cached
+            self._departures.begin(is_running=cached.is_live)
+            try:
+                is_given = await self._give_away(cached)
+            finally:
+                self._departures.end()
+                _let_go(cached, self._local)
+                self._local.cache.leave(locked)
+        self._local.alarms.forget(job_id)
+        if is_given:
+            self._tasks.start(self._local.alarms.ring(job_id))  # its alarm waits where it lives now
 
-    async def _hand_over(self, job_id: str, event: Adopted) -> None:
-        try:
-            await self._redelivery.deliver(job_id, event)
-        except StoreError as error:
-            self._log("handover_failed", jobId=job_id, error=str(error))
-        finally:
-            self._departures.end()
-            if self._handing_over.get(job_id) is asyncio.current_task():  # else the job left again meanwhile
-                self._local.handovers.end(job_id)
-                del self._handing_over[job_id]
+    async def _give_away(self, cached: CachedJob) -> bool:
+        """Whether something was handed over."""
+        end = self._clock.now().steady + LONGEST_DOUBT_MS
+        while cached.is_live and not cached.cut_off and not self._sidecar.is_left:
+            try:
+                if cached.doubt is None:
+                    return await self._hand_over(cached)
+                await self._turn.resolve(cached, cached.doubt)
+            except StoreConflict as error:
+                self._log("handover_failed", jobId=cached.job_id, error=str(error))
+                return False
+            except StoreError as error:
+                if self._clock.now().steady >= end:
+                    self._log("handover_failed", jobId=cached.job_id, error=str(error))
+                    return False
+                await self._clock.sleep(SECOND)
+            except Exception as error:  # noqa: BLE001 - one broken job must not keep the others here
+                self._log("turn_failed", jobId=cached.job_id, error=repr(error))
+                return False
+        return False
+
+    async def _hand_over(self, cached: CachedJob) -> bool:
+        """Claims it. Raises StoreError."""
+        assert cached.document is not None, "something of it runs"
+        uid = cached.document.head.uid
+        flights = (*self._local.handovers.calls_by_node(uid), (self._holder, self._local.own_calls(uid)))
+        if not await self._store.begin(cached.job_id, will_commit=True):
+            return False
+        self._store.give_away(cached.job_id, tuple(one for one in flights if one[1]))
+        await self._turn.run(cached, Command(HandedOver()))
+        return True
+
+
+def _let_go(cached: CachedJob, local: LocalJobs) -> None:
+    """The job has left, or could not be handed over."""
+    if cached.document is not None:
+        uid = cached.document.head.uid
+        local.end_watches(uid)
+        local.handovers.forget(cached.job_id, uid)
+    cached.forget()
 
 
 ROUND_MS = SECOND
@@ -251,14 +235,7 @@ class Leaving:
             return
         for token in calls:
             self._effects.calls.abandon(token)
-        self._forget(cached)
-
-    def _forget(self, cached: CachedJob) -> None:
-        if cached.document is not None:
-            uid = cached.document.head.uid
-            self._local.end_watches(uid)
-            self._local.handovers.forget(cached.job_id, uid)
-        cached.forget()
+        _let_go(cached, self._local)
 
     async def _run(self) -> None:
         while True:

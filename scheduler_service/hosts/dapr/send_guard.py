@@ -5,7 +5,6 @@ from functools import partial
 from scheduler_service.domain.turn_events import Unsent
 from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.dapr.job_store import ClusterJobs
-from scheduler_service.hosts.dapr.leaving import Deactivation
 from scheduler_service.hosts.dapr.node import DaprParts
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.tasks import Tasks
@@ -22,15 +21,12 @@ class NodeSendGuard:
     call, if it is still awaited and not in flight elsewhere. So no call waits for an answer that cannot come.
     """
 
-    def __init__(
-        self, *, node: DaprParts, store: ClusterJobs, deactivation: Deactivation, redelivery: Redelivery
-    ) -> None:
+    def __init__(self, *, node: DaprParts, store: ClusterJobs, redelivery: Redelivery) -> None:
         self._liveness = node.cluster.heartbeat.liveness
         self._holder = node.holder
         self._clock = node.clock
         self._log = node.log
         self._store = store
-        self._deactivation = deactivation
         self._redelivery = redelivery
         self._reports = Tasks()
 
@@ -52,10 +48,8 @@ class NodeSendGuard:
         await self._reports.cancel()
 
     async def _report(self, job_id: str, event: Unsent) -> None:
-        """Waits for a handover that is under way: it lists this call as in flight from here."""
         while not self._liveness.is_current:
             await self._clock.sleep(POLL_MS)
-        await self._deactivation.wait_for(job_id)
         try:
             await self._redelivery.deliver(job_id, event)
         except StoreError as error:

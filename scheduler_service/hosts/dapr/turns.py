@@ -9,7 +9,6 @@ from scheduler_service.domain.moments import MINUTE, Now
 from scheduler_service.domain.replies import Recalled, Reply, Unchanged
 from scheduler_service.domain.turn_events import (
     Activated,
-    Adopted,
     AlarmRang,
     CallEnded,
     CancelRequested,
@@ -98,7 +97,7 @@ class ClusterTurns:
         self._is_stopping = False
 
     def stop_starting(self) -> None:
-        """From now on no execution is started or adopted here: what runs may end."""
+        """From now on no execution is started here: what runs may end."""
         self._is_stopping = True
 
     async def take(self, job_id: str, message: bytes) -> bytes:
@@ -116,14 +115,11 @@ class ClusterTurns:
     async def take_here(self, job_id: str, command: Command) -> Reply | None:
         """Takes a turn past daprd, to its end, even if the caller is cancelled. Raises StoreError.
 
-        None: nothing was done here, and daprd is to deliver the event. A handover of a node that stops before
-        that has come to another one is taken back: the turn ends with the handover by the claim.
+        None: nothing was done here, and daprd is to deliver the event.
         """
-        if not self._leaving.has_begun:
-            if job_id not in self._active or not isinstance(command.event, (AlarmRang, CallEnded)):
-                return None
-        elif isinstance(command.event, Adopted):
-            return await self._try(job_id, command)
+        is_local = job_id in self._active and isinstance(command.event, (AlarmRang, CallEnded))
+        if not is_local and not self._leaving.has_begun:
+            return None
         return await asyncio.shield(self._tasks.start(self._take_here(job_id, command)))
 
     async def look(self, job_id: str) -> None:
@@ -171,7 +167,7 @@ class ClusterTurns:
         """Whether the node stops, and another one is to take the event."""
         if self._leaving.has_begun and isinstance(event, AlarmRang):
             return True
-        return self._is_stopping and isinstance(event, (*STARTING, Adopted))
+        return self._is_stopping and isinstance(event, STARTING)
 
     async def _take_once(self, job_id: str, command: Command) -> Reply:
         event = command.event
@@ -179,8 +175,6 @@ class ClusterTurns:
         await locked.acquire()
         try:
             cached = locked.cached
-            if isinstance(event, Adopted):
-                self._store.distrust(job_id)  # the turn that is handed over may be younger than what is here
             await self._prepare(cached, will_commit=is_firing(cached, event, self._clock.now()))
             asked = command.remembered
             known = None if asked is None else self._store.answer_to(job_id, asked)
@@ -188,12 +182,7 @@ class ClusterTurns:
                 if asked.is_of_message:
                     return read_kept(known.answer)
                 return Recalled(known.answer, known.digest == asked.digest)
-            if isinstance(event, Adopted):
-                cached.sequence = max(cached.sequence, event.sequence)
-                await self._turn.read(cached)  # while those who run a part of it still may hand that over
-                self._handovers.accept(job_id, event)
-            else:
-                await self._await_handover(cached)
+            await self._await_handover(cached)
             if isinstance(event, Unsent) and self._is_in_flight(event):
                 return Unchanged()
             return await self._run(cached, command)
@@ -221,6 +210,9 @@ class ClusterTurns:
         if self._handovers.has_dead_holder(self._holder, cached.document):
             cached.cut_off = True
         await self._turn.load(cached)
+        if cached.cut_off and cached.document is not None:
+            uid = cached.document.head.uid
+            self._handovers.note(cached.job_id, uid, self._store.flights(cached.job_id))
         entry = cached.entry
         if cached.document is None and entry is not None and entry.state is not JobState.DESTROYED:
             await self._restore(cached)

@@ -6,7 +6,7 @@ import msgspec
 
 from scheduler_service.domain.effects import Delivery, QueueWrite
 from scheduler_service.domain.moments import Due
-from scheduler_service.domain.wire import Holder
+from scheduler_service.domain.wire import Flights, Holder
 from scheduler_service.persistence.common.packing import PackedBatch
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.errors import StoreUnavailable
@@ -19,12 +19,14 @@ FORMAT = 2
 class RowState(msgspec.Struct, frozen=True):
     """`document` None: the job is destroyed. `batches`: those that the history has not confirmed.
 
-    `messages`: the answers to the latest messages.
+    `messages`: the answers to the latest messages. `flights`: the calls that nodes which gave the job away
+    still have in flight, and whose answers they deliver.
     """
 
     document: bytes | None = None
     batches: tuple[Batch, ...] = ()
     messages: tuple[Remembered, ...] = ()
+    flights: Flights = ()
 
 
 class _Packed(msgspec.Struct, frozen=True, array_like=True):
@@ -34,6 +36,7 @@ class _Packed(msgspec.Struct, frozen=True, array_like=True):
     document: bytes | None
     batches: tuple[PackedBatch, ...] = ()
     messages: tuple[Remembered, ...] = ()
+    flights: Flights = ()
 
 
 class OldState(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -65,7 +68,13 @@ _MAPS = {bytes([first]) for first in (*range(0x80, 0x90), 0xDE, 0xDF)}
 def write_row_state(state: RowState) -> bytes:
     """The packed state."""
     return _ENCODER.encode(
-        _Packed(FORMAT, state.document, pack_batches(state.batches) if state.batches else (), state.messages)
+        _Packed(
+            FORMAT,
+            state.document,
+            pack_batches(state.batches) if state.batches else (),
+            state.messages,
+            state.flights,
+        )
     )
 
 
@@ -76,7 +85,7 @@ def read_row_state(raw: bytes) -> RowState:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoreUnavailable(f"the state in the row of a job cannot be read: {error}") from error
     _check_format(packed.format, FORMAT)
-    return RowState(packed.document, tuple(unpack_batches(packed.batches)), packed.messages)
+    return RowState(packed.document, tuple(unpack_batches(packed.batches)), packed.messages, packed.flights)
 
 
 def is_old_state(raw: bytes) -> bool:

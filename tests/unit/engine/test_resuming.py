@@ -7,18 +7,18 @@ from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import AttemptEnded, AttemptStarted
 from scheduler_service.domain.replies import RefusalCode, Taken, Unchanged
 from scheduler_service.domain.turn_events import (
-    Adopted,
     AlarmRang,
     CallEnded,
     CancelRequested,
     FeedbackArrived,
+    HandedOver,
     Resumed,
     Triggered,
     Unsent,
 )
 from scheduler_service.domain.wire import Answer, Holder
 from scheduler_service.engine.scope import feedback_token
-from scheduler_service.engine.snapshot import decode, encode, encode_all, without_contexts
+from scheduler_service.engine.snapshot import decode, encode, without_contexts
 from tests.rows import each_row
 from tests.unit.engine.rig import CHAIN, START, Rig, running
 
@@ -182,34 +182,23 @@ def elsewhere(rig: Rig) -> Rig:
 def test_what_a_node_gives_away_goes_on_with_all_that_it_knew(qos: int) -> None:
     """The context of qos 0 is nowhere but in the memory of the node that leaves (SPEC section 14)."""
     rig = running(qos)
-    other = elsewhere(rig)
     token = rig.call.token
-    other.deliver(Resumed(away=(rig.holder,)))
-    assert (other.open(1).holder, other.calls()) == (rig.holder, [])
-    given = decode(encode_all(rig.document))
-    assert other.deliver(Adopted(rig.holder, (token,), given)).reply == Taken()
-    assert other.open(1).holder == other.holder
+    assert rig.deliver(HandedOver()).effects == ()
+    other = elsewhere(rig)
+    limit = other.context(1).deadline
+    other.pass_time(limit - other.now.steady - 1)
+    other.deliver(Resumed(alive=(token,)))
+    assert (other.open(1).holder, other.calls()) == (other.holder, [])
+    assert other.context(1).deadline == limit, "it lasts no longer than if the job had stayed"
     other.deliver(CallEnded(token, Answer(200)))
     assert other.execution(1).state is S.SUCCEEDED
 
 
-def test_what_moved_on_meanwhile_is_not_given_away() -> None:
-    """Nothing is taken over of another life, of an attempt that is over, or where nothing was known."""
-    rig = running(0)
-    head = rig.head
-    run = head.opens[0]
-    assert elsewhere(rig).deliver(Adopted(rig.holder)).reply == Unchanged()
-    foreign = Document(replace(head, uid="another life"), rig.document.contexts)
-    assert elsewhere(rig).deliver(Adopted(rig.holder, (), foreign)).reply == Unchanged()
-    retried = Document(replace(head, opens=(replace(run, request_counts=9),)), rig.document.contexts)
-    for given in (retried, Document(head, {})):
-        other = elsewhere(rig)
-        assert other.deliver(Adopted(rig.holder, (), given)).reply == Taken()
-        assert other.open(1).holder == rig.holder
-        assert 1 not in other.document.contexts  # type: ignore[union-attr]
-    other = elsewhere(rig)
-    assert other.deliver(Adopted(Holder("third", "boot-1"), (), rig.document)).reply == Taken()
-    assert other.open(1).holder == rig.holder
+def test_what_another_node_has_taken_up_is_not_given_away() -> None:
+    """A node lets go of what it holds itself."""
+    rig = elsewhere(running(1))
+    rig.deliver(HandedOver())
+    assert rig.open(1).holder not in (None, rig.holder)
 
 
 @each_row("qos", [0, 1])
@@ -241,7 +230,9 @@ def test_a_call_of_an_execution_that_another_node_has_is_left_to_it() -> None:
     rig = running(1)
     other = elsewhere(rig)
     assert other.deliver(Unsent(rig.call.token, rig.holder)).effects == ()
-    other.deliver(Adopted(rig.holder, (rig.call.token,), decode(encode_all(rig.document))))
+    rig.deliver(HandedOver())
+    other = elsewhere(rig)
+    other.deliver(Resumed(alive=(rig.call.token,)))
     assert [call.token for call in other.calls()] == []
     other.deliver(Unsent(rig.call.token, rig.holder))
     assert [call.token for call in other.calls()] == [rig.call.token]

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from dapr.clients.exceptions import DaprInternalError
 
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Started, Taken
@@ -10,7 +11,7 @@ from scheduler_service.domain.turn_events import FeedbackArrived, Triggered
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.delivery import Command
-from scheduler_service.ports.errors import StoreStopping, StoreUncertain
+from scheduler_service.ports.errors import StoreStopping, StoreUnavailable, StoreUncertain
 from scheduler_service.services.instances import Instance
 from tests.conformance.hosts.houses import DaprHouse, moved
 from tests.unit.hosts.house import asynchronous
@@ -223,6 +224,58 @@ async def test_a_turn_that_the_move_put_in_doubt_is_settled_and_handed_over(
     assert cluster.sender.urls() == [first, second]
     assert cluster.executions(here) == {1: State.SUCCEEDED}
     assert "handover_missed" not in [event for event, _ in cluster.log]
+
+
+@pytest.mark.parametrize("fate", ["refused", "lost", "written"])
+async def test_a_handover_that_fails_is_repeated(cluster: DaprHouse, fate: str) -> None:
+    """The context of qos 0 is nowhere else; the other node waits, and its call goes on where it is."""
+    here = moved(cluster)
+    cluster.sender.hold(FIRST)
+    await cluster.create(here, request=STEPS, timer=EXTERNAL)
+    await cluster.trigger(here)
+    await cluster.settle()
+    shared = cluster.node.shared
+    claim = shared.claim
+
+    async def fail(one: TurnClaim) -> None:
+        shared.claim = claim  # type: ignore[method-assign]
+        if fate == "written":
+            await claim(one)
+        raise StoreUnavailable("full") if fate == "refused" else StoreUncertain("the server is gone")
+
+    shared.claim = fail  # type: ignore[method-assign]
+    await cluster.add("two")
+    await cluster.advance(5_000)
+    cluster.sender.release(FIRST)
+    await cluster.advance(2_000)
+    assert cluster.sender.urls() == [FIRST, SECOND]
+    assert cluster.executions(here) == {1: State.SUCCEEDED}
+    assert "handover_missed" not in [event for event, _ in cluster.log]
+
+
+@pytest.mark.parametrize("dies", ["one", "two"])
+async def test_a_job_that_was_given_away_goes_on_whoever_dies(cluster: DaprHouse, dies: str) -> None:
+    """Its row has all that was in memory; where its next node is killed before its first turn, still."""
+    here = moved(cluster)
+    await cluster.create(here, **asynchronous(timeoutSeconds=600))
+    await cluster.trigger(here)
+    await cluster.settle()
+    invoke = cluster.world.invoke
+
+    async def refuse(actor_id: str, method: str, data: bytes) -> bytes:
+        raise DaprInternalError("nobody takes a turn there")
+
+    if dies == "two":
+        cluster.world.invoke = refuse  # type: ignore[method-assign]
+    await cluster.add("two")
+    await cluster.advance(1_000)
+    cluster.world.invoke = invoke  # type: ignore[method-assign]
+    await cluster.crash(dies)
+    await cluster.advance(15_000)
+    report = FeedbackArrived(1, feedback_token(KEY, "uid1", 1), {"status": "succeed"})
+    assert await cluster.deliver(report, here) == Taken()
+    await cluster.settle()
+    assert cluster.executions(here) == {1: State.SUCCEEDED}
 
 
 @pytest.mark.parametrize("qos", [0, 1])
