@@ -20,24 +20,13 @@ from scheduler_service.system_jobs.own_jobs import NAMES
 from scheduler_service.telemetry.tally import Outage
 
 STATE_FILE, HISTORY_FILE = "state.db", "history.db"
-KINDS = ("state", "history", "cluster")
 
 
 def known_formats() -> Mapping[str, str]:
     """The format of each kind of data that this program keeps."""
-    return {kind: format_of(kind) for kind in KINDS}
+    from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS as CLUSTER  # few starts need it
 
-
-def format_of(kind: str) -> str:
-    """The format of one of `KINDS`; loads what a start without it does not."""
-    match kind:
-        case "state":
-            return str(len(STATE))
-        case "history":
-            return HISTORY.head
-    from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS
-
-    return MIGRATIONS.head
+    return {"state": str(len(STATE)), "history": HISTORY.head, "cluster": CLUSTER.head}
 
 
 def history_address(settings: Settings, folder: Path | None) -> str:

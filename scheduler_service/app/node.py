@@ -10,30 +10,21 @@ import msgspec
 import uvloop
 
 from scheduler_service.app.actor_listener import create_actor_app
-from scheduler_service.app.builders import judge_of, make_compiler, make_sender
-from scheduler_service.app.cluster_join import (
-    ClusterView,
-    join_cluster,
-    keep_app_id,
-    node_id,
-    node_wire,
-    shared_url,
-)
-from scheduler_service.app.data_folder import format_of, history_address, keep_private
+from scheduler_service.app.cluster_join import join_cluster, node_id, shared_url
+from scheduler_service.app.data_folder import keep_private, known_formats
+from scheduler_service.app.egress import make_sender
 from scheduler_service.app.listener import listen
-from scheduler_service.app.node_figures import own_status, process_wire, versions_of
 from scheduler_service.app.own_process import current_limit, divide, process_log
-from scheduler_service.app.readiness import Readiness
-from scheduler_service.app.running_service import RunningService, ServiceBase
+from scheduler_service.app.running_service import RunningService, process_wire, versions_of
 from scheduler_service.app.server import LAST_ANSWERS_SECONDS, serve, through_hangups
-from scheduler_service.app.service_registry import ServiceRegistry
+from scheduler_service.app.store_opening import open_history
 from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.app.telemetry import Telemetry
-from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.engine import parameters  # noqa: F401 - else the first schema's turn would import it
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.dapr.actor import register
 from scheduler_service.hosts.dapr.build import build_dapr_host
+from scheduler_service.hosts.dapr.cluster_view import ClusterView, keep_app_id, node_wire
 from scheduler_service.hosts.dapr.host import DaprHost
 from scheduler_service.hosts.dapr.job_store import ClusterJobs
 from scheduler_service.hosts.dapr.node import Cluster, DaprParts
@@ -42,7 +33,6 @@ from scheduler_service.hosts.dapr.sidecar import ActorContexts, Sidecar
 from scheduler_service.hosts.dapr.sidecar_client import SidecarClient
 from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch
 from scheduler_service.http_server.server import Server
-from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.events import SharedEvents
 from scheduler_service.persistence.sql_cluster.queues import ClusterQueues
@@ -52,13 +42,13 @@ from scheduler_service.ports.cluster import Node
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import JobStore
 from scheduler_service.services.instances import Instances
-from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.queue_watch import DOWNTIME_MS, QueueWatch
 from scheduler_service.services.rate_sharing import RateSharing
 from scheduler_service.services.shared_view import SharedView
 from scheduler_service.settings import LoadedSettings, SettingsError
 from scheduler_service.telemetry.event_feed import EventFeed
 from scheduler_service.telemetry.metrics.samples import Source
+from scheduler_service.telemetry.readiness import Readiness
 from scheduler_service.telemetry.tally import Tally
 from scheduler_service.transport.service_urls import InvocationDirectory, InvocationSender
 from scheduler_service.transport.topics import TopicSender
@@ -90,22 +80,16 @@ async def open_node(loaded: LoadedSettings, *, served: str, log: Log) -> "NodeSe
     shared = await SharedDatabase.open(url=shared_url(settings.database.url, folder))
     clock = SystemClock(skew=shared.clock_skew, on_step=_ignore_step)
     cluster = await join_cluster(shared, clock, node_id(settings, served), served, telemetry.log)
-    database = await asyncio.to_thread(
-        HistoryDatabase, url=history_address(settings, folder), durability=settings.store.durability
-    )
-    surroundings = msgspec.structs.replace(
-        make_surroundings(settings, served, judge_target=judge_of(loaded)), topics=True
-    )
-    base = ServiceBase(
-        loaded=loaded,
+    node = NodeService(
+        loaded,
         served=served,
-        surroundings=surroundings,
-        compiler=make_compiler(settings, surroundings),
-        database=database,
+        surroundings=make_surroundings(loaded, served, topics=True),
+        database=await open_history(settings),
         clock=clock,
         telemetry=telemetry,
+        shared=shared,
+        cluster=cluster,
     )
-    node = NodeService(base, shared=shared, cluster=cluster)
     await node.attach()
     return node
 
@@ -116,8 +100,11 @@ class NodeService(RunningService):
     kind = "dapr"
     clock: SystemClock
 
-    def __init__(self, base: ServiceBase, *, shared: SharedDatabase, cluster: Cluster) -> None:
-        super().__init__(base)
+    def __init__(
+        self, loaded: LoadedSettings, *, shared: SharedDatabase, cluster: Cluster, **parts: Any
+    ) -> None:
+        """`parts` are those of `ProcessParts`."""
+        super().__init__(loaded, **parts)
         dapr = self.settings.dapr
         self.holder = cluster.heartbeat.holder
         self.node_id = self.holder.node
@@ -158,17 +145,11 @@ class NodeService(RunningService):
 
     def _describe_own(self, node: Node) -> Mapping[str, object]:
         """What this node alone knows of itself: its process, and the versions of what it stands on."""
-        status = own_status(
-            held=self.host.jobs_held,
-            running=self.host.running,
-            started_at=node.started_at,
-            standstills=self.telemetry.standstills,
-        )
         daprd = str(self._watch.metadata.get("runtimeVersion") or "unknown")
         return {
-            "processes": [process_wire(0, status, node.state)],
+            "processes": [process_wire(0, self.status_since(node.started_at), node.state)],
             "versions": versions_of([self.database], {"daprd": daprd}),
-            "formats": {"cluster": node.format, "history": format_of("history")},
+            "formats": {"cluster": node.format, "history": known_formats()["history"]},
         }
 
     async def _answer_sidecar(self) -> None:
@@ -268,27 +249,19 @@ class NodeService(RunningService):
         )
 
     @cached_property
-    def services(self) -> ServiceRegistry:
-        """The services that are known to all nodes; of one that is not known, the sidecar has the address."""
-        table = ClusterQueues(database=self._shared, downtime=DOWNTIME_MS)
-        queues = PullQueues(table=table, clock=self.clock, log=self.log)
-        return ServiceRegistry(
-            database=self.database,
-            settings=self.settings.services,
-            keeps=self.settings.defaults.on_change == "keep",
+    def queue_table(self) -> ClusterQueues:
+        """The queues of all nodes."""
+        return ClusterQueues(database=self._shared, downtime=DOWNTIME_MS)
+
+    def _shared_services(self) -> Mapping[str, Any]:
+        watch = QueueWatch(queues=self.queues, table=self.queue_table, clock=self.clock, log=self.log)
+        rates = RateSharing(
+            shared=SqlRates(database=self._shared),
             clock=self.clock,
-            tenant=DEFAULT_TENANT,
+            holder=f"{self.holder.node} {self.holder.boot}",
             log=self.log,
-            queues=queues,
-            queue_watch=QueueWatch(queues=queues, table=table, clock=self.clock, log=self.log),
-            share=self._share,
-            rates=RateSharing(
-                shared=SqlRates(database=self._shared),
-                clock=self.clock,
-                holder=f"{self.holder.node} {self.holder.boot}",
-                log=self.log,
-            ),
         )
+        return {"queue_watch": watch, "share": self._share, "rates": rates}
 
     def _share(self, instances: Instances) -> SharedView:
         return SharedView(

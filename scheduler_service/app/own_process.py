@@ -3,6 +3,8 @@
 import contextlib
 import ctypes
 import gc
+import os
+import pwd
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -122,3 +124,11 @@ def process_log(settings: Settings) -> Iterator[EventLog]:
         yield log
     finally:
         log.flush()
+
+
+def machine_user() -> str:
+    """The name of the user that runs this process, or the number of one without a name."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())

@@ -1,75 +1,60 @@
 """What a service and a node of a cluster have alike: their parts, each built when it is first asked for."""
 
 import asyncio
-from abc import ABC, abstractmethod
+import platform
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import msgspec
-
 from scheduler_service import __version__
 from scheduler_service.api.dependencies import ApiDependencies
-from scheduler_service.app.builders import (
-    admit_of,
-    machine_user,
-    make_cleanup,
-    make_host_parts,
-    name_check_of,
-    open_writer,
-    system_functions,
-)
+from scheduler_service.app.egress import admit_of, name_check_of
 from scheduler_service.app.metrics import make_exposition
-from scheduler_service.app.node_figures import describe_parts
-from scheduler_service.app.readiness import Readiness
+from scheduler_service.app.own_process import machine_user
+from scheduler_service.app.process_parts import ProcessParts
 from scheduler_service.app.service_registry import ServiceRegistry
-from scheduler_service.app.surroundings import DefinitionCompiler
-from scheduler_service.app.telemetry import Telemetry
+from scheduler_service.domain.effects import QueueWrite
+from scheduler_service.domain.job_key import DEFAULT_TENANT
+from scheduler_service.domain.moments import DAY, rfc3339
 from scheduler_service.domain.wire import Holder
-from scheduler_service.engine.program import Surroundings
-from scheduler_service.hosts.cleanup import Cleanup, TrialRounds
-from scheduler_service.hosts.host import Host
-from scheduler_service.hosts.host_parts import HostParts
+from scheduler_service.hosts.cleanup import Cleanup, TrialRounds, Trials
+from scheduler_service.hosts.host import Host, HostStatus
 from scheduler_service.hosts.operations.operations import Operations
 from scheduler_service.hosts.processes.shards import Shards
 from scheduler_service.pacing.interpreter import short_turns
-from scheduler_service.pacing.room import Room
-from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.reads import HistoryReads
-from scheduler_service.persistence.history.writer import HistoryWriter
+from scheduler_service.persistence.history.retention import Retention
+from scheduler_service.persistence.sql.database import Database
 from scheduler_service.ports.catalogue import Catalogue
-from scheduler_service.ports.clock import Timekeeper
-from scheduler_service.ports.sending import CallingSender
-from scheduler_service.ports.state import JobStore, RequestStore, StateStore
-from scheduler_service.settings import LoadedSettings
+from scheduler_service.ports.queues import Queues
+from scheduler_service.ports.services import Router
+from scheduler_service.ports.state import JobStore, RequestStore
+from scheduler_service.services.pull_queues import PullQueues
+from scheduler_service.system_jobs import alert_jobs
 from scheduler_service.system_jobs.alert_jobs import made_here
 from scheduler_service.system_jobs.alerts import ProcessAlerts
-from scheduler_service.system_jobs.own_jobs import install, patiently
+from scheduler_service.system_jobs.own_jobs import (
+    CHECK_TIMERS,
+    CLEAN,
+    OUTBOX,
+    as_function,
+    install,
+    patiently,
+)
 from scheduler_service.system_jobs.review import Review, basis_of
 from scheduler_service.telemetry.event_feed import EventFeed
 from scheduler_service.telemetry.metrics.exposition import Exposition
 from scheduler_service.telemetry.metrics.samples import Ask, Source
-from scheduler_service.transport.pool import RESPONSES_BYTES
+from scheduler_service.telemetry.readiness import Readiness
 from scheduler_service.transport.sender import SystemFunction
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
 
-class ServiceBase(msgspec.Struct, frozen=True, kw_only=True):
-    """What a service stands on: settings, its log, the history, its clock."""
-
-    loaded: LoadedSettings
-    served: str
-    surroundings: Surroundings
-    compiler: DefinitionCompiler
-    database: HistoryDatabase
-    clock: Timekeeper
-    telemetry: Telemetry
-
-
-class RunningService(ABC):
-    """A service that is open; it fires nothing before `start`. What its process shows is `telemetry`.
+class RunningService(ProcessParts):
+    """A service that is open; it fires nothing before `start`.
 
     What is abstract is of the placement: one machine (`app.service`), or a cluster (`app.node`).
     """
@@ -78,16 +63,8 @@ class RunningService(ABC):
     """In the metrics: `embedded` or `dapr`."""
     node_id: str
     holder: Holder
-
-    def __init__(self, base: ServiceBase) -> None:
-        base.telemetry.follow(base.clock)
-        self.loaded, self.settings, self.served = base.loaded, base.loaded.settings, base.served
-        self.surroundings, self.compiler = base.surroundings, base.compiler
-        self.database, self.clock = base.database, base.clock
-        self.telemetry, self.log = base.telemetry, base.telemetry.log
-        self.answer_room = Room(RESPONSES_BYTES)
-        self.is_stopping = False
-        """It says so at once, though what it has begun may need the jobs for a while."""
+    is_stopping = False
+    """It says so at once, though what it has begun may need the jobs for a while."""
 
     @property
     def catalogue(self) -> Catalogue:
@@ -96,18 +73,8 @@ class RunningService(ABC):
 
     @property
     @abstractmethod
-    def host(self) -> Host:
-        """Takes the turns of this process."""
-
-    @property
-    @abstractmethod
     def jobs(self) -> Host | Shards:
         """All jobs, whichever process has them."""
-
-    @property
-    @abstractmethod
-    def store(self) -> StateStore:
-        """That of the jobs that this process has."""
 
     @property
     @abstractmethod
@@ -118,16 +85,6 @@ class RunningService(ABC):
     @abstractmethod
     def kept_jobs(self) -> JobStore:
         """Where all jobs lie, and are forgotten."""
-
-    @property
-    @abstractmethod
-    def services(self) -> ServiceRegistry:
-        """Services, their instances and what they declare."""
-
-    @property
-    @abstractmethod
-    def sender(self) -> CallingSender:
-        """Sends requests, and runs what system jobs name."""
 
     @property
     @abstractmethod
@@ -144,11 +101,6 @@ class RunningService(ABC):
     def counted(self) -> Mapping[str, Source]:
         """Parts with figures of their own: history, state, connections."""
 
-    @property
-    @abstractmethod
-    def commits_waiting(self) -> int:
-        """How many commits wait for the store."""
-
     @abstractmethod
     async def list_nodes(self) -> Sequence[Mapping[str, object]]:
         """`GET /nodes`."""
@@ -157,16 +109,12 @@ class RunningService(ABC):
     async def start(self) -> None:
         """Begins to take firings. Raises StoreError, SettingsError."""
 
-    async def resumed(self) -> None:  # noqa: B027 - most have nothing to do
+    async def resumed(self) -> None:
         """Returns when what was in flight has been sent again, or is not waited for."""
 
     def processes(self) -> Iterable[int]:
         """The ids of its worker processes; any thread may ask."""
         return ()
-
-    def describe(self) -> Mapping[str, Mapping[str, object]]:
-        """The figures of each part, by number and name."""
-        return describe_parts(self.host, self.sender, self.writer, commits_waiting=self.commits_waiting)
 
     def flush_log(self) -> None:
         """Writes the lines that the API still sums up, after its last answer."""
@@ -187,7 +135,7 @@ class RunningService(ABC):
         """Drains for at most `grace` ms, then closes everything (SPEC section 14)."""
         self.is_stopping = True
         self.log("draining", graceMs=grace, running=self.host.running)
-        self.services.stop_claims()
+        self.queues.stop_claims()
         began = self.clock.now().steady
         # What needs the jobs ends before they do.
         await asyncio.gather(self.alerts.stop(), self.review.stop(), self.operations.stop(grace))
@@ -218,10 +166,10 @@ class RunningService(ABC):
     async def _stop_jobs(self, grace: int) -> None:
         """Ends turns and effects within `grace` ms."""
 
-    async def _leave(self) -> None:  # noqa: B027 - most have nothing to do
+    async def _leave(self) -> None:
         """Ends what others see of it, before what it is made of is closed."""
 
-    async def _close(self) -> None:  # noqa: B027 - most have nothing to do
+    async def _close(self) -> None:
         """Closes what the placement has open, after all else."""
 
     @cached_property
@@ -233,13 +181,6 @@ class RunningService(ABC):
         return create_api(self.api_parts, mounts=console_mounts())
 
     @cached_property
-    def writer(self) -> HistoryWriter:
-        """Writes the history."""
-        own, watch = made_here(self.settings), self.telemetry.history_watch
-        # Later: a host is built on the history, and may have the store.
-        return open_writer(lambda keys: self.store.written(keys), self.database, self.log, own, watch)
-
-    @cached_property
     def reads(self) -> HistoryReads:
         """Reads it."""
         return HistoryReads(database=self.database, system_jobs=made_here(self.settings), reading=short_turns)
@@ -247,31 +188,66 @@ class RunningService(ABC):
     @cached_property
     def cleaner(self) -> Cleanup:
         """Removes history, destroyed jobs and trials."""
-        # Later, when it is asked for: the jobs send requests, and what sends those knows the cleanup.
-        return make_cleanup(
-            self.settings, self.kept_jobs, self.writer, self.clock, lambda *turn: self.jobs.deliver(*turn)
+        history, store, clock = self.settings.history, self.kept_jobs, self.clock
+        retention = Retention(
+            writer=self.writer,
+            count=history.retain_count,
+            age=round(history.retain_days * DAY),
+            max_bytes=history.max_bytes,
+            statistics_days=history.statistics_days,
         )
+        # Later, when it is asked for: the jobs send requests, and what sends those knows the cleanup.
+        trials = Trials(store=store, deliver=lambda *turn: self.jobs.deliver(*turn), clock=clock)
+        return Cleanup(store=store, retention=retention, trials=trials, clock=clock, tenant=DEFAULT_TENANT)
 
     @cached_property
     def system(self) -> Mapping[str, SystemFunction]:
-        """What system jobs name."""
-        return system_functions(self.cleaner, lambda: self.jobs.resend_outbox(), self.services)
+        """What `system://NAME` does (SPEC section 11)."""
+
+        async def resend() -> dict[str, int]:
+            return {"tried": await self.jobs.resend_outbox()}
+
+        return {
+            CHECK_TIMERS: as_function(lambda: self.services.scan()),
+            CLEAN: as_function(self.cleaner.sweep),
+            OUTBOX: as_function(resend),
+            alert_jobs.SEND: alert_jobs.accept,
+        }
 
     @cached_property
-    def host_parts(self) -> HostParts:
-        """What every host is made of."""
-        return make_host_parts(
-            self.settings,
-            self.compiler,
-            history=self.writer,
-            sender=self.sender,
-            room=self.answer_room,
-            router=self.services.router,
+    def services(self) -> ServiceRegistry:
+        """Services, their instances and what they declare."""
+        return ServiceRegistry(
+            database=self.database,
+            settings=self.settings,
             clock=self.clock,
             log=self.log,
-            wake_claimers=self.services.wake_claimers,
-            decorators=self.telemetry.decorators,
+            queues=self.queues,
+            **self._shared_services(),
         )
+
+    def _shared_services(self) -> Mapping[str, Any]:
+        """What the nodes of a cluster share, by the parameters of `ServiceRegistry`."""
+        return {}
+
+    @cached_property
+    def queues(self) -> PullQueues:
+        """The pull queues."""
+        return PullQueues(table=self.queue_table, clock=self.clock, log=self.log)
+
+    @property
+    @abstractmethod
+    def queue_table(self) -> Queues:
+        """Where their parts lie."""
+
+    @property
+    def router(self) -> Router:
+        """Finds instances of services."""
+        return self.services.router
+
+    def wake_claimers(self, write: QueueWrite) -> None:
+        """A turn has written into pull queues."""
+        self.queues.wake_for(write)
 
     @cached_property
     def review(self) -> Review:
@@ -382,3 +358,31 @@ class RunningService(ABC):
     def _other_figures(self) -> Mapping[str, Ask]:
         """Those of worker processes by their numbers."""
         return {}
+
+
+def process_wire(
+    shard: int, status: HostStatus, state: str, missing: Sequence[str] = ()
+) -> Mapping[str, object]:
+    """A process of a node; `missing` is what it cannot write.
+
+    One that does not answer, or starts, has neither id nor moment.
+    """
+    return {
+        "shard": shard,
+        "pid": status.pid or None,
+        "state": state,
+        "startedAt": rfc3339(status.started_at) if status.pid else None,
+        "jobsHeld": status.held,
+        "running": status.running,
+        "loopHeldMs": status.loop_held,
+        "missing": list(missing),
+    }
+
+
+def versions_of(databases: Sequence[Database], further: Mapping[str, str] | None = None) -> Mapping[str, str]:
+    """The versions of this program, of Python and of the databases that have been used, by name."""
+    found = {"punctual": __version__, "python": platform.python_version()}
+    for database in databases:
+        name, version = database.version
+        found[name] = version
+    return found | dict(further or {})

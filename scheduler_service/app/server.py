@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 
 from scheduler_service.api.authentication import is_loopback
 from scheduler_service.api.pages import CONSOLE
-from scheduler_service.app.builders import log_egress
+from scheduler_service.app.egress import log_egress
 from scheduler_service.app.listener import address_of, listen
 from scheduler_service.app.own_process import divide, freeze_memory, process_log, raise_limit
 from scheduler_service.app.running_service import RunningService
@@ -105,7 +105,10 @@ async def _serve(
     shares = divide(raise_limit(log), listeners=listeners, connections=settings.limits.connections)
     listener = listen(settings.server.host, settings.server.port)
     served = address_of(settings, listener, log=log)
-    service = await _open(opening, loaded, served, log, listener)
+    with contextlib.ExitStack() as failing:
+        failing.callback(listener.close)
+        service = await opening(loaded, served=served, log=log)
+        failing.pop_all()
     reports.parts, reports.others = service.describe, service.processes
     server = ApiServer(service=service, listener=listener, settings=settings, connections=shares.api, log=log)
     signals = EndSignals()
@@ -193,8 +196,13 @@ class ApiServer:
         from scheduler_service.http_server.server import Server
 
         settings = self._settings
+        api: ASGIApp = self._service.api
+        if settings.log.access:
+            from scheduler_service.api.application import AccessLog
+
+            api = AccessLog(app=api, log=self._log)
         server = Server(
-            _application_of(self._service.api, settings, self._log),
+            api,
             log=self._log,
             most=self._connections,
             head_seconds=settings.limits.head_seconds,
@@ -210,15 +218,6 @@ def _load() -> None:
         import scheduler_service.console.application
         import scheduler_service.engine.parameters  # the engine has it of a first schema
         import scheduler_service.http_server.server  # noqa: F401
-
-
-def _application_of(api: ASGIApp, settings: Settings, log: Log) -> ASGIApp:
-    """The API, with a line of the log for each request where the settings ask for it."""
-    if not settings.log.access:
-        return api
-    from scheduler_service.api.application import AccessLog
-
-    return AccessLog(app=api, log=log)
 
 
 class EndSignals:
@@ -241,16 +240,6 @@ class EndSignals:
         if self._stop.is_set():
             self.hurry.set()
         self._stop.set()
-
-
-async def _open(
-    opening: OpenService, loaded: LoadedSettings, served: str, log: Log, listener: socket.socket
-) -> RunningService:
-    try:
-        return await opening(loaded, served=served, log=log)
-    except BaseException:
-        listener.close()
-        raise
 
 
 async def _start(service: RunningService, server: ApiServer, signals: EndSignals) -> bool:

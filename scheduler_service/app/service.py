@@ -1,36 +1,27 @@
 """One service over one store: what is built for one machine, how it is opened, started and stopped."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from secrets import token_hex
-from typing import Protocol
+from typing import Any
 
 from scheduler_service import __version__
-from scheduler_service.app.builders import (
-    holder_of,
-    judge_of,
-    make_compiler,
-    make_embedded_host,
-    make_sender,
-)
-from scheduler_service.app.data_folder import format_of, history_address
-from scheduler_service.app.node_figures import own_status, process_wire, versions_of
-from scheduler_service.app.readiness import Readiness
-from scheduler_service.app.running_service import RunningService, ServiceBase
-from scheduler_service.app.service_registry import ServiceRegistry
+from scheduler_service.app.data_folder import known_formats
+from scheduler_service.app.egress import make_sender
+from scheduler_service.app.process_parts import holder_of, make_embedded_host
+from scheduler_service.app.running_service import RunningService, process_wire, versions_of
 from scheduler_service.app.store_opening import (
     StoreWatch,
     check_workers,
     data_folder,
-    keep_contexts,
+    open_history,
     open_store,
     shard_of,
     worker_configs,
 )
 from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.app.telemetry import Telemetry
-from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.embedded.host import EmbeddedHost
@@ -40,25 +31,21 @@ from scheduler_service.hosts.processes.shards import Processes, ShardOf, Shards,
 from scheduler_service.hosts.processes.worker_processes import WorkerContext, WorkerProcess, WorkerProcesses
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.contexts.apart_store import WholeStore
-from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.log import Log
+from scheduler_service.ports.queues import Queues
 from scheduler_service.ports.state import ServiceStore
-from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.settings import LoadedSettings
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
 from scheduler_service.telemetry.event_feed import EventFeed, LocalEvents
 from scheduler_service.telemetry.metrics.process_metrics import process_age
 from scheduler_service.telemetry.metrics.samples import Ask, Source
+from scheduler_service.telemetry.readiness import Readiness
 from scheduler_service.telemetry.trouble import HISTORY, STORE, WorkerStores
 from scheduler_service.transport.sender import HttpSender
 
-
-class KeepTime(Protocol):
-    """Makes the clock of a service, from the skew that is stored and how to store another one."""
-
-    def __call__(self, *, skew: int, on_step: Callable[[int], Awaitable[None]]) -> Timekeeper:
-        """The clock."""
+KeepTime = Callable[..., Timekeeper]
+"""Makes the clock of a service, from `skew`, which is stored, and `on_step`, which stores another one."""
 
 
 class LocalService(RunningService):
@@ -68,14 +55,16 @@ class LocalService(RunningService):
 
     def __init__(
         self,
-        base: ServiceBase,
+        loaded: LoadedSettings,
         *,
         store: WholeStore,
         watch: StoreWatch,
         job_shard: ShardOf,
         launched: Sequence[WorkerProcess],
+        **parts: Any,
     ) -> None:
-        super().__init__(base)
+        """`parts` are those of `ProcessParts`."""
+        super().__init__(loaded, **parts)
         self._store = store
         self.node_id = store.node_id
         self.holder = holder_of(store)
@@ -116,7 +105,7 @@ class LocalService(RunningService):
         """As `EmbeddedHost.is_settled`, pull queues included: for tests, which move the clock only then."""
         if not (self.alerts.is_idle and self.trial_rounds.is_idle and self.review.is_idle):
             return False
-        return self.services.is_idle and self.host.is_settled(open_calls=open_calls)
+        return self.queues.is_idle and self.host.is_settled(open_calls=open_calls)
 
     def processes(self) -> Iterable[int]:
         """The ids of the worker processes."""
@@ -126,13 +115,7 @@ class LocalService(RunningService):
         """The service as the only node; worker processes that do not answer are named without figures."""
         others = await asyncio.gather(*(remote.status() for remote in self._shards.remotes))
         state = "draining" if self.host.is_draining else "running"
-        own = own_status(
-            held=self.host.jobs_held,
-            running=self.host.running,
-            started_at=self._began,
-            standstills=self.telemetry.standstills,
-        )
-        found = [own, *others]
+        found = [self.status_since(self._began), *others]
         return [
             {
                 "nodeId": self.node_id,
@@ -148,7 +131,7 @@ class LocalService(RunningService):
                     for shard, one in enumerate(found)
                 ],
                 "versions": versions_of([self.database]),
-                "formats": {name: format_of(name) for name in ("state", "history")},
+                "formats": {name: known_formats()[name] for name in ("state", "history")},
             }
         ]
 
@@ -194,7 +177,7 @@ class LocalService(RunningService):
         context = WorkerContext(
             config_for=worker_configs(self.loaded, self.surroundings, self.served, self.node_id, self.clock),
             new_parent=self._new_parent,
-            on_restart=lambda _: self._queues.recover(),
+            on_restart=lambda _: self.queues.recover(),
             log=self.log,
             follow_interest=self.telemetry.occurrences.follow_interest,
         )
@@ -215,19 +198,6 @@ class LocalService(RunningService):
                 "history": lambda: [*history.lacks(), *name(HISTORY, len(remotes))],
             },
             clock=self.clock,
-        )
-
-    @cached_property
-    def services(self) -> ServiceRegistry:
-        """Services, their instances and what they declare."""
-        return ServiceRegistry(
-            database=self.database,
-            settings=self.settings.services,
-            keeps=self.settings.defaults.on_change == "keep",
-            clock=self.clock,
-            tenant=DEFAULT_TENANT,
-            log=self.log,
-            queues=self._queues,
         )
 
     @cached_property
@@ -259,9 +229,10 @@ class LocalService(RunningService):
             compiler=self.compiler.stored,
         )
 
-    @cached_property
-    def _queues(self) -> PullQueues:
-        return PullQueues(table=self.service_store.queues, clock=self.clock, log=self.log)
+    @property
+    def queue_table(self) -> Queues:
+        """That of the store, which all processes write."""
+        return self.service_store.queues
 
     def _lacks(self, shard: int) -> Sequence[str]:
         """What a process cannot write now."""
@@ -273,7 +244,7 @@ class LocalService(RunningService):
         return ParentService(
             router=self.services.router,
             address_of=self.services.locate,
-            wake_claimers=self._queues.wake,
+            wake_claimers=self.queues.wake,
             publish=self.telemetry.occurrences.publish,
         )
 
@@ -302,25 +273,23 @@ async def open_service(
         while len(launched) < settings.server.workers - 1:
             launched.append(await WorkerProcess.launch())
         telemetry = Telemetry(settings=settings, log=log, decorators=decorators)
-        surroundings = make_surroundings(settings, served, judge_target=judge_of(loaded))
+        surroundings = make_surroundings(loaded, served)
         watch, job_shard = StoreWatch(log=telemetry.log), shard_of(settings.server.workers)
-        store = await _open_store(loaded, telemetry.log, watch, job_shard, faults, begins_anew)
-        database = await asyncio.to_thread(
-            HistoryDatabase,
-            url=history_address(settings, data_folder(settings)),
-            durability=settings.store.durability,
-            faults=faults,
+        store = await open_store(
+            settings, watch=watch, faults=faults, job_shard=job_shard, begins_anew=begins_anew
         )
-        base = ServiceBase(
-            loaded=loaded,
+        service = LocalService(
+            loaded,
             served=served,
             surroundings=surroundings,
-            compiler=make_compiler(settings, surroundings),
-            database=database,
+            database=await open_history(settings, faults),
             clock=keep_time(skew=await store.clock_skew(), on_step=store.save_clock_skew),
             telemetry=telemetry,
+            store=store,
+            watch=watch,
+            job_shard=job_shard,
+            launched=launched,
         )
-        service = LocalService(base, store=store, watch=watch, job_shard=job_shard, launched=launched)
         await service.attach()
         service.readiness.watch()
         await service.workers.open()
@@ -328,20 +297,3 @@ async def open_service(
         await asyncio.gather(*map(WorkerProcess.end, launched))
         raise
     return service
-
-
-async def _open_store(
-    loaded: LoadedSettings,
-    log: Log,
-    watch: StoreWatch,
-    job_shard: ShardOf,
-    faults: FaultPoints | None,
-    begins_anew: bool,
-) -> WholeStore:
-    """The store, with contexts where the settings want them."""
-    rows = await open_store(
-        loaded.settings, watch=watch, faults=faults, shard_of=job_shard, log=log, begins_anew=begins_anew
-    )
-    return await keep_contexts(
-        loaded.settings, rows, log=log, is_own=lambda job_id: job_shard(job_id) == 0, faults=faults
-    )

@@ -1,11 +1,10 @@
 """Puts the room of services together: table, registry, directory, scan and drift."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 
-from scheduler_service.domain.effects import QueueWrite
+from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.services import Kind
-from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.persistence.history.database import HistoryDatabase
@@ -21,14 +20,14 @@ from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.queue_watch import QueueWatch
 from scheduler_service.services.rate_sharing import RateSharing
 from scheduler_service.services.rate_windows import ClaimRate
-from scheduler_service.services.reconcile import Reconcile, ReconcileInputs
+from scheduler_service.services.reconcile import ReadJob, Reconcile, ReconcileInputs
 from scheduler_service.services.registry import DeclaredRoom, Registry, RegistryDirectory
 from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.services.routing_policies import RANDOM
 from scheduler_service.services.shared_view import SharedView
+from scheduler_service.settings import Settings
 from scheduler_service.settings.model import ServicesSettings
 
-ReadJob = Callable[[str], Awaitable[Job | None]]
 Read = Callable[[str, int], Awaitable[bytes | None]]
 Share = Callable[[Instances], SharedView]
 
@@ -36,7 +35,7 @@ Share = Callable[[Instances], SharedView]
 class ServiceRegistry:
     """The room of one process. Before `attach` there is nobody to deliver to: the host needs the sender, the
     sender the directory. `share` makes the view of a cluster's registry; without it every instance registers
-    with this process. `keeps` as in `Registry`. `rates` holds rate limits over all nodes; without it
+    with this process. `rates` holds rate limits over all nodes; without it
     calls of this process count.
     """
 
@@ -47,10 +46,8 @@ class ServiceRegistry:
         self,
         *,
         database: HistoryDatabase,
-        settings: ServicesSettings,
-        keeps: bool,
+        settings: Settings,
         clock: Timekeeper,
-        tenant: str,
         log: Log,
         queues: PullQueues,
         queue_watch: QueueWatch | None = None,
@@ -58,34 +55,39 @@ class ServiceRegistry:
         rates: RateSharing | None = None,
     ) -> None:
         self.queues, self._queue_watch = queues, queue_watch
+        own = settings.services
         self._table = SqlServiceTable(database=database, working=short_turns)
-        self._clock, self._tenant, self._log = clock, tenant, log
+        self._clock, self._log = clock, log
         self._fallback: Callable[[str], str | None] = lambda _: None
-        instances = self._instances = Instances(offline_after=round(settings.offline_seconds * SECOND))
+        instances = self._instances = Instances(offline_after=round(own.offline_seconds * SECOND))
         self._view = None if share is None else share(instances)
-        self._room = DeclaredRoom(table=self._table, most=settings.declared_bytes)
+        self._room = DeclaredRoom(table=self._table, most=own.declared_bytes)
         self.registry = Registry(
             table=self._table,
             instances=instances,
             clock=clock,
             sharing=self._view,
             room=self._room,
-            keeps=keeps,
+            keeps=settings.defaults.on_change == "keep",
             is_reachable=lambda name: name in self._fixed or self._fallback(name) is not None,
         )
         self._losses = Losses(
             instances=instances,
             clock=clock,
-            lost_after=_lost_after(settings),
+            lost_after=_lost_after(own),
             complete_at=lambda: self.registry.complete_at,
             log=log,
         )
-        self._fixed = {name: tuple(bases) for name, bases in settings.static.items()}
-        self._rates, self._wait = rates, round(settings.wait_seconds * SECOND)
+        self._fixed = {name: tuple(bases) for name, bases in own.static.items()}
+        self._rates, self._wait = rates, round(own.wait_seconds * SECOND)
         self.router = self._make_router()
         self._bind()
         self.directory = RegistryDirectory(
-            registry=self.registry, static=_first_of(settings), clock=clock, tenant=tenant, terms=self._terms
+            registry=self.registry,
+            static=_first_of(own),
+            clock=clock,
+            tenant=DEFAULT_TENANT,
+            terms=self._terms,
         )
 
     def _make_router(self) -> MemoryRouter:
@@ -145,21 +147,12 @@ class ServiceRegistry:
 
     def is_online(self, name: str, instance_id: str) -> bool:
         """Whether this instance of a service is online."""
-        found = self._instances.get(self._tenant, name, instance_id)
+        found = self._instances.get(DEFAULT_TENANT, name, instance_id)
         return found is not None and self._instances.is_online(found, self._clock.now().steady)
 
     def locate(self, name: str) -> tuple[str | None, int]:
         """Where a service is, and how long (ms) a call waits for an instance of it."""
         return self.directory.address(name), self.directory.wait(name)
-
-    def wake_claimers(self, write: QueueWrite) -> None:
-        """A turn has written into the queues."""
-        self.queues.wake_for(write)
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing of the queues is on its way to a job."""
-        return self.queues.is_idle
 
     async def start_queues(self, deliver: Deliver) -> None:
         """Takes up what an earlier process left in them. Raises StoreError."""
@@ -178,17 +171,13 @@ class ServiceRegistry:
         if self._view is not None:
             self._view.start()
 
-    def stop_claims(self) -> None:
-        """The node stops: leases are renewed and completed, but nothing is claimed any more."""
-        self.queues.stop_claims()
-
     def fall_back_to(self, address_of: Callable[[str], str | None]) -> None:
         """Where no instance takes work and the service names no address, `address_of` its name is asked."""
         self._fallback = address_of
 
     async def owner_of(self, job_id: str, uid: str) -> str:
         """The service that declares this life of a job; empty: none does. Raises StoreUnavailable."""
-        return await self._table.owner(self._tenant, job_id, uid) or ""
+        return await self._table.owner(DEFAULT_TENANT, job_id, uid) or ""
 
     def _terms(self, tenant: str, name: str) -> Terms:
         """How a service wants to be called; addresses of the settings are for every tenant."""
@@ -206,10 +195,6 @@ class ServiceRegistry:
     def _allowance(self, tenant: str, queue: str, instance: str) -> int | None:
         """What an instance says of itself under the name of the queue counts for its claims."""
         return self.registry.instances.allowance(tenant, queue, instance, self._clock.now().steady)
-
-    async def check_timers(self) -> Mapping[str, int]:
-        """`system://check-timers`. Raises StoreError."""
-        return await self.scan()
 
     async def close(self) -> None:
         """Ends the table's thread, and what is on its way out of the queues."""

@@ -23,17 +23,20 @@ from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.contexts.address import read_address
 from scheduler_service.persistence.contexts.apart_store import ApartStore, ListedContexts, WholeStore
 from scheduler_service.persistence.contexts.keeper import ContextKeeper
+from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.sqlite.folder import FolderLock, await_workers
 from scheduler_service.persistence.sqlite.gathering import gather
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import LoadedSettings, Settings, SettingsError
-from scheduler_service.system_jobs.alert_jobs import headers_of, urls_of
+from scheduler_service.settings.alerts import WHOLE
 from scheduler_service.system_jobs.own_jobs import NAMES
 from scheduler_service.telemetry.tally import Outage
 
 MEMORY = ":memory:"
+IsOwn = Callable[[str], bool]
+"""Whether this process has a job."""
 IN_THE_ROW = (None, "sql")
 SWEEP_AFTER_SECONDS = 30.0
 """Until then the contexts that a crash has left stay: what it has interrupted is resumed first."""
@@ -43,6 +46,7 @@ class StoreWatch:
     """Says what becomes of an open store, and remembers it."""
 
     def __init__(self, *, log: Log) -> None:
+        self.log = log
         self._tell_files = tell_trouble(log)
         self._is_away = False
 
@@ -67,17 +71,22 @@ async def open_store(
     *,
     watch: StoreWatch,
     faults: FaultPoints | None,
-    shard_of: ShardOf,
-    log: Log,
+    job_shard: ShardOf,
     begins_anew: bool = False,
-) -> SqliteStateStore:
-    """The store, of which this process has the jobs of `shard_of` 0; no other service uses it from now on.
+) -> WholeStore:
+    """The store, of which this process has the jobs of `job_shard` 0; no other service uses it from now on.
+
+    Contexts are where the settings want them.
 
     Files among which an earlier version has divided the jobs are brought together before, and those that
     other users could read are for this one alone. With `begins_anew` it may have no jobs though its history
     has executions. Raises StoreError.
     """
-    folder = data_folder(settings)
+    folder, log = data_folder(settings), watch.log
+
+    def is_own(job_id: str) -> bool:
+        return job_shard(job_id) == 0
+
     opening = partial(
         SqliteStateStore.open,
         folder=folder,
@@ -88,17 +97,18 @@ async def open_store(
         on_trouble=watch.note_files,
     )
     if folder is None:
-        return await opening()
+        return await keep_contexts(settings, await opening(), log=log, is_own=is_own, faults=faults)
     lock = await asyncio.to_thread(_claim, folder, log)
     try:
         if not begins_anew:
             await asyncio.to_thread(check_beginning, folder, history_address(settings, folder))
         await asyncio.to_thread(await_workers, folder)
         await asyncio.to_thread(gather, folder, log=log, on_damaged_page=tell_damaged_page(log))
-        return await opening(lock=lock, owns=lambda job_id: shard_of(job_id) == 0)
+        rows = await opening(lock=lock, owns=is_own)
     except BaseException:
         lock.release()
         raise
+    return await keep_contexts(settings, rows, log=log, is_own=is_own, faults=faults)
 
 
 def _claim(folder: Path, log: Log) -> FolderLock:
@@ -109,17 +119,27 @@ def _claim(folder: Path, log: Log) -> FolderLock:
     return lock
 
 
+async def open_history(settings: Settings, faults: FaultPoints | None = None) -> HistoryDatabase:
+    """The database of the history, whose tables are then of this version's format. Raises StoreError."""
+    return await asyncio.to_thread(
+        HistoryDatabase,
+        url=history_address(settings, data_folder(settings)),
+        durability=settings.store.durability,
+        faults=faults,
+    )
+
+
 async def keep_contexts(
     settings: Settings,
     store: WholeStore,
     *,
     log: Log,
-    is_own: Callable[[str], bool],
+    is_own: IsOwn,
     faults: FaultPoints | None = None,
 ) -> WholeStore:
     """`store`, with contexts where `contexts.url` wants them. It is closed where that cannot be done.
 
-    `is_own`: whether this process has a job. Raises SettingsError, StoreError.
+    Raises SettingsError, StoreError.
     """
     if settings.contexts.url in IN_THE_ROW:
         return store
@@ -190,15 +210,12 @@ def worker_configs(
     def config_for(shard: int) -> WorkerConfig:
         return WorkerConfig(
             shard=shard,
-            settings=loaded.settings.model_dump_json().encode(),
+            settings=loaded.settings.model_dump_json(context=WHOLE).encode(),
             sources=loaded.sources,
             has_file=loaded.has_file,
             served=served,
             # As it was read once: a file may change or be removed before the process starts again.
             environment=dict(surroundings.environment),
-            # Settings as JSON have no values of headers, and no queries of addresses.
-            secret_headers=headers_of(loaded.settings),
-            secret_urls=urls_of(loaded.settings),
             node=node,
             # By the wall clock as it is now: the stored skew may not include its latest step yet.
             skew=round(time.time() * SECOND) - clock.now().steady,

@@ -1,6 +1,5 @@
 """What settings say to the core."""
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -8,6 +7,7 @@ import msgspec
 
 from client_sdk.models import JobDefinition
 from scheduler_service.api.authentication import is_loopback
+from scheduler_service.app.egress import judge_of
 from scheduler_service.app.listener import is_wildcard
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND
@@ -19,29 +19,21 @@ from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.language.values import LARGE_BYTES
-from scheduler_service.settings import Settings
-from scheduler_service.settings.model import DefaultsSettings, HistorySettings
+from scheduler_service.settings import LoadedSettings, Settings
+from scheduler_service.settings.model import DefaultsSettings
 from scheduler_service.settings.sources import read_env_file
+from scheduler_service.system_jobs import alert_jobs
 
 # A job that comes back from the store was checked when it was posted; these belong to the platform instead.
 NO_JOB_FIELDS = frozenset({"timezone", "http_timeout_seconds", "on_change"})
 
 
-class Secrets(msgspec.Struct, frozen=True):
-    """What shown definitions of system jobs lack, by jobId: headers and addresses of their notification."""
+def make_surroundings(loaded: LoadedSettings, served: str, *, topics: bool = False) -> Surroundings:
+    """The frozen value that every program carries; `served` is the base address of this service.
 
-    headers: Mapping[str, Mapping[str, str]] = {}
-    urls: Mapping[str, str] = {}
-
-
-NO_SECRETS = Secrets()
-NO_HISTORY = HistorySettings()
-
-
-def make_surroundings(
-    settings: Settings, served: str, *, judge_target: Callable[[str], str | None] | None = None
-) -> Surroundings:
-    """The frozen value that every program carries; `served` is the base address of this service."""
+    `topics`: jobs may send to topics. Raises SettingsError for an env_file that cannot be read.
+    """
+    settings = loaded.settings
     feedback, traces = settings.feedback, settings.traces
     external = feedback.external_url or settings.server.external_url or served
     environment = dict(read_env_file(Path(settings.env_file))) if settings.env_file else {}
@@ -58,7 +50,8 @@ def make_surroundings(
         hold_recurring=settings.debug.hold_recurring,
         hold_triggered=settings.debug.hold_triggered,
         tenant=DEFAULT_TENANT,
-        judge_target=judge_target,
+        judge_target=judge_of(loaded),
+        topics=topics,
         unreachable=served if _is_only_here(settings, served) else None,
         sampling=sampling_of(traces.sampler, traces.sampler_ratio) if traces.is_on else None,
     )
@@ -73,24 +66,18 @@ def _is_only_here(settings: Settings, served: str) -> bool:
 class DefinitionCompiler:
     """Compiles definitions under the platform's defaults, those that are posted and those that are stored.
 
-    `secrets` are those of system jobs: their stored definitions, which are shown, have names of headers alone
-    and addresses without queries.
+    The stored definitions of alerts, which are shown, have names of headers alone and addresses without
+    queries: what these lack is in `settings`.
     """
 
-    def __init__(
-        self,
-        *,
-        defaults: DefaultsSettings,
-        surroundings: Surroundings,
-        history: HistorySettings = NO_HISTORY,
-        secrets: Secrets = NO_SECRETS,
-    ) -> None:
-        self._defaults = defaults
+    def __init__(self, *, settings: Settings, surroundings: Surroundings) -> None:
+        self._defaults, self._history = settings.defaults, settings.history
+        self._headers, self._urls = alert_jobs.headers_of(settings), alert_jobs.urls_of(settings)
         names = [name for name in DefaultsSettings.model_fields if name not in NO_JOB_FIELDS]
-        self._values = {name: getattr(defaults, name) for name in names} | {"retry": list(defaults.retry)}
+        self._values = {name: getattr(self._defaults, name) for name in names} | {
+            "retry": list(self._defaults.retry)
+        }
         self._surroundings = surroundings
-        self._history = history
-        self._secrets = secrets
         self.compile_cache = CompileCache(default_zone=surroundings.default_zone)
 
     def posted(self, definition: JobDefinition, surroundings: Surroundings) -> Compiled:
@@ -130,11 +117,11 @@ class DefinitionCompiler:
         )
 
     def _reveal(self, definition: JobDefinition) -> JobDefinition:
-        job_id, secrets = definition.job_id or "", self._secrets
+        job_id = definition.job_id or ""
         changed: dict[str, object] = {}
-        if job_id in secrets.urls:
-            changed["url"] = secrets.urls[job_id]
-        headers = secrets.headers.get(job_id, {})
+        if job_id in self._urls:
+            changed["url"] = self._urls[job_id]
+        headers = self._headers.get(job_id, {})
         if not changed and not headers:
             return definition
         entries = []

@@ -8,28 +8,25 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Mapping
+from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
-import msgspec
 import uvloop
 
-from scheduler_service.app.builders import (
-    judge_of,
-    make_embedded_host,
-    make_host_parts,
-    make_sender,
-    open_writer,
-)
-from scheduler_service.app.data_folder import history_address, tell_trouble
+from scheduler_service.app.data_folder import tell_trouble
+from scheduler_service.app.egress import make_sender
 from scheduler_service.app.metrics import add_host, add_outbox
-from scheduler_service.app.node_figures import describe_parts, own_status
 from scheduler_service.app.own_process import freeze_memory, log_of, raise_limit
-from scheduler_service.app.store_opening import keep_contexts, shard_of
-from scheduler_service.app.surroundings import DefinitionCompiler, Secrets, make_surroundings
+from scheduler_service.app.process_parts import ProcessParts, make_embedded_host
+from scheduler_service.app.store_opening import keep_contexts, open_history, shard_of
+from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.app.telemetry import Telemetry
+from scheduler_service.domain.effects import QueueWrite
+from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.engine import parameters  # noqa: F401 - else the first schema's turn would import it
 from scheduler_service.hosts.clock import SystemClock
-from scheduler_service.hosts.host import HostStatus
+from scheduler_service.hosts.embedded.host import EmbeddedHost
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.parent import (
     LookupSender,
@@ -41,22 +38,17 @@ from scheduler_service.hosts.processes.parent import (
 from scheduler_service.hosts.processes.remote_shard import WorkerService
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.hosts.processes.rpc_methods import WorkerConfig
-from scheduler_service.pacing.room import Room
 from scheduler_service.persistence.contexts.apart_store import WholeStore
-from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
-from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import LoadedSettings, Settings
 from scheduler_service.system_jobs import alert_jobs
-from scheduler_service.system_jobs.alert_jobs import made_here
 from scheduler_service.telemetry.logs import EventLog
 from scheduler_service.telemetry.loop_watch import RunningWatch
 from scheduler_service.telemetry.metrics.process_metrics import process_age
 from scheduler_service.telemetry.report_signal import SignalReports
-from scheduler_service.transport.pool import RESPONSES_BYTES
 
 OpenLog = Callable[[Settings, int | None], EventLog]
 """Opens the log of this process, as the settings have it; lines of libraries name the shard, once known."""
@@ -92,81 +84,87 @@ async def work(socket_: socket.socket, *, open_log: OpenLog, end: Callable[[int]
     await asyncio.get_running_loop().create_future()
 
 
-class OpenShard:
+class OpenShard(ProcessParts):
     """The host of one shard of the jobs, with what it stands on; nothing fires before `start`."""
 
     def __init__(
         self,
-        config: WorkerConfig,
         loaded: LoadedSettings,
         *,
-        telemetry: Telemetry,
+        config: WorkerConfig,
         own: SqliteStateStore,
         store: WholeStore,
-        database: HistoryDatabase,
         connection: RpcConnection,
+        **parts: Any,
     ) -> None:
-        settings, log, compiler = loaded.settings, telemetry.log, _make_compiler(loaded, config)
-        clock = SystemClock(skew=config.skew, on_step=_save_no_skew)  # the service's own process does
-        telemetry.follow(clock)
-        room = Room(RESPONSES_BYTES)
-        self.telemetry = telemetry
+        """`own` is the file of the jobs, `store` the same with their contexts; `parts`: `ProcessParts`."""
+        super().__init__(loaded, served=config.served, **parts)
+        self._shard = config.shard
         self._store = store
-        self._database = database
-        self._sender = _make_worker_sender(loaded, config, connection, clock, telemetry, room)
-        self._history = open_writer(store.written, database, log, made_here(settings))
-        parts = make_host_parts(
-            settings,
-            compiler,
-            history=self._history,
-            sender=self._sender,
-            room=room,
-            router=RemoteRouter(connection=connection),
-            clock=clock,
-            log=log,
-            wake_claimers=lambda write: wake_parent_claimers(connection, write),
-            decorators=telemetry.decorators,
-        )
-        self._host = make_embedded_host(parts, store, Path(settings.store.data), config.shard)
-        self._began = clock.now().wall - process_age()
+        self._connection = connection
+        self._directory = ParentDirectory(connection=connection)
+        self._began = self.clock.now().wall - process_age()
         self.service = WorkerService(
-            host=self._host,
+            host=self.host,
             store=own,
-            compile_text=compiler.stored,
-            status=self._status,
+            compile_text=self.compiler.stored,
+            status=lambda: self.status_since(self._began),
         )
         self.relay = OccurrenceRelay(
-            occurrences=telemetry.occurrences, connection=connection, worker=config.shard
+            occurrences=self.telemetry.occurrences, connection=connection, worker=config.shard
         )
-        if telemetry.metrics is not None:
-            gathering = telemetry.metrics.gathering
-            add_host(gathering, self._host, {"history": self._history.samples, "state": store.samples})
-            add_outbox(gathering, store, clock)
+        if self.telemetry.metrics is not None:
+            gathering = self.telemetry.metrics.gathering
+            add_host(gathering, self.host, {"history": self.writer.samples, "state": store.samples})
+            add_outbox(gathering, store, self.clock)
 
-    def describe(self) -> Mapping[str, Mapping[str, object]]:
-        """The figures of each part."""
-        waiting = self._store.commits_waiting
-        return describe_parts(self._host, self._sender, self._history, commits_waiting=waiting)
+    @property
+    def store(self) -> WholeStore:
+        """The jobs of the shard."""
+        return self._store
 
-    async def start(self) -> None:
-        """Recovers. Raises StoreError."""
-        await self._host.start()
+    @property
+    def commits_waiting(self) -> int:
+        """How many commits wait for the store."""
+        return self._store.commits_waiting
+
+    @property
+    def router(self) -> RemoteRouter:
+        """That of the service."""
+        return RemoteRouter(connection=self._connection)
+
+    def wake_claimers(self, write: QueueWrite) -> None:
+        """Tells the service, where they wait."""
+        wake_parent_claimers(self._connection, write)
+
+    @cached_property
+    def sender(self) -> LookupSender:
+        """Sends requests; the service knows the addresses of services."""
+        sender = make_sender(
+            self.loaded,
+            self.served,
+            directory=self._directory,
+            system={alert_jobs.SEND: alert_jobs.accept},
+            clock=self.clock,
+            log=self.log,
+            room=self.answer_room,
+            listeners=0,
+        )
+        self.telemetry.show("connections", sender.samples)
+        return LookupSender(sender=sender, directory=self._directory)
+
+    @cached_property
+    def host(self) -> EmbeddedHost:
+        """Takes the turns of the shard."""
+        return make_embedded_host(self.host_parts, self._store, Path(self.settings.store.data), self._shard)
 
     async def stop(self, grace: int) -> None:
         """Drains for at most `grace` ms, then closes everything."""
-        await self._host.stop(grace)
+        await self.host.stop(grace)
         await self.relay.flush()
-        await self._sender.close()
-        self._database.close()
+        await self.sender.close()
+        self.database.close()
         self.telemetry.close()
-
-    def _status(self) -> HostStatus:
-        return own_status(
-            held=self._host.jobs_held,
-            running=self._host.running,
-            started_at=self._began,
-            standstills=self.telemetry.standstills,
-        )
 
 
 class WorkerMain:
@@ -200,12 +198,12 @@ class WorkerMain:
             case rpc_methods.OPEN.name:
                 config = rpc_methods.OPEN.read_argument(argument)
                 self._event_log = self._open_log(Settings.model_validate_json(config.settings), config.shard)
-                self._log = bind(self._event_log, worker=config.shard)
+                self._log = partial(self._event_log, worker=config.shard)
                 raise_limit(self._log)
                 self._shard = await open_shard(config, connection=self.connection, log=self._log)
             case rpc_methods.START.name:
                 assert self._shard is not None, "opened before"
-                await self._shard.start()
+                await self._shard.host.start()
                 freeze_memory()
                 telemetry = self._shard.telemetry
                 self._watch = RunningWatch(
@@ -237,61 +235,29 @@ def _open_log(settings: Settings, shard: int | None) -> EventLog:
     return log_of(settings) if shard is None else log_of(settings, worker=shard)
 
 
-def bind(log: Log, **bound: object) -> Log:
-    """The log with `bound` in every line."""
-
-    def write(event: str, /, **keys: object) -> None:
-        log(event, **bound, **keys)
-
-    return write
-
-
 async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Log) -> OpenShard:
     """Opens the store and the history, and builds the host. Raises StoreError."""
     settings = Settings.model_validate_json(config.settings)
+    # As the service has read it: a file may have changed since.
+    settings = settings.model_copy(update={"env_file": None, "env": {DEFAULT_TENANT: config.environment}})
+    loaded = LoadedSettings(settings, config.sources, config.has_file)
     telemetry = Telemetry(settings=settings, log=log)
     own, store = await _open_store(settings, config, telemetry.log)
-    database = await asyncio.to_thread(
-        HistoryDatabase,
-        url=history_address(settings, Path(settings.store.data)),
-        durability=settings.store.durability,
-    )
     return OpenShard(
-        config,
-        LoadedSettings(settings, config.sources, config.has_file),
-        telemetry=telemetry,
+        loaded,
+        config=config,
         own=own,
         store=store,
-        database=database,
         connection=connection,
+        surroundings=make_surroundings(loaded, config.served),
+        database=await open_history(settings),
+        clock=SystemClock(skew=config.skew, on_step=_save_no_skew),
+        telemetry=telemetry,
     )
-
-
-def _make_worker_sender(
-    loaded: LoadedSettings,
-    config: WorkerConfig,
-    connection: RpcConnection,
-    clock: Clock,
-    telemetry: Telemetry,
-    room: Room,
-) -> LookupSender:
-    directory = ParentDirectory(connection=connection)
-    sender = make_sender(
-        loaded,
-        config.served,
-        directory=directory,
-        system={alert_jobs.SEND: alert_jobs.accept},
-        clock=clock,
-        log=telemetry.log,
-        room=room,
-        listeners=0,
-    )
-    telemetry.show("connections", sender.samples)
-    return LookupSender(sender=sender, directory=directory)
 
 
 async def _save_no_skew(_: int) -> None:
-    return
+    """The service's own process does."""
 
 
 async def _open_store(
@@ -312,19 +278,3 @@ async def _open_store(
         on_trouble=tell_trouble(log),
     )
     return own, await keep_contexts(settings, own, log=log, is_own=is_own)
-
-
-def _make_compiler(loaded: LoadedSettings, config: WorkerConfig) -> DefinitionCompiler:
-    """That of the service: the environment is as the service has read it."""
-    settings = loaded.settings
-    surroundings = msgspec.structs.replace(
-        make_surroundings(settings.model_copy(update={"env_file": None}), config.served),
-        environment=config.environment,
-        judge_target=judge_of(loaded),
-    )
-    return DefinitionCompiler(
-        defaults=settings.defaults,
-        surroundings=surroundings,
-        history=settings.history,
-        secrets=Secrets(headers=config.secret_headers, urls=config.secret_urls),
-    )

@@ -12,8 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from scheduler_service import how_to_install
-from scheduler_service.console.modules import CORE, ModuleBundle, bundle_core, bundle_screen
-from scheduler_service.console.source import VueMissing
+from scheduler_service.console.modules import CORE, ModuleBundle, VueMissing, bundle_core, bundle_screen
 
 TYPES = {
     "js": "text/javascript; charset=utf-8",

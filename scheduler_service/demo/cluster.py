@@ -13,15 +13,16 @@ from urllib.parse import quote
 import msgspec
 
 from scheduler_service.demo.programs import (
+    MISSING,
     PYTHON,
     STOP_SIGNALS,
     DemoProgram,
     Postgres,
-    describe_missing,
     find_programs,
     free_ports,
     is_ready,
     listens,
+    name_missing,
 )
 from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.ports.errors import StoreRefused
@@ -197,18 +198,15 @@ class LocalCluster:
 def main(arguments: Sequence[str] | None = None) -> int:
     """`./scripts/cluster`: two nodes until Ctrl-C; an exit code."""
     asked = _read(arguments)
-    found = find_programs(os.environ)
-    missing = describe_missing(found)
-    if missing:
-        print("\n".join(missing))
-        return 2
+    if name_missing():
+        return MISSING
     try:
         # Held until this process ends: two Redis on the same files would corrupt them.
         FolderLock.claim(asked.data)
     except StoreRefused as refused:
         print(refused)
         return 3
-    cluster = LocalCluster(folder=asked.data.absolute(), programs=found)
+    cluster = LocalCluster(folder=asked.data.absolute(), programs=find_programs(os.environ))
     cluster.add_database()
     for name, port in (("one", asked.port), ("two", asked.port + PORT_STEP)):
         cluster.add_node(name, port)

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 
 from scheduler_service.app.listener import listen
+from scheduler_service.demo import tie
 from scheduler_service.demo.jobs import CREATOR
 from scheduler_service.demo.programs import free_ports
 from scheduler_service.demo.witness import Witness
@@ -26,6 +27,7 @@ STEPS = ("pick", "pack", "ship")
 HELD = "pack"
 PATIENCE_SECONDS = 60.0
 POLL_SECONDS = 0.1
+OF_SETTINGS = ("PUNCTUAL_", "OTEL_", "DAPR_", "APP_")
 TERMINAL = frozenset({"succeeded", "terminated", "cancelled", "skipped"})
 
 
@@ -119,16 +121,15 @@ def describe_requests(witness: Witness) -> list[str]:
 
 
 async def _launch(port: int, folder: Path) -> asyncio.subprocess.Process:
-    """In a session of its own, so that Ctrl-C is left to this process; with settings of its own."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("PUNCTUAL_")}
+    """`punctual serve`, which ends with this process; in a session of its own: Ctrl-C is left to this one."""
+    # Settings of its own: this process's are not for it.
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(OF_SETTINGS)}
+    serve = [sys.executable, "-m", "scheduler_service", "serve", "--port", str(port)]
+    command = [*tie.command_of(signal.SIGKILL), *serve, "--data", str(folder / "data")]
     with (folder / "log").open("ab") as log:
         return await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "scheduler_service.demo.victim",
-            str(port),
-            str(folder / "data"),
-            stdin=asyncio.subprocess.PIPE,
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             env=environ,

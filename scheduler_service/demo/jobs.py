@@ -28,12 +28,8 @@ class DemoTarget:
         """One ASGI call."""
         if scope["type"] != "http":
             return
-        await _read(receive)
-        status, body = self._answer(scope["path"])
-        payload = json.dumps(body).encode()
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(payload)).encode())]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": payload})
+        await read_body(receive)
+        await answer_json(send, *self._answer(scope["path"]))
 
     def _answer(self, path: str) -> tuple[int, dict[str, Any]]:
         _, _, rest = path.partition("/")
@@ -107,6 +103,19 @@ def _flaky(target: str) -> dict[str, Any]:
     }
 
 
-async def _read(receive: Receive) -> None:
-    while (await receive()).get("more_body"):
-        pass
+async def read_body(receive: Receive) -> bytes:
+    """The whole body of a request (ASGI)."""
+    body = b""
+    while True:
+        message = await receive()
+        body += bytes(message.get("body", b""))
+        if not message.get("more_body"):
+            return body
+
+
+async def answer_json(send: Send, status: int, answer: dict[str, Any]) -> None:
+    """Answers a request (ASGI)."""
+    payload = json.dumps(answer).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(payload)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": payload})

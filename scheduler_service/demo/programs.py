@@ -1,4 +1,7 @@
-"""Finds, starts, watches and stops the programs of a cluster on one machine."""
+"""Finds, starts, watches and stops the programs of a cluster on one machine.
+
+As a program it names those that are missing, with the standard library alone: before anything is installed.
+"""
 
 import contextlib
 import errno
@@ -29,6 +32,8 @@ INSTALL_HINTS = {
     "daprd": "dapr init --slim, or name its folder in PUNCTUAL_DAPR_BIN",
 }
 USER = "punctual"
+MISSING = 2
+"""The exit code where a program is missing."""
 
 # Ports that systems give to no outgoing connection by default (Linux: from 32,768, others from 49,152): daprd
 # listens some seconds after its start, and one of those could have its port by then.
@@ -56,6 +61,14 @@ def find_programs(environ: Mapping[str, str], versions: Path = POSTGRES_VERSIONS
 
 def _version_of(folder: Path) -> int:
     return int(folder.parent.name) if folder.parent.name.isdecimal() else 0
+
+
+def name_missing() -> int:
+    """Prints a line for each with its remedy; an exit code."""
+    missing = describe_missing(find_programs(os.environ))
+    if missing:
+        print("\n".join(missing))
+    return MISSING if missing else 0
 
 
 def describe_missing(found: Mapping[str, str]) -> list[str]:
@@ -293,3 +306,7 @@ def _beside(initdb: str, name: str) -> str:
 
 def _prefix() -> Sequence[str]:
     return ["setpriv", *AS_SERVER_USER, *MAY_PASS] if os.geteuid() == 0 else []
+
+
+if __name__ == "__main__":
+    sys.exit(name_missing())

@@ -1,10 +1,9 @@
 """A target that writes down what it gets, does each `Idempotency-Key` once, and holds one answer back."""
 
 import asyncio
-import json
 from typing import Any, NamedTuple
 
-from scheduler_service.demo.jobs import Receive, Scope, Send
+from scheduler_service.demo.jobs import Receive, Scope, Send, answer_json, read_body
 
 MADE_ANEW = frozenset({b"traceparent", b"x-scheduling-deadline"})
 """Headers that a request has anew when it is sent again (SPEC section 4)."""
@@ -33,14 +32,14 @@ class Witness:
         """One ASGI call."""
         if scope["type"] != "http":
             return
-        one = _read_head(scope, await _read_body(receive))
+        one = _read_head(scope, await read_body(receive))
         is_first = one.key not in {other.key for other in self.seen}
         async with self._came:
             self.seen.append(one)
             self._came.notify_all()
         if one.step == self._held and is_first:
             await self._gate.wait()
-        await _answer(send, self._do(one))
+        await answer_json(send, 200, self._do(one))
 
     async def wait_for(self, step: str, times: int) -> None:
         """Returns when so many requests for `step` have come."""
@@ -73,19 +72,3 @@ def _read_head(scope: Scope, body: bytes) -> SeenRequest:
     lines = [scope["method"].encode() + b" " + path, *(name + b": " + value for name, value in headers)]
     key = next((value for name, value in headers if name == b"idempotency-key"), b"")
     return SeenRequest(scope["path"].rpartition("/")[2], key.decode(), b"\r\n".join([*lines, b"", body]))
-
-
-async def _read_body(receive: Receive) -> bytes:
-    body = b""
-    while True:
-        message = await receive()
-        body += bytes(message.get("body", b""))
-        if not message.get("more_body"):
-            return body
-
-
-async def _answer(send: Send, answer: dict[str, Any]) -> None:
-    payload = json.dumps(answer).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(payload)).encode())]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": payload})

@@ -7,9 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from ipaddress import ip_network
 from pathlib import Path
 
-import msgspec
-
-from scheduler_service.app.builders import egress_of, judge_of
+from scheduler_service.app.egress import egress_of
 from scheduler_service.app.server import check_exposure
 from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.maintenance.examined_folder import examine_folder, examine_jobs
@@ -89,10 +87,9 @@ def _files(subject: ExaminedService) -> Iterator[DoctorFinding]:
 def _alerts(subject: ExaminedService) -> Iterator[DoctorFinding]:
     settings = subject.loaded.settings
     try:
-        around = make_surroundings(settings, "http://127.0.0.1", judge_target=judge_of(subject.loaded))
+        around = make_surroundings(subject.loaded, "http://127.0.0.1", topics=subject.is_node)
     except (SettingsError, PolicyError):
         return  # told above
-    around = msgspec.structs.replace(around, topics=subject.is_node)
     for name, trouble in find_troubles(settings, around).items():
         remedy = "correct it, or give the variable that it names; until then this alert is not sent"
         yield SETTINGS.warn(f"alert {name}", trouble, remedy)

@@ -13,7 +13,6 @@ from contextlib import aclosing
 from itertools import islice
 from pathlib import Path
 
-from scheduler_service.app.builders import judge_of
 from scheduler_service.app.data_folder import STATE_FILE
 from scheduler_service.app.surroundings import DefinitionCompiler, make_surroundings
 from scheduler_service.domain.errors import PunctualError
@@ -225,8 +224,8 @@ async def find_unfit(loaded: LoadedSettings, folder: Path) -> AsyncGenerator[tup
 
     Raises StoreRefused, SettingsError, PolicyError.
     """
-    around = make_surroundings(loaded.settings, "http://127.0.0.1", judge_target=judge_of(loaded))
-    compiler = DefinitionCompiler(defaults=loaded.settings.defaults, surroundings=around)
+    around = make_surroundings(loaded, "http://127.0.0.1")
+    compiler = DefinitionCompiler(settings=loaded.settings, surroundings=around)
     for job_id, text in read_definitions(str(folder / STATE_FILE)):
         problems = (await compiler.stored(text)).problems
         yield job_id, problems[0].message if problems else None

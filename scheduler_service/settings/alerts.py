@@ -9,6 +9,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    SerializationInfo,
     field_serializer,
     field_validator,
 )
@@ -16,6 +17,9 @@ from pydantic.alias_generators import to_camel
 
 MOST_ALERTS = 100
 MOST_SECONDS = 1_000_000_000
+WHOLE = "whole"
+"""The context of a serialization for another process of the service: with secrets."""
+
 LABEL = re.compile(r"[^:]+:.*", re.DOTALL)
 Kind = Literal[
     "finalFailed",
@@ -81,13 +85,13 @@ class Alert(BaseModel):
         return None
 
     @field_serializer("headers")
-    def _hide_headers(self, headers: dict[str, str]) -> dict[str, str]:
+    def _hide_headers(self, headers: dict[str, str], info: SerializationInfo) -> dict[str, str]:
         """Shown without values, which may be secrets."""
-        return dict.fromkeys(headers, "***")
+        return headers if info.context == WHOLE else dict.fromkeys(headers, "***")
 
     @field_serializer("url")
-    def _hide_query(self, url: str) -> str:
-        return re.sub(r"\?.*", "?***", url, flags=re.DOTALL)
+    def _hide_query(self, url: str, info: SerializationInfo) -> str:
+        return url if info.context == WHOLE else re.sub(r"\?.*", "?***", url, flags=re.DOTALL)
 
     @property
     def has_body(self) -> bool:

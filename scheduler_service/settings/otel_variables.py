@@ -9,25 +9,30 @@ Setting = tuple[tuple[str, ...], object]
 SOURCE = "environment OTEL_*"
 TRUE = "true"
 HTTP = "http/protobuf"
-PLAIN = {
-    "OTEL_TRACES_SAMPLER": "sampler",
-    "OTEL_TRACES_SAMPLER_ARG": "sampler_ratio",
-    "OTEL_BSP_MAX_QUEUE_SIZE": "queue_size",
-    "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "batch_size",
+
+
+def _of_otlp(name: str) -> tuple[str, str]:
+    """The variable for traces alone, which takes precedence, and that for all that is exported."""
+    return f"OTEL_EXPORTER_OTLP_TRACES_{name}", f"OTEL_EXPORTER_OTLP_{name}"
+
+
+PROTOCOL, ENDPOINT = _of_otlp("PROTOCOL"), _of_otlp("ENDPOINT")
+OTLP: dict[str, tuple[str, ...]] = {
+    "compression": _of_otlp("COMPRESSION"),
+    "certificate": _of_otlp("CERTIFICATE"),
+    "client_certificate": _of_otlp("CLIENT_CERTIFICATE"),
+    "client_key": _of_otlp("CLIENT_KEY"),
+    "timeout_seconds": _of_otlp("TIMEOUT"),
+    "headers": _of_otlp("HEADERS"),
 }
-OTLP = {
-    "COMPRESSION": "compression",
-    "CERTIFICATE": "certificate",
-    "CLIENT_CERTIFICATE": "client_certificate",
+PLAIN: dict[str, tuple[str, ...]] = {
+    "sampler": ("OTEL_TRACES_SAMPLER",),
+    "sampler_ratio": ("OTEL_TRACES_SAMPLER_ARG",),
+    "queue_size": ("OTEL_BSP_MAX_QUEUE_SIZE",),
+    "batch_size": ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE",),
+    "delay_seconds": ("OTEL_BSP_SCHEDULE_DELAY",),
 }
-FURTHER = {
-    "client_key": "CLIENT_KEY",
-    "endpoint": "ENDPOINT",
-    "headers": "HEADERS",
-    "timeout_seconds": "TIMEOUT",
-}
-OF_OTLP = ("OTEL_EXPORTER_OTLP_TRACES_{}", "OTEL_EXPORTER_OTLP_{}")
-MILLISECONDS = {"OTEL_BSP_SCHEDULE_DELAY": "delay_seconds"}
+IN_MILLISECONDS = ("timeout_seconds", "delay_seconds")
 
 
 class OtelError(PunctualError):
@@ -43,38 +48,38 @@ def read_otel(environ: Mapping[str, str]) -> Iterator[Setting]:
     known = {
         name: value.strip() for name, value in environ.items() if name.startswith("OTEL_") and value.strip()
     }
-    if not known:
-        return
     is_disabled = known.get("OTEL_SDK_DISABLED", "").lower() == TRUE
     exporter = "none" if is_disabled else _exporter(known)
     if exporter is not None:
         yield ("traces", "exporter"), exporter
     if exporter == "none":
         return
-    if (
-        exporter == "otlp"
-        or "OTEL_EXPORTER_OTLP_ENDPOINT" in known
-        or "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" in known
-    ):
+    endpoint, members = _first(known, ENDPOINT), PLAIN
+    if exporter == "otlp" or endpoint is not None:
         _check_protocol(known)
-        yield from _endpoint(known)
-        yield from _transport(known)
-    for name, member in PLAIN.items():
-        if name in known:
-            yield ("traces", member), known[name]
-    for name, member in MILLISECONDS.items():
-        if name in known:
-            yield ("traces", member), _seconds(name, known[name])
+        members = OTLP | PLAIN
+    if endpoint is not None:
+        name, base = endpoint
+        yield ("traces", "endpoint"), base if name == ENDPOINT[0] else f"{base.rstrip('/')}/v1/traces"
+    for member, names in members.items():
+        if (found := _first(known, names)) is not None:
+            yield ("traces", member), _read(member, *found)
     yield from _resource(known)
 
 
 def variables_of(member: str) -> str:
     """The variables that may have given the setting `traces.MEMBER`, the one that takes precedence first."""
-    named = [name for name, own in (PLAIN | MILLISECONDS).items() if own == member]
-    suffixes = {own: suffix for suffix, own in OTLP.items()} | FURTHER
-    if member in suffixes:
-        named += [name.format(suffixes[member]) for name in OF_OTLP]
-    return " or ".join(named) or "OTEL_*"
+    return " or ".join((PLAIN | OTLP | {"endpoint": ENDPOINT}).get(member, ("OTEL_*",)))
+
+
+def _first(known: Mapping[str, str], names: tuple[str, ...]) -> tuple[str, str] | None:
+    return next(((name, known[name]) for name in names if name in known), None)
+
+
+def _read(member: str, name: str, value: str) -> object:
+    if member == "headers":
+        return _pairs(name, value, is_secret=True)
+    return _seconds(name, value) if member in IN_MILLISECONDS else value
 
 
 def _exporter(known: Mapping[str, str]) -> str | None:
@@ -85,7 +90,7 @@ def _exporter(known: Mapping[str, str]) -> str | None:
 
 
 def _check_protocol(known: Mapping[str, str]) -> None:
-    found = _otlp(known, "PROTOCOL")
+    found = _first(known, PROTOCOL)
     if found is not None and found[1] != HTTP:
         name, value = found
         raise OtelError(
@@ -93,31 +98,6 @@ def _check_protocol(known: Mapping[str, str]) -> None:
             f"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL={HTTP} and the port for HTTP (4318), "
             "or OTEL_TRACES_EXPORTER=none"
         )
-
-
-def _endpoint(known: Mapping[str, str]) -> Iterator[Setting]:
-    own = known.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-    base = known.get("OTEL_EXPORTER_OTLP_ENDPOINT")
-    if own is not None:
-        yield ("traces", "endpoint"), own
-    elif base is not None:
-        yield ("traces", "endpoint"), f"{base.rstrip('/')}/v1/traces"
-
-
-def _transport(known: Mapping[str, str]) -> Iterator[Setting]:
-    for suffix, member in OTLP.items():
-        found = _otlp(known, suffix)
-        if found is not None:
-            yield ("traces", member), found[1]
-    found = _otlp(known, "CLIENT_KEY")
-    if found is not None:
-        yield ("traces", "client_key"), found[1]
-    found = _otlp(known, "TIMEOUT")
-    if found is not None:
-        yield ("traces", "timeout_seconds"), _seconds(*found)
-    found = _otlp(known, "HEADERS")
-    if found is not None:
-        yield ("traces", "headers"), _pairs(*found, is_secret=True)
 
 
 def _resource(known: Mapping[str, str]) -> Iterator[Setting]:
@@ -129,13 +109,6 @@ def _resource(known: Mapping[str, str]) -> Iterator[Setting]:
         yield ("traces", "service_name"), service
     if pairs:
         yield ("traces", "resource"), pairs
-
-
-def _otlp(known: Mapping[str, str], suffix: str) -> tuple[str, str] | None:
-    for name in (pattern.format(suffix) for pattern in OF_OTLP):
-        if name in known:
-            return name, known[name]
-    return None
 
 
 def _seconds(name: str, text: str) -> float:

@@ -47,7 +47,8 @@ class Supervised:
         self.exits: list[object] = []
         self.restarted = asyncio.Event()
         self._router = MemoryRouter(instances=Instances(), terms=lambda _, __: Terms(), clock=clock)
-        loaded, surroundings = LoadedSettings(settings, {}), make_surroundings(settings, SERVED)
+        loaded = LoadedSettings(settings, {})
+        surroundings = make_surroundings(loaded, SERVED)
         context = WorkerContext(
             config_for=worker_configs(loaded, surroundings, SERVED, "node-1", clock),
             new_parent=lambda: ParentService(

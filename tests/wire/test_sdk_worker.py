@@ -203,7 +203,7 @@ async def test_a_scheduler_that_stops_is_not_asked_again_and_again() -> None:
         async with at_work(world, worker, line=lambda _: line):
             await world.settle()
             assert line.claims == 1
-            world.service.services.stop_claims()
+            world.service.queues.stop_claims()
             for _ in range(1_000):
                 await asyncio.sleep(0)
             assert line.claims <= 2

@@ -71,8 +71,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, rename={"shard": "share"}):
     """What a worker process needs: `settings` is the whole tree as JSON, `sources` where each came from.
 
     `shard` is its number; `environment` is what the service has read for templates, `skew` that of the
-    service's clock, `node` its name, `served` its base address, `secret_headers` and
-    `secret_urls` those of alerts by jobId.
+    service's clock, `node` its name, `served` its base address. The settings are complete, secrets included.
     """
 
     shard: int
@@ -83,8 +82,6 @@ class WorkerConfig(msgspec.Struct, frozen=True, rename={"shard": "share"}):
     environment: dict[str, str]
     node: str
     skew: int
-    secret_headers: dict[str, dict[str, str]] = {}
-    secret_urls: dict[str, str] = {}
 
 
 class TakeRequest(msgspec.Struct, frozen=True, array_like=True):

@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 from scheduler_service import __version__
-from scheduler_service.app.cluster_join import ClusterView, node_wire
 from scheduler_service.app.metrics import make_exposition
 from scheduler_service.app.surroundings import DefinitionCompiler
 from scheduler_service.domain.wire import Answer, OutboundRequest, Outcome
 from scheduler_service.engine.program import Surroundings
+from scheduler_service.hosts.dapr.cluster_view import ClusterView, node_wire
 from scheduler_service.hosts.dapr.liveness import HEARTBEAT_INTERVAL_MS, OFFLINE_AFTER_MS
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.ports.sending import MayGo, Sender, always
@@ -124,7 +124,7 @@ async def scene() -> AsyncIterator[Scene]:
     async with Target(lambda: house.clock.now().wall) as target, httpx.AsyncClient(trust_env=False) as client:
         alert = {"name": "ops", "on": ["nodeLost"], "url": f"{target.url}/hook", "minIntervalSeconds": 0}
         settings = Settings.model_validate({"alerts": [alert]})
-        compiler = DefinitionCompiler(defaults=settings.defaults, surroundings=Surroundings())
+        compiler = DefinitionCompiler(settings=settings, surroundings=Surroundings())
         house.core = msgspec.structs.replace(house.core, compile=compiler.stored)
         house.sender = Posting(client)  # type: ignore[assignment] - real connections, instead of a script
         await house.start()

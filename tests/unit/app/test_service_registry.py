@@ -8,7 +8,7 @@ from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.services import RateLimit
 from scheduler_service.services.rate_sharing import RateSharing
-from scheduler_service.settings.model import ServicesSettings
+from scheduler_service.settings import Settings
 from tests.manual_clock import ManualClock
 from tests.unit.services.shared_rates import SHOP, TENANT, MemoryRates
 
@@ -30,10 +30,8 @@ async def test_calls_and_claims_go_on_when_the_shared_limit_allows_more() -> Non
     rates = RateSharing(shared=MemoryRates(), clock=clock, holder="one", log=lambda event, /, **keys: None)
     services = ServiceRegistry(
         database=cast(Any, None),
-        settings=ServicesSettings(),
-        keeps=False,
+        settings=Settings(),
         clock=clock,
-        tenant=TENANT,
         log=lambda event, /, **keys: None,
         queues=cast(Any, queues),
         rates=rates,

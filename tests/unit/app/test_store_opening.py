@@ -81,12 +81,13 @@ def test_a_worker_process_has_all_settings_and_the_steady_line_of_its_service() 
         "services": {"static": {"shop": ["http://a", "http://b"]}},
         "env": {"default": {"HOST": "h"}},
         "history": {"mask": ["secret"]},
+        "alerts": [{"on": "failing", "url": "http://a/b?key=secret", "headers": {"X-Key": "secret"}}],
     }
     settings = Settings.model_validate(members)
     loaded = LoadedSettings(settings, {"server.workers": "command line"}, has_file=True)
     clock = ManualClock(wall=1_000, skew=400)
     before = round(time.time() * 1_000)
-    surroundings = make_surroundings(settings, "http://here")
+    surroundings = make_surroundings(loaded, "http://here")
     config = worker_configs(loaded, surroundings, "http://here", "node-1", clock)(2)
     assert Settings.model_validate_json(config.settings) == settings
     assert (config.shard, config.node, config.served, config.has_file) == (2, "node-1", "http://here", True)

@@ -20,13 +20,13 @@ SERVED = "http://127.0.0.1:8000"
 
 def surroundings(**environ: str) -> Surroundings:
     """What programs are told, with these variables of the process's environment."""
-    return make_surroundings(load_settings({}, environ).settings, SERVED)
+    return make_surroundings(load_settings({}, environ), SERVED)
 
 
 def posted(settings: dict[str, Any], **members: Any) -> Program:
     """A definition as a service with these settings compiles it."""
-    loaded = load_settings(settings, {}).settings
-    compiler = DefinitionCompiler(defaults=loaded.defaults, surroundings=make_surroundings(loaded, SERVED))
+    loaded = load_settings(settings, {})
+    compiler = DefinitionCompiler(settings=loaded.settings, surroundings=make_surroundings(loaded, SERVED))
     base = {"jobId": "j", "jobName": "a job", "creator": "1", "creatorName": "one"}
     definition = parse_definition(base | {"request": [{"url": "http://t.test/"}]} | members)
     return compiler.posted(definition, make_surroundings(loaded, SERVED)).program
@@ -86,8 +86,8 @@ def test_feedback_bases_are_settings_else_the_served_address() -> None:
 @pytest.mark.parametrize(("due_time", "period"), [({}, "5"), ({}, "blah"), ({"dueTime": ""}, "R0/PT3S")])
 async def test_a_stored_period_that_was_ignored_stays_ignored(due_time: dict[str, str], period: str) -> None:
     """An earlier version took it, and fired once: its jobs open, and are what they were (SPEC section 3)."""
-    loaded = load_settings({}, {}).settings
-    compiler = DefinitionCompiler(defaults=loaded.defaults, surroundings=make_surroundings(loaded, SERVED))
+    loaded = load_settings({}, {})
+    compiler = DefinitionCompiler(settings=loaded.settings, surroundings=make_surroundings(loaded, SERVED))
     base = {"jobId": "j", "jobName": "a job", "creator": "1", "creatorName": "one"}
     stored = base | {"request": [{"url": "http://t.test/"}], "timer": {**due_time, "period": period}}
     text = json.dumps(stored).encode()
@@ -98,8 +98,8 @@ async def test_a_stored_period_that_was_ignored_stays_ignored(due_time: dict[str
 
 async def test_a_stored_method_opens_and_is_no_way_in() -> None:
     """An earlier version took any word; its job goes on, and a new one of the same shape is refused."""
-    loaded = load_settings({}, {}).settings
-    compiler = DefinitionCompiler(defaults=loaded.defaults, surroundings=make_surroundings(loaded, SERVED))
+    loaded = load_settings({}, {})
+    compiler = DefinitionCompiler(settings=loaded.settings, surroundings=make_surroundings(loaded, SERVED))
     base = {"jobId": "j", "jobName": "a job", "creator": "1", "creatorName": "one"}
     stored = base | {"request": [{"url": "http://t.test/", "method": "PURGE"}]}
     text = json.dumps(stored).encode()
@@ -123,4 +123,4 @@ def test_a_service_that_others_cannot_reach_is_known(
     settings: dict[str, Any], served: str, unreachable: str | None
 ) -> None:
     """It listens to others, and no address that they reach was found (SPEC section 5)."""
-    assert make_surroundings(load_settings(settings, {}).settings, served).unreachable == unreachable
+    assert make_surroundings(load_settings(settings, {}), served).unreachable == unreachable

@@ -60,9 +60,10 @@ async def test_the_loop_is_watched_from_its_start_to_the_end_of_its_drain(tmp_pa
     """Then the thread of the watch ends: nothing looks at a loop that is gone."""
     settings = Settings.model_validate({"store": {"data": str(tmp_path)}, "server": {"workers": 2}})
     HistoryDatabase(url=f"sqlite:///{tmp_path / 'history.db'}", durability="process").close()
+    loaded = LoadedSettings(settings, {})
     config_for = worker_configs(
-        LoadedSettings(settings, {}),
-        make_surroundings(settings, SERVED),
+        loaded,
+        make_surroundings(loaded, SERVED),
         SERVED,
         "node-1",
         ManualClock(wall=1),

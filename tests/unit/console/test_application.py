@@ -10,7 +10,7 @@ import pytest
 from scheduler_service.api.application import create_api
 from scheduler_service.console.application import POLICY, create_console
 from scheduler_service.console.files import ConsoleAsset, ConsoleFiles, read_vue
-from scheduler_service.console.source import ModuleError
+from scheduler_service.console.modules import ModuleError
 from tests.unit.api.world import World
 
 CORE = b"export const a = 1;\n" * 20

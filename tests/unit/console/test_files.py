@@ -23,8 +23,7 @@ from scheduler_service.console.files import (
     unused,
     write_screen,
 )
-from scheduler_service.console.modules import ModuleBundle
-from scheduler_service.console.source import VueMissing
+from scheduler_service.console.modules import ModuleBundle, VueMissing
 from tests.rows import each_row
 
 PLACES = {

@@ -26,7 +26,7 @@ class Jobs:
             settings=settings,
             troubles={},
             deliver=self._deliver,
-            compile_text=DefinitionCompiler(defaults=settings.defaults, surroundings=Surroundings()).stored,
+            compile_text=DefinitionCompiler(settings=settings, surroundings=Surroundings()).stored,
             catalogue=self,  # type: ignore[arg-type] - two of its reads are all that is asked for
             read_job=self._read,
             clock=ManualClock(),

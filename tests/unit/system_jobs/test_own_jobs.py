@@ -31,7 +31,7 @@ async def begin(failures: int) -> tuple[House, list[str], asyncio.Task[None]]:
     """An installation under way, and what it logs."""
     house, told = await House().start(), list[str]()
     settings = Settings()
-    compiler = DefinitionCompiler(defaults=settings.defaults, surroundings=Surroundings())
+    compiler = DefinitionCompiler(settings=settings, surroundings=Surroundings())
     busy = Busy(house, failures)
     work = patiently(
         lambda: install(busy, compiler.stored, settings),

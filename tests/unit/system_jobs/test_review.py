@@ -54,7 +54,7 @@ async def look_at(jobs: Jobs) -> tuple[list[str], str | None, list[str]]:
         basis="now",
         catalogue=cast(Catalogue, jobs),
         deliver=cast(Any, jobs.deliver),
-        compile_text=DefinitionCompiler(defaults=settings.defaults, surroundings=Surroundings()).stored,
+        compile_text=DefinitionCompiler(settings=settings, surroundings=Surroundings()).stored,
         log=lambda event, /, **keys: said.append(f"{event} {keys['error']}"),
     )
     await review.start("before")

@@ -25,7 +25,7 @@ from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import MemoryRouter, Terms
-from scheduler_service.settings.model import DefaultsSettings
+from scheduler_service.settings import Settings
 from tests.manual_clock import ManualClock
 from tests.unit.api.stores import START
 from tests.unit.api.world import World
@@ -42,7 +42,7 @@ class FleetShard:
 
     def __init__(self, store: SqliteStateStore) -> None:
         self.store = store
-        self.compiler = DefinitionCompiler(defaults=DefaultsSettings(), surroundings=Surroundings())
+        self.compiler = DefinitionCompiler(settings=Settings(), surroundings=Surroundings())
         self.asked: list[str] = []
         clock = self.clock = ManualClock(wall=START, skew=SKEW)
         self.history = MemoryHistory(store, [])

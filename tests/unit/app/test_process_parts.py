@@ -1,11 +1,36 @@
-"""The figures of a process's parts, on both hosts and both stores (SIGUSR1)."""
+"""What every process is made of: the figures of its parts (SIGUSR1), and calls on the thread of its loop."""
 
+import asyncio
+import threading
 from pathlib import Path
 
 from scheduler_service.app.node import open_node
+from scheduler_service.app.process_parts import call_on
 from scheduler_service.app.service import open_service
 from scheduler_service.settings import load_settings
 from tests.redis_server import SYNCING, RedisServer
+
+
+async def test_the_work_is_done_on_the_thread_of_the_loop() -> None:
+    """With what was given."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[tuple[str, int]] = loop.create_future()
+
+    def work(text: str) -> None:
+        done.set_result((text, threading.get_ident()))
+
+    await asyncio.to_thread(call_on, loop, work, "trouble")
+    assert await done == ("trouble", threading.get_ident())
+
+
+def test_a_loop_that_has_ended_is_not_called() -> None:
+    """The thread writes what it has and ends, without an error of its own."""
+    loop = asyncio.new_event_loop()
+    loop.close()
+    called: list[str] = []
+    call_on(loop, called.append, "late")
+    assert called == []
+
 
 SERVED = "http://127.0.0.1:8000"
 IDLE = {

@@ -1,25 +1,19 @@
-"""What all hosts are made of, and which addresses they may reach."""
+"""Which addresses jobs may reach."""
 
-import asyncio
-import threading
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scheduler_service import app
-from scheduler_service.app.builders import admit_of, call_on, egress_of, log_egress, make_sender, vouched_of
+from scheduler_service.app.egress import admit_of, egress_of, log_egress, make_sender, vouched_of
 from scheduler_service.domain.wire import Fault, FaultKind, OutboundRequest
 from scheduler_service.pacing.room import Room
 from scheduler_service.settings import LoadedSettings, load_settings
 from scheduler_service.transport.errors import RefusedTarget
 from scheduler_service.transport.service_urls import InvocationDirectory
 from tests.manual_clock import ManualClock
-from tests.rows import each_row
 from tests.static_directory import StaticDirectory
-
-ROOT = Path(app.__file__).parent
 
 
 def silent(event: str, /, **keys: object) -> None:
@@ -49,18 +43,6 @@ async def test_no_setting_lets_a_job_call_the_sidecar() -> None:
     assert isinstance(registered, Fault)
     assert registered.kind is FaultKind.EGRESS
     await sender.close()
-
-
-@each_row("module", ["running_service", "worker_main"])
-def test_each_host_is_made_of_the_same_parts(module: str) -> None:
-    """A service or node, and a worker process: what decorates a port decorates it in both.
-
-    Sender and host have one room for large responses.
-    """
-    text = (ROOT / f"{module}.py").read_text()
-    assert text.count("Room(RESPONSES_BYTES)") == 1
-    assert "make_host_parts(" in text
-    assert "HostParts(" not in text.replace("make_host_parts(", "")
 
 
 LOOPBACK = ["127.0.0.1", "::1", "127.9.9.9"]
@@ -129,24 +111,3 @@ def test_who_vouches_for_a_service() -> None:
     assert not vouched_of(load_settings({}, static))("http://127.0.0.1:3500/v1.0/invoke/any/method")
     keyed = load_settings({}, {"PUNCTUAL_SERVER__KEY": "0123456789abcdef"})
     assert vouched_of(keyed)("http://rebind.test")
-
-
-async def test_the_work_is_done_on_the_thread_of_the_loop() -> None:
-    """With what was given."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[tuple[str, int]] = loop.create_future()
-
-    def work(text: str) -> None:
-        done.set_result((text, threading.get_ident()))
-
-    await asyncio.to_thread(call_on, loop, work, "trouble")
-    assert await done == ("trouble", threading.get_ident())
-
-
-def test_a_loop_that_has_ended_is_not_called() -> None:
-    """The thread writes what it has and ends, without an error of its own."""
-    loop = asyncio.new_event_loop()
-    loop.close()
-    called: list[str] = []
-    call_on(loop, called.append, "late")
-    assert called == []

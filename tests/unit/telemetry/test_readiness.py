@@ -2,7 +2,7 @@
 
 import asyncio
 
-from scheduler_service.app.readiness import Readiness
+from scheduler_service.telemetry.readiness import Readiness
 from scheduler_service.telemetry.trouble import HistoryWatch
 from tests.manual_clock import ManualClock
 

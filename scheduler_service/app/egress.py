@@ -1,0 +1,122 @@
+"""Which addresses jobs may reach: the egress policy of the settings, and the sender that keeps to it."""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
+
+from scheduler_service.app.own_process import current_limit, divide
+from scheduler_service.pacing.room import Room
+from scheduler_service.ports.clock import Clock
+from scheduler_service.ports.log import Log
+from scheduler_service.settings import LoadedSettings
+from scheduler_service.transport.addresses import read_url
+from scheduler_service.transport.guard import EgressPolicy, Guard, Route, judge_literal
+from scheduler_service.transport.lookups import SystemResolver
+from scheduler_service.transport.name_check import NameCheck
+from scheduler_service.transport.sender import HttpSender, SystemFunction
+from scheduler_service.transport.service_urls import Directory, InvocationDirectory
+
+LOOPBACK = ("127.0.0.0/8", "::1")
+
+
+def egress_of(loaded: LoadedSettings, *, sidecar_ports: Collection[int] = ()) -> EgressPolicy:
+    """The egress policy: without any configuration loopback is allowed, else what the settings say.
+
+    Either way but for the ports of a node's own sidecar.
+    """
+    allow, deny = entries_of(loaded)
+    return EgressPolicy(allow=allow, deny=deny, sidecar_ports=sidecar_ports)
+
+
+def entries_of(loaded: LoadedSettings) -> tuple[Sequence[str], Sequence[str]]:
+    """What is allowed and denied beside public addresses."""
+    egress = loaded.settings.egress
+    if egress is not None:
+        return egress.allow, egress.deny
+    return () if loaded.has_file else LOOPBACK, ()
+
+
+def judge_of(loaded: LoadedSettings) -> Callable[[str], str | None]:
+    """Judges the host of a literal URL of a definition by the egress policy."""
+    return partial(judge_literal, egress_of(loaded))
+
+
+def log_egress(loaded: LoadedSettings, log: Log) -> None:
+    """The first log line: which addresses jobs may reach."""
+    (allow, deny), note = entries_of(loaded), {}
+    if loaded.settings.egress is None and not loaded.has_file:
+        note = {"note": "no configuration: loopback is allowed; set egress.allow"}
+    log("egress_set", allow=list(allow), deny=list(deny), **note)
+
+
+def name_check_of(loaded: LoadedSettings) -> NameCheck:
+    """Judges host names of definitions that are posted."""
+    return NameCheck(policy=egress_of(loaded), resolver=SystemResolver(at_once=4, most=4, spare=0))
+
+
+def admit_of(loaded: LoadedSettings) -> Callable[[str], Awaitable[None]] | None:
+    """Judges the address under which somebody registers; None where a key vouches for who does."""
+    if loaded.settings.server.key is not None:
+        return None
+    guard = Guard(policy=egress_of(loaded), resolver=SystemResolver())
+
+    async def admit(address: str) -> None:
+        await guard.admit(Route(read_url(address).site, trusted=False))
+
+    return admit
+
+
+def vouched_of(loaded: LoadedSettings, sidecar: str | None = None) -> Callable[[str], bool]:
+    """Whether a key or the settings vouch for the base address of a service, wherever its name leads.
+
+    With a key, whoever registers an instance has it. Without one anybody on this machine may register a name
+    that leads elsewhere after it was judged; only the settings' own addresses, and the sidecar, are trusted.
+    """
+    if loaded.settings.server.key is not None:
+        return lambda _: True
+    known = {base.rstrip("/") for bases in loaded.settings.services.static.values() for base in bases}
+    begin = None if sidecar is None else f"{sidecar}/"
+
+    def is_vouched(address: str) -> bool:
+        return address.rstrip("/") in known or (begin is not None and address.startswith(begin))
+
+    return is_vouched
+
+
+def make_sender(
+    loaded: LoadedSettings,
+    served: str,
+    *,
+    directory: Directory,
+    system: Mapping[str, SystemFunction],
+    clock: Clock,
+    log: Log,
+    room: Room,
+    listeners: int = 1,
+    sidecar: InvocationDirectory | None = None,
+) -> HttpSender:
+    """The sender; `directory` has the addresses of services, `clock` is the host's.
+
+    Its process has so many `listeners`, whose callers have a share of the descriptors. `sidecar` has the
+    addresses of services that this node's own daprd finds. `room`, one for the process, is that of large
+    responses.
+    """
+    settings = loaded.settings
+    dapr = settings.dapr
+    ports = () if sidecar is None else (dapr.http_port, dapr.grpc_port, dapr.app_port)
+    return HttpSender(
+        policy=egress_of(loaded, sidecar_ports=ports),
+        directory=directory,
+        resolver=SystemResolver(),
+        response_bytes=settings.limits.response_bytes,
+        owner_url=served,
+        gateway=settings.services.gateway,
+        system=system,
+        clock=clock,
+        vouched=vouched_of(loaded, None if sidecar is None else sidecar.base),
+        sidecar=sidecar,
+        descriptors=divide(
+            current_limit(), listeners=listeners, connections=settings.limits.connections
+        ).calls,
+        log=log,
+        room=room,
+    )

@@ -1,0 +1,214 @@
+"""What every process that takes turns is made of: a service, a worker process, a node of a cluster."""
+
+import asyncio
+import contextlib
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from scheduler_service.app.surroundings import DefinitionCompiler
+from scheduler_service.app.telemetry import Telemetry
+from scheduler_service.domain.effects import QueueWrite
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.domain.wire import Holder
+from scheduler_service.engine.program import Surroundings
+from scheduler_service.hosts.begun_mark import open_begun_mark
+from scheduler_service.hosts.embedded.early_commit import BATCH_WINDOW_MS, BURST_LEAD_MS, EARLY_COMMIT_MS
+from scheduler_service.hosts.embedded.host import EmbeddedHost, EmbeddedParts, build_embedded_host
+from scheduler_service.hosts.host import Host, HostStatus
+from scheduler_service.hosts.host_parts import Core, HostLimits, HostParts
+from scheduler_service.pacing.room import Room
+from scheduler_service.persistence.history.database import HistoryDatabase
+from scheduler_service.persistence.history.writer import HistoryWriter
+from scheduler_service.ports.clock import Timekeeper
+from scheduler_service.ports.log import Log
+from scheduler_service.ports.sending import CallingSender
+from scheduler_service.ports.services import Router
+from scheduler_service.ports.state import OpenStore, StateStore
+from scheduler_service.security.masking import Masking
+from scheduler_service.settings import LoadedSettings
+from scheduler_service.system_jobs.alert_jobs import made_here
+from scheduler_service.telemetry.trouble import HistoryWatch
+from scheduler_service.transport.pool import RESPONSES_BYTES
+
+Confirm = Callable[[Sequence[tuple[str, int]]], Awaitable[None]]
+"""Takes the keys of batches that the history has (`ports.state.StateStore.written`)."""
+
+
+class ProcessParts(ABC):
+    """The parts that all these processes have, each built when it is first asked for.
+
+    What is abstract is of the placement. What the process shows of itself is `telemetry`.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedSettings,
+        *,
+        served: str,
+        surroundings: Surroundings,
+        database: HistoryDatabase,
+        clock: Timekeeper,
+        telemetry: Telemetry,
+    ) -> None:
+        telemetry.follow(clock)
+        self.loaded, self.settings, self.served = loaded, loaded.settings, served
+        self.surroundings = surroundings
+        self.compiler = DefinitionCompiler(settings=loaded.settings, surroundings=surroundings)
+        self.database, self.clock = database, clock
+        self.telemetry, self.log = telemetry, telemetry.log
+        self.answer_room = Room(RESPONSES_BYTES)
+
+    @property
+    @abstractmethod
+    def host(self) -> Host:
+        """Takes the turns of this process."""
+
+    @property
+    @abstractmethod
+    def store(self) -> StateStore:
+        """That of the jobs that this process has."""
+
+    @property
+    @abstractmethod
+    def sender(self) -> CallingSender:
+        """Sends requests, and runs what system jobs name."""
+
+    @property
+    @abstractmethod
+    def router(self) -> Router:
+        """Finds instances of services."""
+
+    @property
+    @abstractmethod
+    def commits_waiting(self) -> int:
+        """How many commits wait for the store."""
+
+    @abstractmethod
+    def wake_claimers(self, write: QueueWrite) -> None:
+        """A turn has written into pull queues."""
+
+    @cached_property
+    def writer(self) -> HistoryWriter:
+        """Writes the history."""
+        own, watch = made_here(self.settings), self.telemetry.history_watch
+        # Later: a host is built on the history, and may have the store.
+        return open_writer(lambda keys: self.store.written(keys), self.database, self.log, own, watch)
+
+    @cached_property
+    def host_parts(self) -> HostParts:
+        """What every host is made of. Its ports are decorated as `telemetry` says."""
+        decorators, history = self.telemetry.decorators, self.settings.history
+        limits, notification = self.settings.limits, self.settings.notification
+        masking = Masking(
+            headers=history.mask, members=history.mask, body_bytes=history.body_bytes, detail=history.detail
+        )
+        return HostParts(
+            core=Core(self.compiler.stored),
+            history=decorators.history(self.writer),
+            sender=decorators.sender(self.sender),
+            answer_room=self.answer_room,
+            router=self.router,
+            clock=self.clock,
+            redact=masking.redact_all,
+            reads_bodies=masking.reads_bodies,
+            log=self.log,
+            wake_claimers=self.wake_claimers,
+            observe_job=decorators.observe_job,
+            observe_call=decorators.observe_call,
+            limits=HostLimits(
+                ready=limits.ready,
+                open_bytes=limits.open_bytes,
+                retries=notification.retries,
+                interval=round(notification.interval_seconds * SECOND),
+                early_commit=EARLY_COMMIT_MS,
+                batch_window=BATCH_WINDOW_MS,
+                burst_lead=BURST_LEAD_MS,
+            ),
+        )
+
+    def describe(self) -> Mapping[str, Mapping[str, object]]:
+        """The figures of each part: numbers and names of origins alone."""
+        calls, notifications = self.host.effects.calls, self.host.effects.notifications
+        batches, size = self.writer.waiting
+        return {
+            "jobs": {
+                "held": self.host.jobs_held,
+                "running": self.host.running,
+                "calls": len(calls) - calls.parts,
+                "parts": calls.parts,
+                "notifications": len(notifications),
+            },
+            "calls": {"origins": self.sender.open_calls()},
+            "store": {"commitsWaiting": self.commits_waiting},
+            "history": {"batchesWaiting": batches, "bytesWaiting": size},
+        }
+
+    def status_since(self, moment: int) -> HostStatus:
+        """The figures of this process, which began at `moment` (wall ms)."""
+        longest = round(self.telemetry.standstills.longest * 1_000)
+        return HostStatus(self.host.jobs_held, self.host.running, os.getpid(), moment, longest)
+
+
+def make_embedded_host(
+    parts: HostParts, store: OpenStore, folder: Path | None, shard: int = 0
+) -> EmbeddedHost:
+    """The host of one store in this process; `folder`: where its files lie."""
+    holder = holder_of(store)
+    begun = None if folder is None else open_begun_mark(folder / f"begun-{shard}", holder)
+    return build_embedded_host(
+        EmbeddedParts(
+            store=store, holder=holder, boot=store.boot, begun=begun, **msgspec.structs.asdict(parts)
+        )
+    )
+
+
+def holder_of(store: OpenStore) -> Holder:
+    """This process in its present start over the store."""
+    return Holder(store.node_id, f"{store.boot}-{os.getpid()}")
+
+
+def open_writer(
+    confirm: Confirm,
+    database: HistoryDatabase,
+    log: Log,
+    own: frozenset[str],
+    watch: HistoryWatch,
+) -> HistoryWriter:
+    """The history's writer; it calls `confirm` with what is written, and tells `watch` and `log` of trouble.
+
+    All of it on the thread of the loop, for who takes what the log says is there.
+    `own` are the jobs that the product makes for itself: they are in no sum over all jobs.
+    """
+    loop = asyncio.get_running_loop()
+
+    def note(trouble: str | None) -> None:
+        watch.note(trouble)
+        if trouble is None:
+            log("history_written_again")
+        else:
+            log("history_not_written", error=trouble)
+
+    return HistoryWriter(
+        database=database,
+        on_written=lambda keys: call_on(loop, lambda: _ignore(confirm(keys))),
+        on_trouble=lambda trouble: call_on(loop, note, trouble),
+        on_changed=lambda text: call_on(loop, lambda: log("records_changed", error=text)),
+        system_jobs=own,
+    )
+
+
+def call_on(loop: asyncio.AbstractEventLoop, work: Callable[..., object], *given: object) -> None:
+    """Calls `work` on the loop's thread; not where the loop has ended, since nobody can take it any more."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(work, *given)
+
+
+def _ignore(writing: Any) -> None:
+    """A confirmation that fails is repeated after the next start; a repetition does nothing."""
+    asyncio.ensure_future(writing).add_done_callback(lambda done: done.cancelled() or done.exception())
