@@ -17,7 +17,7 @@ from tests.costs import Costs
 pytest_plugins = ("tests.unit.persistence.servers",)
 UNIT = Path(__file__).parent / "unit"
 # So many new objects before a look for garbage: at Python's 700 that takes an eighth of a run.
-OBJECTS = 20_000
+OBJECTS = 7_000
 # Of its limit, which counts from before its fixtures.
 NEARLY = 0.9
 

@@ -42,6 +42,11 @@ class Forked:
         assert line, "the process that forks has gone, or does not answer"
         self.pid = int(line)
 
+    def lines(self) -> list[str]:
+        """What it says on its standard output to its end."""
+        with self.stdout, self.stderr:
+            return self.stdout.read().splitlines()
+
     def poll(self) -> int | None:
         """Its exit code once it has ended."""
         return self._end(0)

@@ -8,6 +8,7 @@ written at once, and its exit code when it has ended (negative for a signal), a 
 import contextlib
 import gc
 import os
+import runpy
 import selectors
 import signal
 import socket
@@ -31,7 +32,10 @@ THREADS_END_SECONDS = 30.0
 
 
 class Command(msgspec.Struct):
-    """A command line without its first word, and where it runs; or a service, where one is given."""
+    """A command line without its first word, and where it runs; or a service, where one is given.
+
+    A line that begins with `-m` is that of a module.
+    """
 
     arguments: list[str]
     folder: str
@@ -146,5 +150,9 @@ if __name__ == "__main__":
         become(given.folder, given.environ)
         if given.service is not None:
             os._exit(run_service(given.service))
-        sys.argv[:] = ["punctual", *given.arguments]
-        punctual()
+        if given.arguments[0] == "-m":
+            sys.argv[:] = given.arguments[1:]
+            runpy.run_module(given.arguments[1], run_name="__main__", alter_sys=True)
+        else:
+            sys.argv[:] = ["punctual", *given.arguments]
+            punctual()

@@ -12,6 +12,7 @@ from tests.unit.docs.pages import ROOT
 COMMAND = (sys.executable, "-m", "tests.bench.compare")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="the comparison reads /proc and pins processes to cores")
 def test_a_tiny_herd_runs_from_end_to_end(tmp_path: Path) -> None:
     """Every job arrives once, at or after its moment, and the history has it."""

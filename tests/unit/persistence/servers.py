@@ -128,7 +128,9 @@ class MariaDbServer:
         import pymysql
 
         try:
-            pymysql.connect(host="127.0.0.1", port=self._port, user="root", connect_timeout=1).close()
+            pymysql.connect(
+                host="127.0.0.1", port=self._port, user="root", connect_timeout=1, ssl_disabled=True
+            ).close()
         except pymysql.Error:
             return False
         return True
@@ -208,7 +210,12 @@ def command(server: str, *texts: str) -> None:
 
         place = make_url(server)
         with pymysql.connect(
-            host=place.host, port=place.port, user="root", database=place.database, autocommit=True
+            host=place.host,
+            port=place.port,
+            user="root",
+            database=place.database,
+            autocommit=True,
+            ssl_disabled=True,  # to load authorities, which it does for each connection, takes 20 ms
         ) as opened:
             for text in texts:
                 opened.cursor().execute(text)

@@ -9,10 +9,11 @@ import pytest
 from scheduler_service.persistence.common.fault_points import FaultPoint
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
-from tests.unit.persistence.crashing import Breaking, answered, changing_state, start
+from tests.unit.persistence.crashing import Breaking, answered, changing_state, fork
 from tests.unit.persistence.samples import batch, commit, delivery
 
 pytestmark = pytest.mark.anyio
+PATIENCE = 60.0
 
 
 async def check_whole(folder: Path, least: int, most: int) -> None:
@@ -31,12 +32,11 @@ async def check_whole(folder: Path, least: int, most: int) -> None:
 
 async def test_a_killed_process_loses_nothing_that_was_answered(tmp_path: Path) -> None:
     """After kill -9 at any moment every answered turn is there, whole (SPEC section 8)."""
-    child = start("turns", tmp_path, 0, 10_000)
-    assert child.stdout is not None
+    child = fork("turns", tmp_path, 0, 10_000)
     lines = [child.stdout.readline() for _ in range(20)]
     child.send_signal(signal.SIGKILL)
-    lines += child.communicate()[0].splitlines()
-    assert child.returncode == -signal.SIGKILL
+    lines += child.lines()
+    assert child.wait(PATIENCE) == -signal.SIGKILL
     count = answered(lines)
     assert count >= 19
     store = await SqliteStateStore.open(folder=tmp_path)
@@ -49,9 +49,9 @@ async def test_a_killed_process_loses_nothing_that_was_answered(tmp_path: Path) 
 @pytest.mark.parametrize("passage", range(7, 13))
 async def test_a_kill_at_each_point_leaves_whole_turns(tmp_path: Path, passage: int) -> None:
     """Killed before or after BEGIN, WRITE and COMMIT of the second turn, whole turns are left."""
-    child = start("turns", tmp_path, passage, 5)
-    lines = child.communicate()[0].splitlines()
-    assert child.returncode == -signal.SIGKILL
+    child = fork("turns", tmp_path, passage, 5)
+    lines = child.lines()
+    assert child.wait(PATIENCE) == -signal.SIGKILL
     assert answered(lines) == 1
     is_committed = passage == 12
     await check_whole(tmp_path, least=1 + is_committed, most=1 + is_committed)
@@ -60,9 +60,9 @@ async def test_a_kill_at_each_point_leaves_whole_turns(tmp_path: Path, passage: 
 @pytest.mark.parametrize("passage", range(6, 20))
 async def test_a_kill_between_large_groups_leaves_the_first_ones(tmp_path: Path, passage: int) -> None:
     """What waits together and is large is committed in groups: whole ones, and all that were answered."""
-    child = start("large", tmp_path, passage, 4)
-    lines = child.communicate()[0].splitlines()
-    assert child.returncode == -signal.SIGKILL
+    child = fork("large", tmp_path, passage, 4)
+    lines = child.lines()
+    assert child.wait(PATIENCE) == -signal.SIGKILL
     store = await SqliteStateStore.open(folder=tmp_path)
     there = [await store.load(f"job-{number}") is not None for number in range(1, 5)]
     assert there == sorted(there, reverse=True)
@@ -73,9 +73,9 @@ async def test_a_kill_between_large_groups_leaves_the_first_ones(tmp_path: Path,
 @pytest.mark.parametrize("passage", range(7, 37))
 async def test_a_kill_while_states_grow_and_shrink_leaves_whole_turns(tmp_path: Path, passage: int) -> None:
     """A large state is written by a statement of its own, and so is a small one over it."""
-    child = start("changing", tmp_path, passage, 6)
-    lines = child.communicate()[0].splitlines()
-    assert child.returncode == -signal.SIGKILL
+    child = fork("changing", tmp_path, passage, 6)
+    lines = child.lines()
+    assert child.wait(PATIENCE) == -signal.SIGKILL
     turns = passage // 6
     assert answered(lines) == (passage - 1) // 6
     store = await SqliteStateStore.open(folder=tmp_path)
@@ -88,8 +88,8 @@ async def test_a_kill_while_states_grow_and_shrink_leaves_whole_turns(tmp_path: 
 
 async def test_a_log_that_cannot_grow_is_survived(tmp_path: Path) -> None:
     """A commit that the disk refuses is uncertain; what was written stays, and room brings the store back."""
-    child = start("fill", tmp_path)
-    lines = child.communicate()[0].split()
+    child = fork("fill", tmp_path)
+    lines = " ".join(child.lines()).split()
     assert lines == ["StoreUncertain", "None", "written"]
     store = await SqliteStateStore.open(folder=tmp_path)
     found = [await store.load(name) is not None for name in ("before", "full", "after")]
