@@ -39,7 +39,7 @@ class Console:
     def __init__(self, *, browser: Browser, url: str, locale: str = "en-GB") -> None:
         self.url = url
         self.context: BrowserContext = browser.new_context(locale=locale, timezone_id=ZONE)
-        self.context.set_default_timeout(20_000)
+        self.context.set_default_timeout(60_000)
         self.answers: list[Response] = []
         self._faults: list[str] = []
         self._expected: list[str] = []

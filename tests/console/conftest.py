@@ -18,7 +18,7 @@ from tests.console.starter import Starter
 
 KEY = "the-key-of-this-service"
 PREFIX = "/tools/punctual"
-PATIENCE_MS = 20_000
+PATIENCE_MS = 60_000
 A_DAY = 86_400
 
 

@@ -49,7 +49,7 @@ def test_new_rows_wait_behind_a_button(console: Console, started: Starter) -> No
     expect(names).to_have_text(["calm #1"])
     started.ended("calm")
     button = page.get_by_role("button", name="1 new")
-    expect(button).to_be_visible(timeout=15_000)
+    expect(button).to_be_visible()
     expect(names).to_have_text(["calm #1"])
     button.click()
     expect(names).to_have_text(["calm #2", "calm #1"])

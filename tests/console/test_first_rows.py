@@ -38,7 +38,7 @@ SEEN_FRAME = "new Promise((then) => requestAnimationFrame(() => then(window.firs
 
 LONG_SOON = """
 const wait = window.setTimeout;
-window.setTimeout = (then, ms, ...rest) => wait(then, ms === 150 ? 60_000 : ms, ...rest);
+window.setTimeout = (then, ms, ...rest) => wait(then, ms === 150 ? 600_000 : ms, ...rest);
 """
 """`soon` (main.js, FIRST_ANSWERS_MS) is as long as a busy machine takes."""
 

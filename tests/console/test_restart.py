@@ -21,12 +21,12 @@ def test_a_half_filled_form_outlives_a_restart(browser: Browser, tmp_path: Path)
         page.get_by_label("Name", exact=True).fill("Half a job")
         port = int(service.url.rpartition(":")[2])
     page.get_by_label("Address").fill("service://shop/ok")
-    expect(page.get_by_text("No answer for")).to_be_visible(timeout=20_000)
+    expect(page.get_by_text("No answer for")).to_be_visible(timeout=60_000)
     with ConsoleService(store=folder, port=port) as service:
-        expect(page.get_by_text("Connected")).to_be_visible(timeout=20_000)
+        expect(page.get_by_text("Connected")).to_be_visible(timeout=60_000)
         expect(page.get_by_label("Name", exact=True)).to_have_value("Half a job")
         page.get_by_role("button", name="Create job").click()
-        expect(page).to_have_url(f"{service.url}/console/#/jobs/half-a-job", timeout=20_000)
+        expect(page).to_have_url(f"{service.url}/console/#/jobs/half-a-job", timeout=60_000)
         with service.caller() as client:
             saved = client.get("/jobs/half-a-job").json()["data"]["definition"]
         assert saved["request"][0]["url"] == "service://shop/ok"

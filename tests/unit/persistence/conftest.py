@@ -95,7 +95,7 @@ def postgres_url(postgres_history: str) -> str:
         postgres_history,
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
         "WHERE datname = current_database() AND pid <> pg_backend_pid()",
-        *(f"DELETE FROM {table}" for table in MIGRATIONS.tables),
+        "; ".join(f"DELETE FROM {table}" for table in MIGRATIONS.tables),
     )
     return postgres_history
 
