@@ -230,12 +230,6 @@ class Instances:
             self.remove(instance.tenant, instance.service, instance.instance_id)
         self._left = {place: left_at for place, left_at in self._left.items() if left_at >= before}
 
-    def services(self, tenant: str) -> tuple[str, ...]:
-        """The names of the services with known instances, in order."""
-        return tuple(
-            sorted(name for (owner, name), those in self._known.items() if owner == tenant and those)
-        )
-
     def _tell(self, tenant: str, service: str, instance_id: str) -> None:
         for listener in tuple(self._listeners):
             listener(tenant, service, instance_id)

@@ -4,6 +4,9 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
+from scheduler_service.domain.document import Latest
 from scheduler_service.domain.execution import DeliveryState, ExecutionState
 from scheduler_service.domain.leases import QueueFigures, QueueQuery
 from scheduler_service.domain.moments import DAY, Now, rfc3339
@@ -21,19 +24,21 @@ from scheduler_service.persistence.history.queries import (
     Wire,
 )
 from scheduler_service.ports.catalogue import (
+    LAST_OUTCOMES,
     LONGEST_READ,
     CatalogueEntry,
     JobCounts,
     JobPage,
     JobQuery,
     JobTally,
+    LastOutcome,
     Revision,
     tally_of,
 )
 from scheduler_service.ports.state import Remembered
-from tests.unit.api.last_outcomes import read_last_outcome
 
 START = 1_767_225_600_000  # 2026-01-01T00:00:00Z
+_decode = msgspec.json.Decoder(Latest | None).decode
 
 
 class MemoryStore:
@@ -293,3 +298,12 @@ def _fits(entry: CatalogueEntry, query: JobQuery) -> bool:
 def _place(entry: CatalogueEntry, query: JobQuery) -> tuple[bool, Any, str]:
     value = value_of(entry, query.sort)
     return value is None, value, entry.job_id
+
+
+def read_last_outcome(latest: bytes) -> LastOutcome:
+    """What the newest execution of a job came to; NONE also for bytes that nothing can be read from."""
+    try:
+        found = _decode(latest)
+    except msgspec.MsgspecError:
+        return LastOutcome.NONE
+    return LastOutcome.NONE if found is None else LAST_OUTCOMES[found.state]

@@ -7,8 +7,7 @@ from typing import Any
 import httpx
 
 from tests.rows import each_row
-from tests.unit.api.declaring import PATH
-from tests.unit.api.world import definition, pointers
+from tests.unit.api.world import PATH, definition, pointers
 
 MINUTELY = {"dueTime": "0s", "period": "0 * * * * ?"}
 NIGHTLY = {"period": "0 30 2 * * ?", "timezone": "Europe/Berlin"}

@@ -9,8 +9,7 @@ from scheduler_service.domain.turn_events import Activated, Paused
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.transport.errors import RefusedTarget
-from tests.unit.api.declaring import PATH, declared, put
-from tests.unit.api.world import World, definition, pointers
+from tests.unit.api.world import PATH, World, declared, definition, pointers, put
 
 
 async def test_a_service_is_registered_read_listed_and_removed(client: httpx.AsyncClient) -> None:

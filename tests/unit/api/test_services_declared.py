@@ -12,8 +12,7 @@ from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.registry import NO_TIMERS, Registry, TimerDeclaration, digest_of
 from tests.rows import each_row
-from tests.unit.api.declaring import PATH, declared, put
-from tests.unit.api.world import World, definition, pointers
+from tests.unit.api.world import PATH, World, declared, definition, pointers, put
 
 JSON = {"Content-Type": "application/json"}
 

@@ -282,3 +282,18 @@ async def start(client: httpx.AsyncClient, job_id: str = "j1", **members: Any) -
     """A job and its first execution."""
     await client.post(f"/jobs/{job_id}", json=definition(**members))
     return str((await client.post(f"/jobs/{job_id}/trigger")).json()["data"]["executionId"])
+
+
+PATH = "/services/billing"
+
+
+def declared(job_id: str, **members: Any) -> dict[str, Any]:
+    """A job as a service declares it."""
+    return {"jobId": job_id, **definition(**members)}
+
+
+async def put(client: httpx.AsyncClient, *timers: dict[str, Any], status: int = 200, **members: Any) -> Any:
+    """The service with these timers, as it is answered."""
+    response = await client.put(PATH, json={"timers": list(timers), **members})
+    assert response.status_code == status, response.text
+    return response.json()["data"]
