@@ -6,6 +6,7 @@ import httpx
 import msgspec
 import pytest
 
+from scheduler_service.api.filters import PAGE
 from scheduler_service.domain.effects import Call
 from scheduler_service.domain.records import without_params
 from tests.rows import each_row
@@ -25,6 +26,16 @@ async def test_executions_are_listed_and_read(client: httpx.AsyncClient) -> None
     full = (await client.get(f"/executions/{execution_id}")).json()["data"]
     assert (full["jobId"], full["attempts"], full["notifications"]) == ("j1", [], [])
     assert (await client.get(f"/executions/{execution_id}/log")).json()["data"]["items"] == []
+
+
+async def test_executions_of_all_labelled_jobs_are_listed(client: httpx.AsyncClient) -> None:
+    """Also where more jobs have the label than are looked up at a time."""
+    ops = {"labels": {"team": "ops"}}
+    many = [definition(jobId=f"j{number:03}", **ops) for number in range(PAGE + 1)]
+    await client.post("/jobs", json=many)
+    await client.post(f"/jobs/{many[-1]['jobId']}/trigger")
+    found = (await client.get("/executions?label=team:ops")).json()["data"]["items"]
+    assert [item["jobId"] for item in found] == [f"j{PAGE:03}"]
 
 
 async def test_executions_are_chosen_by_their_outcome(client: httpx.AsyncClient, world: World) -> None:

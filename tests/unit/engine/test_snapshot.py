@@ -19,6 +19,7 @@ from scheduler_service.domain.document import (
     Resolving,
     Retrying,
 )
+from scheduler_service.domain.turn_events import HandedOver
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.engine.snapshot import (
     APART,
@@ -71,12 +72,14 @@ def test_an_older_snapshot_is_read() -> None:
 
 
 def test_snapshot_drops_contexts_of_qos_0() -> None:
-    """What is written at qos 0 is the head alone; at qos 1 it is all."""
+    """What is written at qos 0 is the head alone, until a process that stops gives the job away; else all."""
     for qos, kept in ((0, 0), (1, 1)):
         rig = running(qos)
         again = decode(encode(rig.document))
         assert again.head == rig.head
         assert len(again.contexts) == kept
+        rig.deliver(HandedOver())
+        assert len(decode(encode(rig.document)).contexts) == 1
 
 
 def test_a_document_without_its_contexts() -> None:

@@ -155,6 +155,12 @@ def test_jitter_is_stable_within_bounds_and_differs_by_job() -> None:
     assert 27_000 < max(waits) <= 30_000
 
 
+def test_jitter_ends_before_the_next_moment() -> None:
+    """Where one comes each second millisecond, one is left for it."""
+    found = islice(between(make("0s", "2ms", jitter=1_000), Cursor(NOON), "seed", LATEST), 100)
+    assert {firing.planned_at - firing.base for firing in found} == {0, 1}
+
+
 @given(timers, anchors, st.integers(0, 40))
 @settings(deadline=None, max_examples=60)
 def test_firings_rise_and_jitter_keeps_its_place(timer: Timer, anchor: int, count: int) -> None:

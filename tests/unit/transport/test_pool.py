@@ -183,6 +183,15 @@ async def test_idle_connections_are_closed(stage: Stage) -> None:
     await server.ended.wait()
 
 
+async def test_an_old_connection_is_not_kept(stage: Stage) -> None:
+    """So that a change of the name's addresses is followed."""
+    server = await stage.server(repeating(OK))
+    sender = stage.sender(age_seconds=-1.0)
+    for _ in range(2):
+        assert isinstance(await sender.send(request(server.url)), Answer)
+    assert server.connections == 2
+
+
 async def test_many_at_once(stage: Stage) -> None:
     """A burst of calls over more than one connection: each gets its own answer."""
 
