@@ -359,6 +359,17 @@ async def test_a_heartbeat_makes_room(scene: Scene) -> None:
     assert waiting.done()
 
 
+async def test_a_call_takes_no_place_before_those_in_line(scene: Scene) -> None:
+    """Nor one that a heartbeat has made and those in line have not seen yet."""
+    scene.announce("a", capacity=2, load=2.0)
+    waiting = await scene.begin(scene.router.enter(scene.call(scene.search(), "a")))
+    scene.instances.renew("default", "shop", "a", scene.clock.now().steady, load=1.0)
+    assert not scene.router.take_place(scene.call(scene.search(), "a"))
+    scene.clock.advance(250)
+    await scene.settle()
+    assert waiting.done()
+
+
 async def test_one_who_leaves_the_line_holds_nobody_up(scene: Scene) -> None:
     """A step that is cancelled while it waits lets the next one come first."""
     scene.announce("a", capacity=1)
