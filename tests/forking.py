@@ -21,7 +21,7 @@ import msgspec
 import uvloop
 
 from scheduler_service.__main__ import main as punctual
-from scheduler_service.app.server import serve
+from scheduler_service.app.lifetime import serve
 from scheduler_service.cli.main import commands
 from scheduler_service.settings import load_settings
 from scheduler_service.telemetry.logs import EventLog

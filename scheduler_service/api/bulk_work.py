@@ -11,10 +11,16 @@ import msgspec
 from client_sdk.models import BulkExecutions, BulkJobs, ReplayRequest, write_pointer
 from client_sdk.models.requests import JobSelection
 from scheduler_service.api.executions import cancel_one, replay_one
-from scheduler_service.api.filters import EXECUTION_FILTERS, JOB_FILTERS, execution_query, job_query, key_of
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.jobs import edit_definition, find_job
 from scheduler_service.api.parameters import Parameter, Values, check_known, read_pairs, text
+from scheduler_service.api.query_filters import (
+    EXECUTION_FILTERS,
+    JOB_FILTERS,
+    execution_query,
+    job_query,
+    key_of,
+)
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ApiProblem, FoundFlaw, invalid, invalid_all, no_job, store_problem
 from scheduler_service.domain.execution import ExecutionState, JobState, write_execution_id

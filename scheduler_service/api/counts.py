@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from client_sdk.models import answers
 from scheduler_service.api import parameters
-from scheduler_service.api.filters import (
+from scheduler_service.api.query_filters import (
     DELIVERY_FILTERS,
     EXECUTION_FILTERS,
     JOB_FILTERS,

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from client_sdk.models import answers
 from scheduler_service.api import parameters
-from scheduler_service.api.filters import DELIVERY_FILTERS, delivery_query
+from scheduler_service.api.query_filters import DELIVERY_FILTERS, delivery_query
 from scheduler_service.api.request import ApiRequest, PostedBody, Routes
 from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ApiProblem, absent, refuse, succeed

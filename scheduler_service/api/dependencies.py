@@ -17,7 +17,7 @@ from scheduler_service.hosts.cleanup import Cleanup, Trials
 from scheduler_service.hosts.operations.operations import Operations
 from scheduler_service.hosts.processes.shards import Shard
 from scheduler_service.pacing.room import Room
-from scheduler_service.persistence.history.reads import HistoryReads
+from scheduler_service.persistence.history.history_reads import HistoryReads
 from scheduler_service.ports.alerts import AlertLine
 from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry
 from scheduler_service.ports.clock import Clock

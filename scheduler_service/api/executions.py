@@ -9,9 +9,9 @@ from starlette.responses import Response
 from client_sdk.models import Cancellation, ReplayRequest, answers
 from scheduler_service.api import examples, parameters
 from scheduler_service.api.bodies import read_model
-from scheduler_service.api.filters import EXECUTION_FILTERS, execution_query, key_of
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.jobs import find_job, read_definition, show_started
+from scheduler_service.api.query_filters import EXECUTION_FILTERS, execution_query, key_of
 from scheduler_service.api.request import ApiRequest, PostedBody, Routes
 from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ApiProblem, FoundFlaw, absent, invalid, refuse, succeed

@@ -17,10 +17,10 @@ from scheduler_service.api.definitions import (
     check_posted,
     warnings_today,
 )
-from scheduler_service.api.filters import JOB_FILTERS, job_query
 from scheduler_service.api.job_commands import keep_creator, read_owner, run_command, run_command_once
 from scheduler_service.api.listed_definitions import list_lines
 from scheduler_service.api.parameters import LONGEST_TEXT, check_length
+from scheduler_service.api.query_filters import JOB_FILTERS, job_query
 from scheduler_service.api.request import ApiRequest, PostedBody, Routes
 from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ENCODER, ApiProblem, invalid, no_job, refused, succeed

@@ -21,8 +21,8 @@ from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.leases import HeldPart, Leased, QueueFigures, QueueQuery, merge_figures
 from scheduler_service.domain.moments import SECOND, Now, rfc3339
 from scheduler_service.domain.parts import PartEnd, PartName, write_part_id
-from scheduler_service.domain.services import Kind
-from scheduler_service.engine.parts.options import read_queue
+from scheduler_service.domain.registered_services import Kind
+from scheduler_service.engine.parts.step_options import read_queue
 from scheduler_service.language.values import LARGE_BYTES, as_json, parse_json
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.common.pagination import mark_list, write_cursor

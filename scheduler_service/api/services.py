@@ -27,7 +27,7 @@ from scheduler_service.api.responses import (
 )
 from scheduler_service.api.shapes import instance_line, pause_members, service_line
 from scheduler_service.domain.moments import SECOND, Now
-from scheduler_service.domain.services import GRACE, Kind, RateLimit, Service
+from scheduler_service.domain.registered_services import GRACE, Kind, RateLimit, Service
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.common.pagination import mark_list, write_cursor

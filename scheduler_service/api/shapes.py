@@ -11,7 +11,7 @@ from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.execution import write_execution_id
 from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.moments import SECOND, Now, rfc3339
-from scheduler_service.domain.services import Service
+from scheduler_service.domain.registered_services import Service
 from scheduler_service.engine.status import Queued
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.services.instances import Instance

@@ -4,8 +4,8 @@ from starlette.responses import Response
 
 from client_sdk.models import answers
 from scheduler_service.api import parameters
-from scheduler_service.api.filters import find_labelled
 from scheduler_service.api.jobs import find_job
+from scheduler_service.api.query_filters import find_labelled
 from scheduler_service.api.request import ApiRequest, Routes
 from scheduler_service.api.responses import invalid, succeed
 from scheduler_service.domain.job_key import write_job_key

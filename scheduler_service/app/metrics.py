@@ -7,7 +7,7 @@ from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.job_key import DEFAULT_TENANT, write_job_key
 from scheduler_service.domain.leases import QueueQuery
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.domain.services import Kind
+from scheduler_service.domain.registered_services import Kind
 from scheduler_service.hosts.host import Host
 from scheduler_service.hosts.large_work import large_work_samples, work_apart
 from scheduler_service.hosts.pending_notifications import read_pages

@@ -23,7 +23,7 @@ from scheduler_service.hosts.host import Host, HostStatus
 from scheduler_service.hosts.operations.operations import Operations
 from scheduler_service.hosts.processes.shards import Shards
 from scheduler_service.pacing.interpreter import short_turns
-from scheduler_service.persistence.history.reads import HistoryReads
+from scheduler_service.persistence.history.history_reads import HistoryReads
 from scheduler_service.persistence.history.retention import Retention
 from scheduler_service.persistence.sql.database import Database
 from scheduler_service.ports.catalogue import Catalogue
@@ -33,7 +33,6 @@ from scheduler_service.ports.state import JobStore, RequestStore
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.system_jobs import alert_jobs
 from scheduler_service.system_jobs.alert_jobs import made_here
-from scheduler_service.system_jobs.alerts import ProcessAlerts
 from scheduler_service.system_jobs.own_jobs import (
     CHECK_TIMERS,
     CLEAN,
@@ -42,6 +41,7 @@ from scheduler_service.system_jobs.own_jobs import (
     install,
     patiently,
 )
+from scheduler_service.system_jobs.process_alerts import ProcessAlerts
 from scheduler_service.system_jobs.review import Review, basis_of
 from scheduler_service.telemetry.event_feed import EventFeed
 from scheduler_service.telemetry.metrics.exposition import Exposition
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 class RunningService(ProcessParts):
     """A service that is open; it fires nothing before `start`.
 
-    What is abstract is of the placement: one machine (`app.service`), or a cluster (`app.node`).
+    What is abstract is of the placement: one machine (`app.service`), or a cluster (`app.node_service`).
     """
 
     kind: ClassVar[str]
@@ -176,7 +176,7 @@ class RunningService(ProcessParts):
     def api(self) -> "FastAPI":
         """Its ASGI application; what that is made of is loaded when it is first asked for."""
         from scheduler_service.api.application import create_api
-        from scheduler_service.console.application import console_mounts
+        from scheduler_service.console.site import console_mounts
 
         return create_api(self.api_parts, mounts=console_mounts())
 

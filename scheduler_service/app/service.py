@@ -24,7 +24,7 @@ from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.hosts.clock import SystemClock
-from scheduler_service.hosts.embedded.host import EmbeddedHost
+from scheduler_service.hosts.embedded.embedded_host import EmbeddedHost
 from scheduler_service.hosts.host import Host
 from scheduler_service.hosts.processes.parent import ParentService
 from scheduler_service.hosts.processes.shards import Processes, ShardOf, Shards, build_processes

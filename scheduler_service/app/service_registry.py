@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.domain.services import Kind
+from scheduler_service.domain.registered_services import Kind
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.persistence.history.database import HistoryDatabase

@@ -30,7 +30,7 @@ from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import LoadedSettings, Settings, SettingsError
-from scheduler_service.settings.alerts import WHOLE
+from scheduler_service.settings.alert_settings import WHOLE
 from scheduler_service.system_jobs.own_jobs import NAMES
 from scheduler_service.telemetry.tally import Outage
 

@@ -24,9 +24,9 @@ from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.domain.effects import QueueWrite
 from scheduler_service.domain.job_key import DEFAULT_TENANT
-from scheduler_service.engine import parameters  # noqa: F401 - else the first schema's turn would import it
+from scheduler_service.engine import params_schema  # noqa: F401 - else the first schema's turn would import it
 from scheduler_service.hosts.clock import SystemClock
-from scheduler_service.hosts.embedded.host import EmbeddedHost
+from scheduler_service.hosts.embedded.embedded_host import EmbeddedHost
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.parent import (
     LookupSender,

@@ -9,11 +9,11 @@ from http.client import SERVICE_UNAVAILABLE
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import path_of
 from scheduler_service.cli.output import Column, Format, note, note_warnings, show, show_rows, text_of
 from scheduler_service.cli.pages import describe_timer
+from scheduler_service.cli.service_connection import ApiConnection
 from scheduler_service.cli.wording import SentPart, describe_flaws, read_flaws
 
 if TYPE_CHECKING:

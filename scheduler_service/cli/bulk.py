@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import (
     Commands,
@@ -36,6 +35,7 @@ from scheduler_service.cli.output import (
     show_rows,
     text_of,
 )
+from scheduler_service.cli.service_connection import ApiConnection
 
 app = Commands(no_args_is_help=True, help="Commands for many jobs or executions, while they run.")
 POLL_SECONDS = 0.2

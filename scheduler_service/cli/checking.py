@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scheduler_service.cli.connection import read_ca
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import Config, Output
 from scheduler_service.cli.output import Format, note, show, text_of
+from scheduler_service.cli.service_connection import read_ca
 from scheduler_service.cli.serving import Data, Host, Port, read_settings
 
 if TYPE_CHECKING:

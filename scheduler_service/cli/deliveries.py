@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 import typer
 
-from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.options import Commands, Cursor, Job, Limit, Output, path_of
 from scheduler_service.cli.output import (
     Column,
@@ -18,6 +17,7 @@ from scheduler_service.cli.output import (
     total,
 )
 from scheduler_service.cli.pages import last_try, reference_by_id
+from scheduler_service.cli.service_connection import ApiConnection
 
 app = Commands(no_args_is_help=True, help="List notifications, send them again, or give them up.")
 DeliveryId = Annotated[str, typer.Argument(help="The delivery's id.", metavar="DELIVERY_ID")]

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from scheduler_service.cli.bulk import bulk_executions
-from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.errors import AbsentError, CommandError, Exit
 from scheduler_service.cli.following import Following
 from scheduler_service.cli.options import (
@@ -48,6 +47,7 @@ from scheduler_service.cli.output import (
     total,
 )
 from scheduler_service.cli.pages import EXECUTIONS, describe_state, reference, show_execution
+from scheduler_service.cli.service_connection import ApiConnection
 from scheduler_service.domain.execution import TERMINAL
 
 ERRORS = (

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.errors import CommandError
 from scheduler_service.cli.options import End, JobLabels, Output, SomeJobs
 from scheduler_service.cli.output import Format, moment_text, text_of
+from scheduler_service.cli.service_connection import ApiConnection
 
 if TYPE_CHECKING:
     from client_sdk.models.answers import Event

@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 import typer
 
-from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.options import (
     Cursor,
     Labels,
@@ -30,6 +29,7 @@ from scheduler_service.cli.output import (
     total,
 )
 from scheduler_service.cli.pages import show_job
+from scheduler_service.cli.service_connection import ApiConnection
 
 JobId = Annotated[str, typer.Argument(help="The job's id.", metavar="JOB_ID")]
 Text = Annotated[str | None, typer.Option(help="Part of an id, a name, a creator or a label's value.")]

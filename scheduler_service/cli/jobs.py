@@ -18,12 +18,10 @@ from scheduler_service.cli.applying import (
     try_definition,
 )
 from scheduler_service.cli.bulk import bulk_jobs
-from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.errors import AbsentError, Exit
 from scheduler_service.cli.executions import show_end
 from scheduler_service.cli.following import Following
 from scheduler_service.cli.job_reads import JobId
-from scheduler_service.cli.operation import read_job_days, show_days
 from scheduler_service.cli.options import (
     Commands,
     End,
@@ -38,7 +36,9 @@ from scheduler_service.cli.options import (
     read_seconds,
 )
 from scheduler_service.cli.output import Format, moment_text, note, show, show_fields, text_of
+from scheduler_service.cli.overview import read_job_days, show_days
 from scheduler_service.cli.pages import show_job
+from scheduler_service.cli.service_connection import ApiConnection
 
 app = Commands(no_args_is_help=True, help="Create, read, change and trigger jobs.")
 app.command("list")(job_reads.list_jobs)

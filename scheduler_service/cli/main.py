@@ -12,11 +12,12 @@ import typer
 from scheduler_service import __version__, how_to_install
 from scheduler_service.cli import bulk, deliveries, executions, jobs, previews, queues, services
 from scheduler_service.cli.checking import examine, lint
-from scheduler_service.cli.connection import closing_connections, trust
 from scheduler_service.cli.database import app as database
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.following import show_events
-from scheduler_service.cli.operation import (
+from scheduler_service.cli.options import Commands, Output
+from scheduler_service.cli.output import Format, note, show, spell_out_what_streams_lack
+from scheduler_service.cli.overview import (
     list_alerts,
     list_nodes,
     list_upcoming,
@@ -25,8 +26,7 @@ from scheduler_service.cli.operation import (
     show_nodes,
     show_statistics,
 )
-from scheduler_service.cli.options import Commands, Output
-from scheduler_service.cli.output import Format, note, show, spell_out_what_streams_lack
+from scheduler_service.cli.service_connection import closing_connections, trust
 from scheduler_service.cli.serving import demo, serve, show_settings, work
 from scheduler_service.cli.top import top
 from scheduler_service.domain.errors import PunctualError

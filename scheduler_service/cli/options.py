@@ -9,9 +9,9 @@ from typing import Annotated, Any, TypeVar
 import typer
 from typer.core import TyperCommand, TyperOption
 
-from scheduler_service.cli.connection import connect
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.output import Format, show_as
+from scheduler_service.cli.service_connection import connect
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 import typer
 
-from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.executions import find_id
 from scheduler_service.cli.options import Commands, Cursor, ExecutionId, Limit, path_of
 from scheduler_service.cli.output import (
@@ -16,6 +15,7 @@ from scheduler_service.cli.output import (
     total,
 )
 from scheduler_service.cli.pages import reference_by_id
+from scheduler_service.cli.service_connection import ApiConnection
 
 app = Commands(
     no_args_is_help=True, help="What waits in pull queues, and who holds what; pause and resume them."

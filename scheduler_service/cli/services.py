@@ -5,7 +5,6 @@ from typing import Annotated, Any
 import typer
 
 from scheduler_service.cli.applying import point_to_timers, read_declaration, refuse_repeated
-from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.errors import AbsentError, Exit
 from scheduler_service.cli.executions import check_success, wait_for
 from scheduler_service.cli.options import (
@@ -30,6 +29,7 @@ from scheduler_service.cli.output import (
     show_fields,
     show_rows,
 )
+from scheduler_service.cli.service_connection import ApiConnection
 from scheduler_service.cli.wording import SentPart
 
 app = Commands(no_args_is_help=True, help="Register services, and show how their jobs differ.")

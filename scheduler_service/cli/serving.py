@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from scheduler_service import how_to_install
-from scheduler_service.cli.connection import read_address, read_ca
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import Config, Key, Output, Url
 from scheduler_service.cli.output import Format, note, show
+from scheduler_service.cli.service_connection import read_address, read_ca
 from scheduler_service.cli.wording import describe
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def serve(
     if runtime == "dapr":
         _find_node_runner()(loaded)
         return
-    from scheduler_service.app.server import run_service
+    from scheduler_service.app.lifetime import run_service
 
     run_service(loaded, begins_anew=new_state)
 
@@ -87,7 +87,7 @@ def _check_runtime(loaded: "LoadedSettings", runtime: str) -> None:
 
 def _find_node_runner() -> Callable[["LoadedSettings"], None]:
     try:
-        from scheduler_service.app.node import run_node
+        from scheduler_service.app.node_service import run_node
     except ModuleNotFoundError as error:
         raise CommandError(
             f"--runtime dapr needs the package {error.name}; {how_to_install('service', 'dapr', 'postgres')}",

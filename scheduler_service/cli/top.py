@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import Output, read_ago, read_seconds
 from scheduler_service.cli.output import (
@@ -24,6 +23,7 @@ from scheduler_service.cli.output import (
     show,
     text_of,
 )
+from scheduler_service.cli.service_connection import ApiConnection
 
 if TYPE_CHECKING:
     from rich.console import Console, Group, RenderableType

@@ -14,7 +14,7 @@ import httpx
 
 from scheduler_service.app.listener import listen
 from scheduler_service.demo import tie
-from scheduler_service.demo.jobs import CREATOR
+from scheduler_service.demo.demo_jobs import CREATOR
 from scheduler_service.demo.programs import free_ports
 from scheduler_service.demo.witness import Witness
 from scheduler_service.domain.errors import PunctualError

@@ -6,11 +6,11 @@ from collections.abc import Callable
 import httpx
 import uvloop
 
+from scheduler_service.app.lifetime import serve
 from scheduler_service.app.listener import listen
 from scheduler_service.app.own_process import process_log
-from scheduler_service.app.server import serve
 from scheduler_service.demo.crash import CrashAct
-from scheduler_service.demo.jobs import DemoTarget, demo_jobs
+from scheduler_service.demo.demo_jobs import DemoTarget, demo_jobs
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.execution import TERMINAL
 from scheduler_service.domain.moments import rfc3339

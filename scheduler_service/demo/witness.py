@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any, NamedTuple
 
-from scheduler_service.demo.jobs import Receive, Scope, Send, answer_json, read_body
+from scheduler_service.demo.demo_jobs import Receive, Scope, Send, answer_json, read_body
 
 MADE_ANEW = frozenset({b"traceparent", b"x-scheduling-deadline"})
 """Headers that a request has anew when it is sent again (SPEC section 4)."""

@@ -10,7 +10,7 @@ from client_sdk.models import JobDefinition
 from client_sdk.models import Timer as TimerModel
 from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.engine.parts.options import lead_of
+from scheduler_service.engine.parts.step_options import lead_of
 from scheduler_service.engine.posting import as_accepted_before, find_refused
 from scheduler_service.engine.program import Policy, Program, Step, Surroundings, Targets, targets_of
 from scheduler_service.engine.scope import ANYTHING, templates_of
@@ -68,7 +68,7 @@ def compile_definition(
     problems.extend(_check_rest(definition, system=system))
     refused = list(find_refused(definition, surroundings))
     if definition.params_schema is not None:
-        from scheduler_service.engine.parameters import check_schema
+        from scheduler_service.engine.params_schema import check_schema
 
         refused.extend(check_schema(definition.params_schema))
     wrong = {problem.pointer for problem in problems}

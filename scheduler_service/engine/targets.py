@@ -11,7 +11,7 @@ from client_sdk.models.parse import write_pointer
 from client_sdk.models.step import RequestStep
 from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.engine.parts.options import compile_dispatch, refuse_dispatch
+from scheduler_service.engine.parts.step_options import compile_dispatch, refuse_dispatch
 from scheduler_service.engine.program import Notification, Step, Surroundings, Target, Targets
 from scheduler_service.engine.requests import prerender
 from scheduler_service.engine.scope import members_in, names_in

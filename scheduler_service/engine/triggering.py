@@ -93,6 +93,6 @@ def _check_params(turn: TurnState, params: bytes) -> list[Problem]:
     schema = turn.program.params_schema
     if schema is None:
         return []
-    from scheduler_service.engine.parameters import check_parameters  # a twentieth of a start's imports
+    from scheduler_service.engine.params_schema import check_parameters  # a twentieth of a start's imports
 
     return check_parameters(schema, parse_json(params))

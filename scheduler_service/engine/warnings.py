@@ -8,7 +8,7 @@ from client_sdk.models import JobDefinition
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.notification_events import FINAL
-from scheduler_service.engine.parts.options import read_options
+from scheduler_service.engine.parts.step_options import read_options
 from scheduler_service.engine.retry import NEVER_RETRIED
 
 CLASSES = frozenset({"4xx", "5xx"})

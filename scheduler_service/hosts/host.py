@@ -9,7 +9,7 @@ import msgspec
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.creation import Creation
-from scheduler_service.hosts.effects import EffectHandlers
+from scheduler_service.hosts.effect_tasks import EffectHandlers
 from scheduler_service.hosts.host_parts import HostParts
 from scheduler_service.hosts.job_cache import JobCache
 from scheduler_service.hosts.tasks import Tasks

@@ -8,7 +8,7 @@ from ipaddress import ip_network
 from pathlib import Path
 
 from scheduler_service.app.egress import egress_of
-from scheduler_service.app.server import check_exposure
+from scheduler_service.app.lifetime import check_exposure
 from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.maintenance.examined_folder import examine_folder, examine_jobs
 from scheduler_service.maintenance.examined_machine import examine_limits, examine_versions, judge_step

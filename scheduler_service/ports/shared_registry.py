@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from scheduler_service.domain.services import InstancePlace
+from scheduler_service.domain.registered_services import InstancePlace
 
 
 class SharedInstance(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from scheduler_service.domain.execution import JobState
-from scheduler_service.domain.services import Applied, Service
+from scheduler_service.domain.registered_services import Applied, Service
 from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.language.json_scan import items_of
 

@@ -13,7 +13,7 @@ from client_sdk.models import ModelError, parse_definition
 from scheduler_service.domain.differences import Difference, find_differences
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import rfc3339
-from scheduler_service.domain.services import Service
+from scheduler_service.domain.registered_services import Service
 from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.services.declared import Apart, Case, DriftKind

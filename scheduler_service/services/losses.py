@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from scheduler_service.domain.effects import WatchInstance
 from scheduler_service.domain.moments import DAY, rfc3339
-from scheduler_service.domain.services import LEFT, SILENT, UNKNOWN, InstancePlace, Loss
+from scheduler_service.domain.registered_services import LEFT, SILENT, UNKNOWN, InstancePlace, Loss
 from scheduler_service.domain.wire import Token
 from scheduler_service.ports.clock import Alarm, Timekeeper
 from scheduler_service.ports.log import Log

@@ -6,7 +6,7 @@ Whoever gives out parts or calls instances asks here, and nowhere else.
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from scheduler_service.domain.services import Kind, Pause
+from scheduler_service.domain.registered_services import Kind, Pause
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.services import ServiceTable
 

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from enum import Enum, auto
 from typing import Any, TypeVar
 
-from scheduler_service.domain.backoff import doubling_pauses
 from scheduler_service.domain.effects import PublishParts, QueueWrite, next_check
 from scheduler_service.domain.leases import (
     ChangedPart,
@@ -27,8 +26,9 @@ from scheduler_service.domain.leases import (
 )
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.parts import PartEnd, write_part_id
+from scheduler_service.domain.registered_services import Kind
 from scheduler_service.domain.replies import Refusal, Reply, Unchanged
-from scheduler_service.domain.services import Kind
+from scheduler_service.domain.tries import doubling_pauses
 from scheduler_service.domain.turn_events import LeasesChanged, PartEnded, PartProgressed
 from scheduler_service.ports.clock import Alarm, Timekeeper
 from scheduler_service.ports.delivery import Command, Deliver

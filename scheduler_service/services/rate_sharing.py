@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.domain.services import RateLimit
+from scheduler_service.domain.registered_services import RateLimit
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.errors import StoreError, StoreUncertain, explain
 from scheduler_service.ports.log import Log

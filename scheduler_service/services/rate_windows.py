@@ -7,7 +7,7 @@ from typing import Protocol
 from weakref import WeakValueDictionary
 
 from scheduler_service.domain.leases import Leased
-from scheduler_service.domain.services import RateLimit
+from scheduler_service.domain.registered_services import RateLimit
 from scheduler_service.ports.clock import Clock
 
 Take = Callable[[int], Awaitable[tuple[Leased, ...]]]

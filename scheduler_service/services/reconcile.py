@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 import msgspec
 
 from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.registered_services import Applied, Service
 from scheduler_service.domain.replies import Refusal
-from scheduler_service.domain.services import Applied, Service
 from scheduler_service.domain.turn_events import Activated, Created, Destroyed, Event, Paused, Updated
 from scheduler_service.engine.chain import GONE
 from scheduler_service.engine.decision import Job

@@ -10,7 +10,7 @@ import msgspec
 
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.moments import DAY
-from scheduler_service.domain.services import Kind, Service
+from scheduler_service.domain.registered_services import Kind, Service
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log

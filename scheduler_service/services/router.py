@@ -10,7 +10,7 @@ import msgspec
 from scheduler_service.domain.effects import CallPart, ResolveInstances, WatchInstance
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.parts import SPREAD, Chosen
-from scheduler_service.domain.services import InstancePlace, Loss, RateLimit
+from scheduler_service.domain.registered_services import InstancePlace, Loss, RateLimit
 from scheduler_service.domain.wire import Token
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.services.instances import Instance, Instances

@@ -7,7 +7,7 @@ from contextlib import suppress
 import msgspec
 
 from scheduler_service.domain.moments import MINUTE, SECOND
-from scheduler_service.domain.services import InstancePlace
+from scheduler_service.domain.registered_services import InstancePlace
 from scheduler_service.domain.wire import Holder
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.errors import StoreError, explain

@@ -19,7 +19,7 @@ from client_sdk.models import JOB_ID_FORM, RetryPolicy
 from client_sdk.models.definition import MAX_ENTRIES
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.persistence.contexts.address import read_address
-from scheduler_service.settings.alerts import Alerts
+from scheduler_service.settings.alert_settings import Alerts
 from scheduler_service.timing.zones import load_zone
 
 HOST = re.compile(r"(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?")

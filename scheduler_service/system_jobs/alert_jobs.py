@@ -25,7 +25,7 @@ from scheduler_service.ports.state import Remembered
 from scheduler_service.security.concealment import hide_query
 from scheduler_service.services.reconcile import ReadJob
 from scheduler_service.settings import Settings
-from scheduler_service.settings.alerts import Alert
+from scheduler_service.settings.alert_settings import Alert
 from scheduler_service.system_jobs.own_jobs import NAMES
 
 SEND = "alert"

@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 import uvloop
 
-from scheduler_service.app.server import serve
+from scheduler_service.app.lifetime import serve
 from scheduler_service.settings import load_settings
 from scheduler_service.telemetry.logs import stderr_log
 from tests.bench.stage import ROOT, Stage, listening, start_process

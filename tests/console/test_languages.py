@@ -7,7 +7,7 @@ from importlib.resources import as_file
 import pytest
 from playwright.sync_api import Page, expect
 
-from scheduler_service.console.files import own_files
+from scheduler_service.console.assets import own_files
 from tests.console.browsing import Console, evaluate
 from tests.console.service import ConsoleService
 

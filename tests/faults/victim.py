@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import uvloop
 
-from scheduler_service.app.server import serve
+from scheduler_service.app.lifetime import serve
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.wire import OutboundRequest, Outcome
 from scheduler_service.ports.sending import MayGo, Sender, always

@@ -9,7 +9,7 @@ from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.embedded.early_commit import BATCH_WINDOW_MS, BURST_LEAD_MS, EARLY_COMMIT_MS
-from scheduler_service.hosts.embedded.host import EmbeddedHost, EmbeddedParts, build_embedded_host
+from scheduler_service.hosts.embedded.embedded_host import EmbeddedHost, EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.host_parts import HostLimits
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError

@@ -19,7 +19,7 @@ from scheduler_service.hosts import notification_sender, turn
 from scheduler_service.hosts.clock import TimedRelease
 from scheduler_service.hosts.commit_builder import CommitBuilder
 from scheduler_service.hosts.embedded.alarms import EmbeddedAlarms
-from scheduler_service.hosts.embedded.recovery import Recovery
+from scheduler_service.hosts.embedded.unfinished import Recovery
 from scheduler_service.hosts.notification_sender import NotificationSender
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.turn import Turn

@@ -7,7 +7,7 @@ is held by `test_x_suite.py` in the folder above them.
 
 import ast
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
@@ -24,6 +24,20 @@ UNIT = TESTS / "unit"
 # at their place.
 LEAST_SHARE = 0.7
 LONG, DOING = 40, 10
+EVERYWHERE = ("__init__", "errors")
+# Names that several modules of the service still have; the list may only shrink.
+ALIKE = {
+    "checking",
+    "database",
+    "events",
+    "gathering",
+    "queues",
+    "schema",
+    "snapshot",
+    "statements",
+    "store",
+    "writer",
+}
 # So many lines a function has at most, from `def` on; by "FILE:NAME" those that have more, and why.
 MOST_LINES = 50
 LONG_FUNCTIONS: dict[str, str] = {}
@@ -202,6 +216,19 @@ def test_each_class_of_the_service_has_a_name_of_its_own() -> None:
         one.name for path in service for one in statements(parse(path)) if isinstance(one, ast.ClassDef)
     )
     assert [name for name, times in Counter(defined).items() if times > 1] == []
+
+
+def test_each_module_of_the_service_has_a_name_of_its_own() -> None:
+    """But for a resource of the API and its commands (`api/jobs`, `cli/jobs`), a port and what stands behind
+    it (`ports/queues`), and the errors of each room.
+
+    The message names those that are alike.
+    """
+    places: defaultdict[str, set[str]] = defaultdict(set)
+    for package, room, *inner in (path.with_suffix("").parts for path in modules()):
+        if package == "scheduler_service" and inner and room != "ports" and inner[-1] not in EVERYWHERE:
+            places[inner[-1]].add("/".join(["api" if room == "cli" else room, *inner]))
+    assert {name: found for name, found in places.items() if len(found) > 1 and name not in ALIKE} == {}
 
 
 def long_functions() -> Iterator[str]:

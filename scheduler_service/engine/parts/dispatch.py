@@ -22,7 +22,7 @@ from scheduler_service.domain.effects import (
 from scheduler_service.domain.parts import BROADCAST, SHARD, SPREAD, Part, PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.tracing import STEP
 from scheduler_service.domain.wire import CallKind, OutboundRequest, Token
-from scheduler_service.engine.parts.options import read_queue
+from scheduler_service.engine.parts.step_options import read_queue
 from scheduler_service.engine.program import Program, Routing, Step
 from scheduler_service.engine.requests import Refused, make_request, sent_again
 from scheduler_service.engine.scope import feedback_url

@@ -12,8 +12,8 @@ from scheduler_service.domain.document import (
 )
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.moments import rfc3339
+from scheduler_service.domain.registered_services import LEFT, SILENT, Loss
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
-from scheduler_service.domain.services import LEFT, SILENT, Loss
 from scheduler_service.domain.turn_events import InstanceLost
 from scheduler_service.domain.wire import CallKind
 from scheduler_service.engine.attempt import Broken, abandon, fail

@@ -18,8 +18,8 @@ from scheduler_service.engine.notification_events import (
     report_event,
 )
 from scheduler_service.engine.parts.dispatch import key_of_part, make_part, withdraw
+from scheduler_service.engine.parts.holders import find_queued, part_of, reconfigure_leases, take_changes
 from scheduler_service.engine.parts.join import finish_parts, fit_body
-from scheduler_service.engine.parts.leases import find_queued, part_of, reconfigure_leases, take_changes
 from scheduler_service.engine.program import Program, Step
 from scheduler_service.engine.requests import Refused
 from scheduler_service.engine.retry import Failure

@@ -9,7 +9,7 @@ from dapr.actor.runtime.context import ActorRuntimeContext
 from dapr.clients.base import DaprActorClientBase
 from dapr.serializers import DefaultJSONSerializer, Serializer
 
-from scheduler_service.hosts.dapr.host import DaprHost
+from scheduler_service.hosts.dapr.dapr_host import DaprHost
 from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE, TAKE
 
 IDLE_TIMEOUT = timedelta(hours=24)

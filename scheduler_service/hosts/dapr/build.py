@@ -6,10 +6,11 @@ from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.hosts.clock import TimedRelease
 from scheduler_service.hosts.dapr.actor_client import ActorClient
+from scheduler_service.hosts.dapr.actor_turns import ClusterTurns
+from scheduler_service.hosts.dapr.dapr_host import DaprHost
 from scheduler_service.hosts.dapr.direct_creation import DirectCreation
 from scheduler_service.hosts.dapr.first_turns import FirstLoads, FirstRings
 from scheduler_service.hosts.dapr.handover import Handovers
-from scheduler_service.hosts.dapr.host import DaprHost
 from scheduler_service.hosts.dapr.job_store import LONGEST_TURN_MS, ClusterJobs, TakeOver
 from scheduler_service.hosts.dapr.leaving import Deactivation, Leaving
 from scheduler_service.hosts.dapr.liveness import ActiveActors
@@ -17,8 +18,7 @@ from scheduler_service.hosts.dapr.node import DaprParts, LocalJobs
 from scheduler_service.hosts.dapr.reminders import ReminderAlarms, Ring
 from scheduler_service.hosts.dapr.send_guard import NodeSendGuard
 from scheduler_service.hosts.dapr.sweep import Sweep
-from scheduler_service.hosts.dapr.turns import ClusterTurns
-from scheduler_service.hosts.effects import EffectHandlers
+from scheduler_service.hosts.effect_tasks import EffectHandlers
 from scheduler_service.hosts.host_parts import Act
 from scheduler_service.hosts.job_cache import JobCache, OpenBytes
 from scheduler_service.hosts.job_loading import ProgramCache

@@ -8,7 +8,7 @@ from scheduler_service.domain.turn_events import HandedOver
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.dapr.job_store import ClusterJobs
 from scheduler_service.hosts.dapr.node import DaprParts, LocalJobs
-from scheduler_service.hosts.effects import EffectHandlers
+from scheduler_service.hosts.effect_tasks import EffectHandlers
 from scheduler_service.hosts.job_cache import CachedJob
 from scheduler_service.hosts.tasks import Tasks, keep_at
 from scheduler_service.hosts.turn import Turn

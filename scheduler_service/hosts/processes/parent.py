@@ -21,7 +21,7 @@ from scheduler_service.domain.effects import (
 )
 from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
-from scheduler_service.domain.services import Loss
+from scheduler_service.domain.registered_services import Loss
 from scheduler_service.domain.wire import OutboundRequest, Outcome, Token
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.decision import Job
-from scheduler_service.hosts.embedded.host import EmbeddedHost
+from scheduler_service.hosts.embedded.embedded_host import EmbeddedHost
 from scheduler_service.hosts.host import HostStatus
 from scheduler_service.hosts.job_loading import ProgramCache, read_packed
 from scheduler_service.hosts.messages import (

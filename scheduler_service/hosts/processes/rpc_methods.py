@@ -8,7 +8,7 @@ import msgspec
 from scheduler_service.domain.effects import CallPart, ResolveInstances, WatchInstance
 from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.public_events import Occurrence
-from scheduler_service.domain.services import Loss
+from scheduler_service.domain.registered_services import Loss
 from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.host import HostStatus
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection

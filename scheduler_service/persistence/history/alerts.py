@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.execution import DeliveryState, ExecutionState, FailureType, TriggeredBy
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
+from scheduler_service.persistence.history.row_shapes import last_answer
 from scheduler_service.persistence.history.schema import (
     ENDED_BADLY,
     GIVEN_UP,
@@ -16,7 +17,6 @@ from scheduler_service.persistence.history.schema import (
     deliveries,
     executions,
 )
-from scheduler_service.persistence.history.shapes import last_answer
 from scheduler_service.persistence.history.stored_records import read_failures
 from scheduler_service.persistence.sql.database import Database, DatabaseThreads
 from scheduler_service.persistence.sql.expressions import replacing

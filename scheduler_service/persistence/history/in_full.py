@@ -22,7 +22,7 @@ from scheduler_service.language.values import as_text, show_text
 from scheduler_service.persistence.history.answer_room import AnswerBudget
 from scheduler_service.persistence.history.log import AnyRow
 from scheduler_service.persistence.history.queries import Wire, select_newest
-from scheduler_service.persistence.history.shapes import exchange_wire, execution_wire, notification_wire
+from scheduler_service.persistence.history.row_shapes import exchange_wire, execution_wire, notification_wire
 from scheduler_service.persistence.history.stored_records import (
     Place,
     StoredRecord,

@@ -19,8 +19,8 @@ from scheduler_service.domain.leases import (
     Swept,
 )
 from scheduler_service.domain.parts import PartEnd
-from scheduler_service.persistence.queues.claims import claim_parts
-from scheduler_service.persistence.queues.leases import (
+from scheduler_service.persistence.queues.part_claims import claim_parts
+from scheduler_service.persistence.queues.part_leases import (
     MAX_COMPLETIONS,
     complete_lease,
     drop_part,
@@ -31,7 +31,7 @@ from scheduler_service.persistence.queues.leases import (
     renew_lease,
     sweep_leases,
 )
-from scheduler_service.persistence.queues.reads import (
+from scheduler_service.persistence.queues.queue_reads import (
     Name,
     read_changed,
     read_claimable,

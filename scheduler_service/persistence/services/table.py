@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from scheduler_service.domain.services import Applied, Kind, Pause, RateLimit, Service
+from scheduler_service.domain.registered_services import Applied, Kind, Pause, RateLimit, Service
 from scheduler_service.persistence.sql.database import Database, DatabaseThreads
 from scheduler_service.persistence.sql.expressions import Row, Upsert, replacing, text
 

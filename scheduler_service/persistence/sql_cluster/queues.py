@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.leases import EndedPart, Renewed, Swept
 from scheduler_service.domain.parts import PartEnd
-from scheduler_service.persistence.queues.leases import extend_leases, renew_lease, sweep_leases
+from scheduler_service.persistence.queues.part_leases import extend_leases, renew_lease, sweep_leases
 from scheduler_service.persistence.queues.sql_queues import SqlQueues
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.marks import renew

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from scheduler_service.domain.services import InstancePlace
+from scheduler_service.domain.registered_services import InstancePlace
 from scheduler_service.persistence.sql.expressions import replacing
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.marks import count, read_number

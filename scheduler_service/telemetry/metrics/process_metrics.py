@@ -11,7 +11,7 @@ from pathlib import Path
 
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, Outcome
 from scheduler_service.telemetry.metrics import families
-from scheduler_service.telemetry.metrics.executions import ExecutionMetrics
+from scheduler_service.telemetry.metrics.execution_metrics import ExecutionMetrics
 from scheduler_service.telemetry.metrics.gathering import Gathering
 from scheduler_service.telemetry.metrics.samples import SHORT_MS, Histogram, Milliseconds, Sample
 

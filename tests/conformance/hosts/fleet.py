@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import msgspec
 
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.domain.services import InstancePlace, Kind
+from scheduler_service.domain.registered_services import InstancePlace, Kind
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.persistence.sql_cluster.shared_registry import SqlSharedRegistry

@@ -10,7 +10,7 @@ import msgspec
 from scheduler_service.domain.leases import Leased, QueueFigures, QueueQuery, Renewed
 from scheduler_service.domain.parts import PartEnd
 from scheduler_service.domain.records import StepEnded
-from scheduler_service.domain.services import Kind
+from scheduler_service.domain.registered_services import Kind
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.queues import ClusterQueues
 from scheduler_service.ports.errors import StoreError

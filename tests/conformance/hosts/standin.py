@@ -15,7 +15,7 @@ from dapr.clients.base import DaprActorClientBase
 from dapr.clients.exceptions import DaprInternalError
 
 from scheduler_service.hosts.dapr.actor import register
-from scheduler_service.hosts.dapr.host import DaprHost
+from scheduler_service.hosts.dapr.dapr_host import DaprHost
 from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE, ActorMissing
 from scheduler_service.ports.clock import Alarm
 from tests.conformance.hosts.stillness import Stillness

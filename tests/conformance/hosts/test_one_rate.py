@@ -6,7 +6,7 @@ import pytest
 
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.domain.services import RateLimit
+from scheduler_service.domain.registered_services import RateLimit
 from scheduler_service.domain.wire import Answer, OutboundRequest, Outcome
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.persistence.sql_cluster.rates import SqlRates

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.demo.jobs import demo_jobs
+from scheduler_service.demo.demo_jobs import demo_jobs
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.records import (
     AttemptEnded,

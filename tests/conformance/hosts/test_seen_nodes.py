@@ -21,7 +21,7 @@ from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.ports.sending import MayGo, Sender, always
 from scheduler_service.services.pauses import Pauses
 from scheduler_service.settings import Settings
-from scheduler_service.system_jobs.alerts import ProcessAlerts
+from scheduler_service.system_jobs.process_alerts import ProcessAlerts
 from scheduler_service.telemetry.metrics.process_metrics import ProcessMetrics
 from scheduler_service.telemetry.occurrences import Occurrences
 from tests.conformance.hosts.houses import DaprHouse, DaprNode

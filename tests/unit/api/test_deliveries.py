@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 
-from scheduler_service.api.filters import delivery_query
+from scheduler_service.api.query_filters import delivery_query
 from scheduler_service.security.callers import Caller, Role
 
 

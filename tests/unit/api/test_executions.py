@@ -6,7 +6,7 @@ import httpx
 import msgspec
 import pytest
 
-from scheduler_service.api.filters import PAGE
+from scheduler_service.api.query_filters import PAGE
 from scheduler_service.domain.effects import Call
 from scheduler_service.domain.records import without_params
 from tests.rows import each_row

@@ -10,8 +10,8 @@ import pytest
 
 from scheduler_service.api.application import OPERATIONS
 from scheduler_service.api.bulk_work import read_filter
-from scheduler_service.api.filters import JOB_FILTERS
 from scheduler_service.api.parameters import MOST_REPEATED, Parameter
+from scheduler_service.api.query_filters import JOB_FILTERS
 from scheduler_service.api.request import LONGEST_IN_PATH, ApiOperation
 from scheduler_service.api.responses import HIDDEN_FAULT, ApiProblem
 from scheduler_service.domain.execution import ExecutionState

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from scheduler_service.domain.services import Service
+from scheduler_service.domain.registered_services import Service
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.registry import NO_TIMERS, Registry, TimerDeclaration, digest_of

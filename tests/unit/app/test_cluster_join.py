@@ -5,7 +5,7 @@ from pathlib import Path
 import httpx
 
 from scheduler_service.app.cluster_join import shared_url
-from scheduler_service.app.node import open_node
+from scheduler_service.app.node_service import open_node
 from scheduler_service.hosts.dapr.cluster_view import ClusterView, node_wire
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.hosts.dapr.liveness import OFFLINE_AFTER_MS

@@ -24,7 +24,7 @@ OF_THE_API = {
     ("module", "without"),
     [
         (
-            "app.server",
+            "app.lifetime",
             FOR_PEOPLE | FOR_TRACES | AFTER_CALLS | OF_THE_API | {"alembic", "psycopg", "redis", "dapr"},
         ),
         ("app.worker_main", FOR_PEOPLE | FOR_TRACES | {"alembic", "psycopg", "fastapi", "uvicorn"}),

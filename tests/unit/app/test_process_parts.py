@@ -4,7 +4,7 @@ import asyncio
 import threading
 from pathlib import Path
 
-from scheduler_service.app.node import open_node
+from scheduler_service.app.node_service import open_node
 from scheduler_service.app.process_parts import call_on
 from scheduler_service.app.service import open_service
 from scheduler_service.settings import load_settings

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from scheduler_service.app.service_registry import ServiceRegistry
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.domain.services import RateLimit
+from scheduler_service.domain.registered_services import RateLimit
 from scheduler_service.services.rate_sharing import RateSharing
 from scheduler_service.settings import Settings
 from tests.manual_clock import ManualClock

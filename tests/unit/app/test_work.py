@@ -22,7 +22,7 @@ from scheduler_service.domain.turn_events import Created, Event
 from scheduler_service.domain.wire import Answer, Holder, OutboundRequest, Outcome
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.machine import decide
-from scheduler_service.hosts.embedded.host import EmbeddedParts, build_embedded_host
+from scheduler_service.hosts.embedded.embedded_host import EmbeddedParts, build_embedded_host
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.persistence.sqlite.rows import batch_row

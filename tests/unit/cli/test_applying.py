@@ -10,9 +10,9 @@ import pytest
 from client_sdk.client.connection import Connection
 from client_sdk.client.retrying import Patience
 from scheduler_service.cli.applying import MAX_DEFINITIONS, PAGE_BYTES, apply_definitions
-from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.output import Format
+from scheduler_service.cli.service_connection import ApiConnection
 from tests.unit.cli.running import Ran
 
 BUSY = {"status": 503, "detail": "a process starts again", "errors": []}

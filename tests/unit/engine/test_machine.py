@@ -13,8 +13,8 @@ from scheduler_service.domain.effects import Call, CallPart, CountMissed, Resolv
 from scheduler_service.domain.execution import LIVE, TERMINAL, TRANSITIONS, TriggeredBy
 from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.records import AttemptStarted, ExecutionRecord, FiringRecord
+from scheduler_service.domain.registered_services import LEFT, SILENT, UNKNOWN, Loss
 from scheduler_service.domain.replies import Taken
-from scheduler_service.domain.services import LEFT, SILENT, UNKNOWN, Loss
 from scheduler_service.domain.turn_events import (
     Activated,
     AlarmRang,

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from scheduler_service.domain.effects import WatchInstance
+from scheduler_service.domain.registered_services import SILENT, Loss
 from scheduler_service.domain.replies import Reply, Taken
-from scheduler_service.domain.services import SILENT, Loss
 from scheduler_service.domain.turn_events import InstanceLost
 from scheduler_service.domain.wire import CallKind, Token
 from scheduler_service.hosts.in_flight import InstanceWatches

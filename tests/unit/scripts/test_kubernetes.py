@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from scheduler_service.api.health import ROUTES
-from scheduler_service.app.server import LAST_ANSWERS_SECONDS
+from scheduler_service.app.lifetime import LAST_ANSWERS_SECONDS
 from scheduler_service.cli.main import run
 from scheduler_service.demo.cluster import APP_ID
 from scheduler_service.settings import Settings, load_settings

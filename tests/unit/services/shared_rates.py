@@ -6,7 +6,7 @@ from collections.abc import Callable
 import msgspec
 
 from scheduler_service.domain.moments import Now
-from scheduler_service.domain.services import RateLimit
+from scheduler_service.domain.registered_services import RateLimit
 from scheduler_service.ports.clock import Alarm
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 from scheduler_service.ports.shared_rates import RatePage

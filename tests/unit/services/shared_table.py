@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.domain.services import InstancePlace
+from scheduler_service.domain.registered_services import InstancePlace
 from scheduler_service.domain.wire import Holder
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.shared_registry import (

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from scheduler_service.domain.moments import Now
-from scheduler_service.domain.services import Applied, Kind, Pause, Service
+from scheduler_service.domain.registered_services import Applied, Kind, Pause, Service
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.services import ServiceTable
 

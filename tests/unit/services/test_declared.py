@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_service.domain.execution import JobState
-from scheduler_service.domain.services import Applied, Service
+from scheduler_service.domain.registered_services import Applied, Service
 from scheduler_service.services.declared import (
     Action,
     Case,

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from scheduler_service.domain.effects import WatchInstance
-from scheduler_service.domain.services import LEFT, SILENT, UNKNOWN, Loss
+from scheduler_service.domain.registered_services import LEFT, SILENT, UNKNOWN, Loss
 from scheduler_service.domain.wire import CallKind, Token
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.losses import Losses

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler_service.domain.services import Kind
+from scheduler_service.domain.registered_services import Kind
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.services.registry import Registry
 from tests.unit.services.shared_table import ViewedCluster

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.domain.services import RateLimit
+from scheduler_service.domain.registered_services import RateLimit
 from scheduler_service.services.rate_sharing import IDLE_MS, LOAN_MS, SKEW_MS
 from tests.rows import each_row
 from tests.unit.services.shared_rates import LimitedCluster

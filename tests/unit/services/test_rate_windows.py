@@ -1,7 +1,7 @@
 """Claims from a queue count for the rate limit of the service with its name (SPEC section 13)."""
 
 from scheduler_service.domain.leases import Leased
-from scheduler_service.domain.services import RateLimit
+from scheduler_service.domain.registered_services import RateLimit
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.rate_windows import ClaimRate
 from scheduler_service.services.router import MemoryRouter, Terms

@@ -10,8 +10,8 @@ from weakref import WeakSet
 import msgspec
 import pytest
 
+from scheduler_service.domain.registered_services import Service
 from scheduler_service.domain.replies import Refusal, RefusalCode
-from scheduler_service.domain.services import Service
 from scheduler_service.engine.program import GROUP_BYTES, weigh
 from scheduler_service.pacing.slices import SLICE_BYTES
 from scheduler_service.ports.catalogue import CatalogueEntry

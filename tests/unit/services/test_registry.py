@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from scheduler_service.domain.services import Service
+from scheduler_service.domain.registered_services import Service
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.registry import (

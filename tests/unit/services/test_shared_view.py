@@ -5,7 +5,7 @@ import pytest
 
 from scheduler_service.domain.effects import ResolveInstances
 from scheduler_service.domain.moments import DAY, SECOND
-from scheduler_service.domain.services import RateLimit, Service
+from scheduler_service.domain.registered_services import RateLimit, Service
 from scheduler_service.domain.wire import CallKind, Token
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.shared_registry import Changes

@@ -30,7 +30,7 @@ from scheduler_service.engine.requests import trace_of
 from scheduler_service.ports.history import Batch
 from scheduler_service.telemetry.bad_endings import BadEndings
 from scheduler_service.telemetry.logs import EventLog
-from scheduler_service.telemetry.metrics.executions import ExecutionMetrics
+from scheduler_service.telemetry.metrics.execution_metrics import ExecutionMetrics
 from scheduler_service.telemetry.tally import FULL
 from scheduler_service.telemetry.vocabulary import ENDINGS, VOCABULARY
 from tests.rows import each_row

@@ -10,7 +10,7 @@ from pydantic import Field
 from client_sdk.errors import DeclarationError
 from client_sdk.target import Execution
 from client_sdk.target.parameters import Parameters, WrongParameters
-from scheduler_service.engine.parameters import check_parameters
+from scheduler_service.engine.params_schema import check_parameters
 from tests.rows import each_row
 from tests.unit.client_sdk.target.declared_job import Window, import_files
 

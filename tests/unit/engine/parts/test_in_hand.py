@@ -6,8 +6,8 @@ from scheduler_service.domain.document import CheckWaiting, FeedbackAwaited, Par
 from scheduler_service.domain.effects import Abandon, AbandonPart, Unwatch, WatchInstance
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import AttemptEnded, Noted
+from scheduler_service.domain.registered_services import LEFT, SILENT, UNKNOWN, Loss
 from scheduler_service.domain.replies import Taken, Unchanged
-from scheduler_service.domain.services import LEFT, SILENT, UNKNOWN, Loss
 from scheduler_service.domain.turn_events import CancelRequested, InstanceLost, Resumed
 from scheduler_service.domain.wire import CallKind
 from scheduler_service.engine.snapshot import decode, encode

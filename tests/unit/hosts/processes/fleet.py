@@ -14,7 +14,7 @@ from scheduler_service.app.store_opening import shard_of
 from scheduler_service.app.surroundings import DefinitionCompiler
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.hosts.embedded.host import EmbeddedParts, build_embedded_host
+from scheduler_service.hosts.embedded.embedded_host import EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.host import HostStatus
 from scheduler_service.hosts.host_parts import Core
 from scheduler_service.hosts.processes.remote_shard import WorkerService

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.persistence.history.reads import HistoryReads
+from scheduler_service.persistence.history.history_reads import HistoryReads
 from scheduler_service.persistence.history.writer import HistoryWriter
 
 

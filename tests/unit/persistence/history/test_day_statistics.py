@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.moments import DAY
 from scheduler_service.persistence.history.day_statistics import WINDOW_ROWS, DayQuery, fold_days
-from scheduler_service.persistence.history.reads import HistoryReads
+from scheduler_service.persistence.history.history_reads import HistoryReads
 from scheduler_service.persistence.history.retention import Retention
 from tests.unit.persistence.history.conftest import Room
 from tests.unit.persistence.history.ending import TODAY, counted, days_of, ended

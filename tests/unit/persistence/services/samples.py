@@ -1,6 +1,6 @@
 """A service that says nothing of itself, and one that says all."""
 
-from scheduler_service.domain.services import RateLimit, Service
+from scheduler_service.domain.registered_services import RateLimit, Service
 
 PLAIN = Service(tenant="default", name="billing", created_at=1, updated_at=1)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from scheduler_service.domain.services import Applied
+from scheduler_service.domain.registered_services import Applied
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.services.table import SqlServiceTable
 from scheduler_service.ports.errors import StoreUnavailable

@@ -17,8 +17,8 @@ from scheduler_service.domain.moments import Due
 from scheduler_service.domain.parts import PartEnd
 from scheduler_service.maintenance.folder_formats import check_folder, migrate_folder
 from scheduler_service.persistence.history.database import HistoryDatabase, inspect
+from scheduler_service.persistence.history.history_reads import HistoryReads
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
-from scheduler_service.persistence.history.reads import HistoryReads
 from scheduler_service.persistence.history.schema import statistic_cells
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.persistence.queues.tables import queue_completions, queue_parts

@@ -1,7 +1,7 @@
 """The page: the base of its links, and nothing of a caller in it unescaped."""
 
-from scheduler_service.console.application import POLICY, base_of, write_lacking, write_page
-from scheduler_service.console.files import ConsoleFiles
+from scheduler_service.console.assets import ConsoleFiles
+from scheduler_service.console.site import POLICY, base_of, write_lacking, write_page
 
 FILES = ConsoleFiles('<base href="{{base}}"><script src="{{assets}}core.js">{{version}}', {}, "0123")
 

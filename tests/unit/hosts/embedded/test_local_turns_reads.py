@@ -9,7 +9,7 @@ from scheduler_service.domain.turn_events import Destroyed, Paused, Triggered
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.snapshot import decode
 from scheduler_service.hosts.embedded.alarms import EmbeddedAlarms
-from scheduler_service.hosts.embedded.turns import EmbeddedTurns
+from scheduler_service.hosts.embedded.local_turns import EmbeddedTurns
 from scheduler_service.hosts.host_parts import HostLimits
 from scheduler_service.hosts.job_cache import JobCache, LoadedJob
 from scheduler_service.hosts.large_turns import ANY_BYTES, ROOM_BYTES

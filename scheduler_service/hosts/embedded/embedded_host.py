@@ -10,11 +10,11 @@ from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.begun_mark import BegunMark
 from scheduler_service.hosts.clock import TimedRelease
 from scheduler_service.hosts.creation import Creation
-from scheduler_service.hosts.effects import EffectHandlers
+from scheduler_service.hosts.effect_tasks import EffectHandlers
 from scheduler_service.hosts.embedded.alarms import EmbeddedAlarms
 from scheduler_service.hosts.embedded.early_commit import EarlyCommit
-from scheduler_service.hosts.embedded.recovery import Recovery
-from scheduler_service.hosts.embedded.turns import EmbeddedTurns
+from scheduler_service.hosts.embedded.local_turns import EmbeddedTurns
+from scheduler_service.hosts.embedded.unfinished import Recovery
 from scheduler_service.hosts.host import Host
 from scheduler_service.hosts.host_parts import HostLimits, HostParts
 from scheduler_service.hosts.in_flight import OpenSendGuard

@@ -16,7 +16,7 @@ from scheduler_service.ports.delivery import Compile, Deliver
 from scheduler_service.ports.log import Log
 from scheduler_service.services.reconcile import ReadJob
 from scheduler_service.settings import Settings
-from scheduler_service.settings.alerts import Alert
+from scheduler_service.settings.alert_settings import Alert
 from scheduler_service.system_jobs.alert_jobs import AlertJobs, find_troubles, job_of, jobs_of
 from scheduler_service.system_jobs.own_jobs import patiently
 from scheduler_service.telemetry.alerts.desk import AlertDesk, DeskParts, FindLost, Leads, always, nothing

@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 
 from scheduler_service import __version__
-from scheduler_service.app.node import open_node
+from scheduler_service.app.node_service import open_node
 from scheduler_service.domain.effects import PublishParts
 from scheduler_service.domain.parts import PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.wire import OutboundRequest

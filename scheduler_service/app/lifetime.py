@@ -215,8 +215,8 @@ def _load() -> None:
     """Imports what the API is made of, and JSON Schema: what the loop imports after that is there already."""
     with short_turns():
         import scheduler_service.api.application
-        import scheduler_service.console.application
-        import scheduler_service.engine.parameters  # the engine has it of a first schema
+        import scheduler_service.console.site
+        import scheduler_service.engine.params_schema  # the engine has it of a first schema
         import scheduler_service.http_server.server  # noqa: F401
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import pytest
 from fastapi import FastAPI
 
-from scheduler_service.app.server import serve
+from scheduler_service.app.lifetime import serve
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from scheduler_service.cli.connection import ApiConnection
 from scheduler_service.cli.job_reads import JobId
 from scheduler_service.cli.options import Cursor, Limit, Output, SomeJobs, path_of, read_ahead, read_seconds
 from scheduler_service.cli.output import (
@@ -24,6 +23,7 @@ from scheduler_service.cli.output import (
     text_of,
     total_text,
 )
+from scheduler_service.cli.service_connection import ApiConnection
 
 FirstDay = Annotated[
     str | None,

@@ -4,7 +4,7 @@ from scheduler_service.domain.execution import DeliveryState, ExecutionState, Fa
 from scheduler_service.domain.records import AttemptEnded, DeliveryRecord, DeliveryTry, FiringRecord
 from scheduler_service.ports.history import Batch
 from scheduler_service.telemetry.metrics import families
-from scheduler_service.telemetry.metrics.executions import ExecutionMetrics
+from scheduler_service.telemetry.metrics.execution_metrics import ExecutionMetrics
 from scheduler_service.telemetry.metrics.samples import Sample
 from tests.rows import each_row
 from tests.unit.telemetry.metrics.batches import PLANNED, batch, buckets, execution, fired, value

@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from scheduler_service.api.application import create_api
-from scheduler_service.console.application import POLICY, create_console
-from scheduler_service.console.files import ConsoleAsset, ConsoleFiles, read_vue
+from scheduler_service.console.assets import ConsoleAsset, ConsoleFiles, read_vue
 from scheduler_service.console.modules import ModuleError
+from scheduler_service.console.site import POLICY, create_console
 from tests.unit.api.world import World
 
 CORE = b"export const a = 1;\n" * 20

@@ -13,19 +13,19 @@ from scheduler_service.app.actor_listener import create_actor_app
 from scheduler_service.app.cluster_join import join_cluster, node_id, shared_url
 from scheduler_service.app.data_folder import keep_private, known_formats
 from scheduler_service.app.egress import make_sender
+from scheduler_service.app.lifetime import LAST_ANSWERS_SECONDS, serve, through_hangups
 from scheduler_service.app.listener import listen
 from scheduler_service.app.own_process import current_limit, divide, process_log
 from scheduler_service.app.running_service import RunningService, process_wire, versions_of
-from scheduler_service.app.server import LAST_ANSWERS_SECONDS, serve, through_hangups
 from scheduler_service.app.store_opening import open_history
 from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.app.telemetry import Telemetry
-from scheduler_service.engine import parameters  # noqa: F401 - else the first schema's turn would import it
+from scheduler_service.engine import params_schema  # noqa: F401 - else the first schema's turn would import it
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.dapr.actor import register
 from scheduler_service.hosts.dapr.build import build_dapr_host
 from scheduler_service.hosts.dapr.cluster_view import ClusterView, keep_app_id, node_wire
-from scheduler_service.hosts.dapr.host import DaprHost
+from scheduler_service.hosts.dapr.dapr_host import DaprHost
 from scheduler_service.hosts.dapr.job_store import ClusterJobs
 from scheduler_service.hosts.dapr.node import Cluster, DaprParts
 from scheduler_service.hosts.dapr.node_events import NodeEvents

@@ -28,7 +28,7 @@ from scheduler_service.persistence.common.packing import (
     unpack_part,
     write_change,
 )
-from scheduler_service.persistence.queues.reads import make_changed, make_ended
+from scheduler_service.persistence.queues.queue_reads import make_changed, make_ended
 from scheduler_service.persistence.queues.tables import (
     CANCELLED,
     ENDED,

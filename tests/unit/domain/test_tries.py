@@ -2,7 +2,7 @@
 
 from itertools import islice
 
-from scheduler_service.domain.backoff import doubling_pauses
+from scheduler_service.domain.tries import doubling_pauses
 
 
 def test_pauses_double_up_to_the_longest() -> None:

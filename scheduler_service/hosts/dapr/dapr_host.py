@@ -6,6 +6,7 @@ from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.turn_events import Created
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.dapr.actor_client import ActorClient
+from scheduler_service.hosts.dapr.actor_turns import ClusterTurns
 from scheduler_service.hosts.dapr.direct_creation import DirectCreation
 from scheduler_service.hosts.dapr.first_turns import FirstLoads
 from scheduler_service.hosts.dapr.job_store import ClusterJobs
@@ -14,8 +15,7 @@ from scheduler_service.hosts.dapr.liveness import CUT_OFF, DRAINING, RUNNING
 from scheduler_service.hosts.dapr.node import DaprParts, LocalJobs
 from scheduler_service.hosts.dapr.send_guard import NodeSendGuard
 from scheduler_service.hosts.dapr.sweep import Sweep
-from scheduler_service.hosts.dapr.turns import ClusterTurns
-from scheduler_service.hosts.effects import EffectHandlers
+from scheduler_service.hosts.effect_tasks import EffectHandlers
 from scheduler_service.hosts.host import Host
 from scheduler_service.hosts.tasks import STOPPING, Tasks, close_history, wait_for_rest
 from scheduler_service.ports.catalogue import CatalogueEntry

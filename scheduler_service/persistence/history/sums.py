@@ -19,8 +19,8 @@ from scheduler_service.persistence.history.queries import (
     other_conditions,
     read_lists,
 )
+from scheduler_service.persistence.history.row_shapes import lateness, moment_wire
 from scheduler_service.persistence.history.schema import GIVEN_UP, NOT_SUCCEEDED, deliveries, executions
-from scheduler_service.persistence.history.shapes import lateness, moment_wire
 from scheduler_service.persistence.sql.expressions import IsIn, Unindexed
 
 # So many executions are looked at; one more shows that there are more.

@@ -7,7 +7,7 @@ import pytest
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.replies import RefusalCode
 from scheduler_service.domain.turn_events import Triggered
-from scheduler_service.engine.parameters import (
+from scheduler_service.engine.params_schema import (
     CHECKS_MAX,
     LONGEST_MESSAGE,
     PATTERN_CHARACTERS_MAX,

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from scheduler_service.app.lifetime import ApiServer
 from scheduler_service.app.listener import listen
-from scheduler_service.app.server import ApiServer
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.settings import Settings
 

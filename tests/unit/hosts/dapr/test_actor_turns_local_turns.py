@@ -8,7 +8,7 @@ import pytest
 
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.records import StepEnded
-from scheduler_service.hosts.dapr.turns import LOCAL_TURNS_AT_ONCE
+from scheduler_service.hosts.dapr.actor_turns import LOCAL_TURNS_AT_ONCE
 from scheduler_service.ports.cluster import TurnClaim
 from tests.conformance.hosts.houses import DaprHouse, moved
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from scheduler_service.domain.execution import ExecutionState as State
-from scheduler_service.hosts.embedded.recovery import (
+from scheduler_service.hosts.embedded.unfinished import (
     GROUP,
     GROUP_BYTES,
     WAITING_AT_ONCE,

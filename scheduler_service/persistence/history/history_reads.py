@@ -10,11 +10,6 @@ from scheduler_service.domain.execution import parse_execution_id
 from scheduler_service.domain.records import Exchange
 from scheduler_service.persistence.common.pagination import mark_list, read_cursor, write_cursor
 from scheduler_service.persistence.history.answer_room import AnswerBudget
-from scheduler_service.persistence.history.counts import (
-    collect_counts,
-    collect_delivery_counts,
-    collect_outcomes,
-)
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.day_statistics import DayQuery, collect_days, collect_top
 from scheduler_service.persistence.history.in_full import (
@@ -37,17 +32,22 @@ from scheduler_service.persistence.history.queries import (
     select_executions,
     select_firings,
 )
-from scheduler_service.persistence.history.schema import deliveries
-from scheduler_service.persistence.history.shapes import (
+from scheduler_service.persistence.history.row_shapes import (
     delivery_wire,
     execution_wire,
     firing_wire,
 )
-from scheduler_service.persistence.history.statistics import collect_series, collect_statistics
+from scheduler_service.persistence.history.schema import deliveries
+from scheduler_service.persistence.history.series import collect_series, collect_statistics
 from scheduler_service.persistence.history.stored_records import (
     read_deliveries,
     read_failures,
     read_last_exchanges,
+)
+from scheduler_service.persistence.history.sums import (
+    collect_counts,
+    collect_delivery_counts,
+    collect_outcomes,
 )
 from scheduler_service.persistence.sql.database import DatabaseThreads
 

@@ -9,9 +9,9 @@ import pytest
 
 from client_sdk.client.connection import Connection
 from client_sdk.client.retrying import Patience
-from scheduler_service.cli.connection import ApiConnection, closing_connections, connect
 from scheduler_service.cli.documents import DefinitionFile
 from scheduler_service.cli.errors import AbsentError, CommandError, Exit
+from scheduler_service.cli.service_connection import ApiConnection, closing_connections, connect
 from scheduler_service.cli.wording import SentPart
 from tests.certificate import make_certificate, serving_tls
 from tests.rows import each_row

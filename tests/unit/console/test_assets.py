@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_service.console.files import (
+from scheduler_service.console.assets import (
     CARRIER,
     TextUse,
     own_files,
