@@ -45,8 +45,9 @@ async def join_cluster(
     return Cluster(store=SharedStore(database=shared), nodes=nodes, heartbeat=heartbeat, epoch=epoch)
 
 
-def shared_url(url: str | None, folder: Path) -> str:
+def shared_url(settings: Settings, folder: Path) -> str:
     """The shared database: the server that the settings name, else a file in the data folder."""
+    url = settings.store.url or settings.database.url
     return address_of(folder / SHARED_FILE) if url is None or url.startswith("sqlite") else url
 
 

@@ -13,7 +13,7 @@ from scheduler_service.persistence.sqlite.folder import (
 from scheduler_service.persistence.sqlite.journal import OnDamagedPage
 from scheduler_service.persistence.sqlite.schema import MIGRATIONS as STATE
 from scheduler_service.persistence.sqlite.writer import OnTrouble
-from scheduler_service.ports.errors import StoreDamaged
+from scheduler_service.ports.errors import StoreDamaged, StoreRefused
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings
 from scheduler_service.system_jobs.own_jobs import NAMES
@@ -30,9 +30,9 @@ def known_formats() -> Mapping[str, str]:
 
 
 def history_address(settings: Settings, folder: Path | None) -> str:
-    """The address of the history: `database.url`, else a file beside the jobs' state, or in memory."""
-    if settings.database.url is not None:
-        return settings.database.url
+    """The address of the history: `database.url`, else where the jobs' state is, or in memory."""
+    if (url := settings.database.url or settings.store.url) is not None:
+        return url
     return IN_MEMORY if folder is None else address_of(folder / HISTORY_FILE)
 
 
@@ -87,4 +87,14 @@ def check_beginning(folder: Path, history: str) -> None:
             f"The data folder {folder} has no {STATE_FILE}, or an empty one, and the history {place} has "
             f"{found} executions: the jobs are missing. Put {STATE_FILE} back, restore a backup into an "
             "empty folder ('punctual db restore'), or start once with --new-state to begin without jobs."
+        )
+
+
+def check_unused(folder: Path) -> None:
+    """Raises StoreRefused where jobs are in the folder: a service over `store.url` knows nothing of them."""
+    if has_state(folder):
+        raise StoreRefused(
+            f"The data folder {folder} has jobs ({STATE_FILE}), and store.url names a database. Start "
+            "without store.url, or name another folder (store.data); definitions are carried over by "
+            "'punctual jobs list' and 'punctual jobs apply'."
         )

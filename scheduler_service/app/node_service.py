@@ -77,7 +77,7 @@ async def open_node(loaded: LoadedSettings, *, served: str, log: Log) -> "NodeSe
     folder = Path(settings.store.data)
     await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
     await asyncio.to_thread(keep_private, folder, telemetry.log)
-    shared = await SharedDatabase.open(url=shared_url(settings.database.url, folder))
+    shared = await SharedDatabase.open(url=shared_url(settings, folder))
     clock = SystemClock(skew=shared.clock_skew, on_step=_ignore_step)
     cluster = await join_cluster(shared, clock, node_id(settings, served), served, telemetry.log)
     node = NodeService(

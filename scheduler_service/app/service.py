@@ -116,6 +116,7 @@ class LocalService(RunningService):
         others = await asyncio.gather(*(remote.status() for remote in self._shards.remotes))
         state = "draining" if self.host.is_draining else "running"
         found = [self.status_since(self._began), *others]
+        rows = "state" if self.settings.store.url is None else "cluster"
         return [
             {
                 "nodeId": self.node_id,
@@ -131,7 +132,7 @@ class LocalService(RunningService):
                     for shard, one in enumerate(found)
                 ],
                 "versions": versions_of([self.database]),
-                "formats": {name: known_formats()[name] for name in ("state", "history")},
+                "formats": {name: known_formats()[name] for name in (rows, "history")},
             }
         ]
 

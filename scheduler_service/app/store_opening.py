@@ -9,6 +9,7 @@ from pathlib import Path
 from scheduler_service import how_to_install
 from scheduler_service.app.data_folder import (
     check_beginning,
+    check_unused,
     history_address,
     keep_private,
     name_misplaced,
@@ -27,6 +28,7 @@ from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.sqlite.folder import FolderLock, await_workers
 from scheduler_service.persistence.sqlite.gathering import gather
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.persistence.sqlite.writer import OnTrouble
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import LoadedSettings, Settings, SettingsError
@@ -47,7 +49,7 @@ class StoreWatch:
 
     def __init__(self, *, log: Log) -> None:
         self.log = log
-        self._tell_files = tell_trouble(log)
+        self._tell = tell_trouble(log)
         self._is_away = False
 
     @property
@@ -55,10 +57,10 @@ class StoreWatch:
         """What readiness lacks."""
         return ["store"] if self._is_away else []
 
-    def note_files(self, trouble: str | None) -> None:
-        """Its files cannot be written; None: they can be again."""
+    def note_trouble(self, trouble: str | None) -> None:
+        """It cannot be written; None: it can be again."""
         self._is_away = trouble is not None
-        self._tell_files(trouble)
+        self._tell(trouble)
 
 
 def data_folder(settings: Settings) -> Path | None:
@@ -88,27 +90,67 @@ async def open_store(
         return job_shard(job_id) == 0
 
     opening = partial(
-        SqliteStateStore.open,
-        folder=folder,
-        durability=settings.store.durability,
+        open_rows,
+        settings,
         node_id=settings.node.id or "",
+        owns=is_own,
+        on_trouble=watch.note_trouble,
+        log=log,
         faults=faults,
-        on_damaged_page=tell_damaged_page(log),
-        on_trouble=watch.note_files,
     )
     if folder is None:
-        return await keep_contexts(settings, await opening(), log=log, is_own=is_own, faults=faults)
+        return await keep_contexts(settings, await opening(None), log=log, is_own=is_own, faults=faults)
     lock = await asyncio.to_thread(_claim, folder, log)
     try:
-        if not begins_anew:
+        if settings.store.url is not None:
+            check_unused(folder)
+        elif not begins_anew:
             await asyncio.to_thread(check_beginning, folder, history_address(settings, folder))
         await asyncio.to_thread(await_workers, folder)
         await asyncio.to_thread(gather, folder, log=log, on_damaged_page=tell_damaged_page(log))
-        rows = await opening(lock=lock, owns=is_own)
+        rows = await opening(lock)
     except BaseException:
         lock.release()
         raise
     return await keep_contexts(settings, rows, log=log, is_own=is_own, faults=faults)
+
+
+async def open_rows(
+    settings: Settings,
+    lock: FolderLock | None,
+    *,
+    node_id: str,
+    owns: IsOwn,
+    on_trouble: OnTrouble,
+    log: Log,
+    is_first: bool = True,
+    faults: FaultPoints | None = None,
+) -> WholeStore:
+    """The rows of the jobs that a process `owns`, in the folder or in the database of `store.url`.
+
+    It releases `lock` when it is closed. `is_first`: of the processes of a service. Raises StoreError.
+    """
+    if settings.store.url is None:
+        return await SqliteStateStore.open(
+            folder=data_folder(settings),
+            durability=settings.store.durability,
+            node_id=node_id,
+            faults=faults,
+            lock=lock,
+            owns=owns,
+            on_damaged_page=tell_damaged_page(log),
+            on_trouble=on_trouble,
+        )
+    from scheduler_service.persistence.sql_cluster.state_store import SqlStateStore  # few starts need it
+
+    return await SqlStateStore.open(
+        url=settings.store.url,
+        node_id=node_id,
+        owns=owns,
+        is_first=is_first,
+        on_trouble=on_trouble,
+        on_close=None if lock is None else lock.release,
+    )
 
 
 def _claim(folder: Path, log: Log) -> FolderLock:

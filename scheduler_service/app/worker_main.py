@@ -19,7 +19,7 @@ from scheduler_service.app.egress import make_sender
 from scheduler_service.app.metrics import add_host, add_outbox
 from scheduler_service.app.own_process import freeze_memory, log_of, raise_limit
 from scheduler_service.app.process_parts import ProcessParts, make_embedded_host
-from scheduler_service.app.store_opening import keep_contexts, open_history, shard_of
+from scheduler_service.app.store_opening import keep_contexts, open_history, open_rows, shard_of
 from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.domain.effects import QueueWrite
@@ -40,7 +40,6 @@ from scheduler_service.hosts.processes.rpc_connection import RpcConnection
 from scheduler_service.hosts.processes.rpc_methods import WorkerConfig
 from scheduler_service.persistence.contexts.apart_store import WholeStore
 from scheduler_service.persistence.sqlite.folder import FolderLock
-from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import LoadedSettings, Settings
@@ -92,7 +91,7 @@ class OpenShard(ProcessParts):
         loaded: LoadedSettings,
         *,
         config: WorkerConfig,
-        own: SqliteStateStore,
+        own: WholeStore,
         store: WholeStore,
         connection: RpcConnection,
         **parts: Any,
@@ -260,21 +259,20 @@ async def _save_no_skew(_: int) -> None:
     """The service's own process does."""
 
 
-async def _open_store(
-    settings: Settings, config: WorkerConfig, log: Log
-) -> tuple[SqliteStateStore, WholeStore]:
-    """The file of the jobs, and the same with the contexts of its own jobs."""
+async def _open_store(settings: Settings, config: WorkerConfig, log: Log) -> tuple[WholeStore, WholeStore]:
+    """The rows of the jobs, and the same with the contexts of its own jobs."""
     folder, of_all = Path(settings.store.data), shard_of(settings.server.workers)
 
     def is_own(job_id: str) -> bool:
         return of_all(job_id) == config.shard
 
-    own = await SqliteStateStore.open(
-        folder=folder,
-        durability=settings.store.durability,
+    own = await open_rows(
+        settings,
+        await asyncio.to_thread(FolderLock.claim_worker, folder, config.shard),
         node_id=config.node,
-        lock=await asyncio.to_thread(FolderLock.claim_worker, folder, config.shard),
         owns=is_own,
         on_trouble=tell_trouble(log),
+        log=log,
+        is_first=False,
     )
     return own, await keep_contexts(settings, own, log=log, is_own=is_own)

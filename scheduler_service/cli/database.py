@@ -27,10 +27,14 @@ def migrate(data: Data = None, config: Config = None) -> None:
     """
     settings, folder = _settings(data, config)
     from scheduler_service.app.data_folder import history_address
-    from scheduler_service.maintenance.folder_formats import migrate_folder
+    from scheduler_service.maintenance.folder_formats import migrate_folder, migrate_server
 
-    migrate_folder(folder, history_address(settings, folder))
-    note(f"{folder} is up to date")
+    history = history_address(settings, folder)
+    if settings.store.url is not None:
+        migrate_server(settings.store.url, history)
+    else:
+        migrate_folder(folder, history)
+    note(f"{_name(settings, folder)} is up to date")
 
 
 @app.command("check")
@@ -44,13 +48,15 @@ def check(data: Data = None, config: Config = None) -> None:
     """
     loaded, folder = _load(data, config)
     from scheduler_service.app.data_folder import history_address
-    from scheduler_service.maintenance.folder_formats import check_folder
+    from scheduler_service.maintenance.folder_formats import check_folder, check_server
     from scheduler_service.maintenance.folder_repair import find_folder_damage
 
-    history = history_address(loaded.settings, folder)
-    wrong = check_folder(folder, history)
-    if wrong:
+    url, history = loaded.settings.store.url, history_address(loaded.settings, folder)
+    if wrong := check_folder(folder, history) if url is None else check_server(url, history):
         raise CommandError("; ".join(wrong))
+    if url is not None:
+        note(f"{_name(loaded.settings, folder)} is up to date")
+        return
     if damage := find_folder_damage(folder, history):
         remedy = "restore a backup ('punctual db restore'), or save what can be read ('punctual db repair')"
         raise CommandError("; ".join(damage) + f"; {remedy}")
@@ -69,6 +75,7 @@ def repair(data: Data = None, config: Config = None) -> None:
     Example: punctual db repair --data data
     """
     settings, folder = _settings(data, config)
+    _refuse_server(settings)
     from scheduler_service.app.data_folder import history_address
     from scheduler_service.maintenance.folder_repair import repair_folder
 
@@ -91,6 +98,7 @@ def backup(
     Example: punctual db backup backups/monday --data data
     """
     settings, source = _settings(data, config)
+    _refuse_server(settings)
     from scheduler_service.app.data_folder import history_address
     from scheduler_service.maintenance.backup import back_up
 
@@ -99,7 +107,7 @@ def backup(
     made = back_up(source, history, folder, now=now, on_progress=CopyProgress())
     note(f"{source} is copied to {folder} ({_megabytes(sum(made.files.values()))})")
     if not history.startswith("sqlite:"):
-        program = "pg_dump" if history.startswith("postgresql:") else "mariadb-dump or mysqldump"
+        program = dump_program(history)
         note(f"the history is in the database server of database.url: dump it now, with {program}")
 
 
@@ -112,6 +120,7 @@ def restore(
     Example: punctual db restore backups/monday --data restored
     """
     settings, target = _settings(data, config)
+    _refuse_server(settings)
     from scheduler_service.app.data_folder import history_address
     from scheduler_service.maintenance.backup import restore as restore_backup
 
@@ -131,6 +140,26 @@ class CopyProgress:
         if sys.stderr.isatty() and time.monotonic() >= self._next:
             self._next = time.monotonic() + 1
             note(f"{name}: {_megabytes(done)} of {_megabytes(size)}")
+
+
+def _name(settings: "Settings", folder: Path) -> str:
+    """Where the jobs are, in words."""
+    return str(folder) if settings.store.url is None else "the database of store.url"
+
+
+def _refuse_server(settings: "Settings") -> None:
+    """Raises CommandError where the jobs are in no file."""
+    if settings.store.url is not None:
+        program = dump_program(settings.store.url)
+        raise CommandError(
+            f"the jobs are in the database server of store.url: save and restore it with {program}",
+            Exit.USAGE,
+        )
+
+
+def dump_program(url: str) -> str:
+    """What saves the database of a server."""
+    return "pg_dump" if url.startswith("postgresql:") else "mariadb-dump or mysqldump"
 
 
 def _megabytes(size: int) -> str:

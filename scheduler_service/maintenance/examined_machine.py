@@ -62,11 +62,11 @@ def find_wrong(requirements: Iterable[str]) -> Iterator[str]:
 
 def _extras_of(subject: ExaminedService) -> tuple[str, ...]:
     settings = subject.loaded.settings
-    url = settings.database.url or ""
+    urls = [url for url in (settings.store.url, settings.database.url) if url is not None]
     named = {
         "dapr": subject.is_node,
-        "postgres": url.startswith("postgresql:"),
-        "mysql": url.startswith(("mysql:", "mariadb:")),
+        "postgres": any(url.startswith("postgresql:") for url in urls),
+        "mysql": any(url.startswith(("mysql:", "mariadb:")) for url in urls),
         "redis": (settings.contexts.url or "").startswith("redis"),
     }
     return ("service", *(name for name, is_needed in named.items() if is_needed))

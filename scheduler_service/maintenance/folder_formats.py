@@ -1,11 +1,14 @@
-"""The formats of a data folder's files: what differs from this version's, and bringing them up to date."""
+"""The formats of files and of a server's tables: what differs from this version, and how it is mended."""
 
 from pathlib import Path
 
 from scheduler_service.app.data_folder import STATE_FILE, check_beginning
 from scheduler_service.engine.snapshot import SnapshotError, decode, is_apart, read_version
 from scheduler_service.persistence.history.database import inspect, migrate
+from scheduler_service.persistence.sql.database import Database
+from scheduler_service.persistence.sql.migrations import Check
 from scheduler_service.persistence.sql.sqlite import file_of
+from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS as CLUSTER
 from scheduler_service.persistence.sqlite.database import inspect as inspect_state
 from scheduler_service.persistence.sqlite.files import upgrade_folder
 from scheduler_service.persistence.sqlite.folder import (
@@ -34,6 +37,18 @@ def migrate_folder(folder: Path, history: str) -> None:
         lock.release()
 
 
+def migrate_server(url: str, history: str) -> None:
+    """Brings the tables of a service that is alone up to date, and the history. Raises StoreError."""
+    Database(url=url, migrations=CLUSTER).close()
+    migrate(url=history)
+
+
+def check_server(url: str, history: str) -> list[str]:
+    """As `check_folder`, of a service whose jobs are in the database at `url`."""
+    state = _check_tables(inspect(url=url, migrations=CLUSTER), "the jobs' state")
+    return [*state, *_check_tables(inspect(url=history), "the history")]
+
+
 def check_folder(folder: Path, history: str) -> list[str]:
     """What differs from this version's formats, each with its remedy; changes nothing.
 
@@ -45,7 +60,7 @@ def check_folder(folder: Path, history: str) -> list[str]:
     place = folder / STATE_FILE
     if missing := _missing(place) + _missing_history(history):
         return [f"{', '.join(missing)}: {MIGRATE if place.is_file() else NOT_USED}"]
-    return [*divided, *check_state(place), *_check_history(history)]
+    return [*divided, *check_state(place), *_check_tables(inspect(url=history), "the history")]
 
 
 def check_state(place: Path) -> list[str]:
@@ -77,13 +92,12 @@ def _missing(place: Path) -> list[str]:
     return [] if place.is_file() else [f"{place} is missing"]
 
 
-def _check_history(history: str) -> list[str]:
-    found = inspect(url=history)
+def _check_tables(found: Check, what: str) -> list[str]:
     if found.up_to_date:
         return []
-    what = list(found.differences)
+    wrong = list(found.differences)
     if found.current is None:
-        what = ["it has no tables yet"]
+        wrong = ["it has no tables yet"]
     elif found.current != found.head:
-        what = [f"it has version {found.current}, this program {found.head}", *what]
-    return [f"the history: {', '.join(what)}: {found.remedy}"]
+        wrong = [f"it has version {found.current}, this program {found.head}", *wrong]
+    return [f"{what}: {', '.join(wrong)}: {found.remedy}"]

@@ -57,7 +57,8 @@ class TurnClaim(msgspec.Struct, frozen=True):
     """A turn that `holder` claims at `at` (steady ms): all of `commit`, over the sequence that it expects.
 
     `state` is what the row keeps of the job after it: its document, and what the history may not have yet.
-    `is_first`: the job is created without its actor, and no reminder guards it.
+    `is_first`: the job is created without its actor, and no reminder guards it. `records`: those of `commit`
+    that are rows of their own, and not in the `state`.
     """
 
     commit: Commit
@@ -65,6 +66,7 @@ class TurnClaim(msgspec.Struct, frozen=True):
     at: int
     state: bytes = b""
     is_first: bool = False
+    records: tuple[Batch, ...] = ()
 
 
 class QueueTurn(msgspec.Struct, frozen=True):

@@ -60,9 +60,14 @@ def _read_whole(value: object) -> object:
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
 
 
-def _refuse_store(url: str) -> str:
+def _check_store(url: str) -> str:
     if not url.startswith(("redis:", "rediss:")):
-        raise ValueError("the jobs' state lies in the folder store.data (--data); leave store.url out")
+        if not url.startswith(("postgresql:", "mysql:", "mariadb:")):
+            raise ValueError(
+                "write postgresql:// or mysql://USER:PASSWORD@HOST/NAME, or leave it out: then the jobs' "
+                "state lies in the folder store.data (--data)"
+            )
+        return _check_database(url)
     raise ValueError(
         "the jobs' state does not lie in Redis any more. With the version that wrote it save the definitions "
         "('punctual jobs list'; of what 'punctual jobs get ID -o json' prints the member definition), pause "
@@ -156,9 +161,12 @@ class ServerSettings(Group):
 
 
 class StoreSettings(Group):
-    """The folder with the state of jobs, and how durably it is written. `url` is refused, with a way out."""
+    """Where the jobs' state lies: in the folder `data`, or in the database of a server at `url`.
 
-    url: Annotated[str, AfterValidator(_refuse_store)] | None = None
+    `durability` is that of files.
+    """
+
+    url: Annotated[str, AfterValidator(_check_store)] | None = None
     data: Annotated[str, Field(min_length=1)] = "data"
     durability: Literal["full", "process"] = "full"
 
@@ -174,7 +182,7 @@ class ContextsSettings(Group):
 
 
 class DatabaseSettings(Group):
-    """Where the history is stored; None: in the folder of the state."""
+    """Where the history is stored; None: where the jobs' state is."""
 
     url: Annotated[str, AfterValidator(_check_database)] | None = None
 

@@ -1,4 +1,4 @@
-"""The service with its history on a server: callers see what they see with SQLite (SPEC section 12)."""
+"""The service with its history, or all it keeps, on a server: as with SQLite (SPEC sections 12 and 15)."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 from scheduler_service.app.service import open_service
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.settings import LoadedSettings, Settings
-from tests.unit.persistence.servers import each_server
+from tests.unit.persistence.servers import each_server, make_database
 from tests.wire.service import SERVED, World, data_of, definition, running
 
 server_url = each_server
@@ -27,6 +27,11 @@ async def is_delivered(world: World) -> bool:
     return [one["state"] for one in items] == ["delivered"]
 
 
+def another(url: str) -> str:
+    """A further database of the same server."""
+    return make_database(url.rpartition("/")[0])
+
+
 def without_moments(value: Any) -> Any:
     """What two runs have in common: all but ids, ports and what a clock says."""
     if isinstance(value, list):
@@ -42,7 +47,11 @@ async def test_an_execution_is_told_as_with_sqlite(server_url: str) -> None:
     """Steps, notifications, lists, the log, the ledger's filters and statistics: the same answers."""
     notified = [{"url": "service://jobsclient/note", "stateEquals": "finalSucceed"}]
     told = []
-    for settings in ({}, {"database": {"url": server_url}}):
+    for settings in (
+        {},
+        {"database": {"url": server_url}},
+        {"store": {"data": ":memory:", "url": another(server_url)}},
+    ):
         async with running(**settings) as world:
             data_of(await world.client.post("/jobs/j", json=definition(notification=notified)), 201)
             execution_id = (await run(world))["executionId"]
@@ -52,7 +61,7 @@ async def test_an_execution_is_told_as_with_sqlite(server_url: str) -> None:
             answers = [data_of(await world.client.get(path)) for path in LISTS]
             log = data_of(await world.client.get(f"/executions/{execution_id}/log"))
             told.append(without_moments([full, answers, sorted(line["kind"] for line in log["items"])]))
-    assert told[0] == told[1]
+    assert told[0] == told[1] == told[2]
 
 
 async def test_the_history_outlives_the_service(server_url: str) -> None:

@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -12,6 +12,9 @@ from scheduler_service.ports.catalogue import CatalogueEntry, JobPage, JobQuery,
 
 LABELS_BYTES = 4 << 20
 """A page of jobs ends early where their labels have so much as JSON: stores read no more of them."""
+
+PAGE_BYTES = 4 << 20
+"""A page of rows that may be large ends early where they have so many bytes; one row it has in any case."""
 
 # Databases take 64 bits; no list has a larger number.
 Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -29,6 +32,17 @@ MEMBERS = {
 
 class CursorError(PunctualError):
     """A cursor that this list has not returned."""
+
+
+def count_fitting(sizes: Iterable[int]) -> int:
+    """How many rows of these sizes, from the first on, make a page of PAGE_BYTES."""
+    count = size = 0
+    for length in sizes:
+        size += length
+        if count and size > PAGE_BYTES:
+            break
+        count += 1
+    return count
 
 
 def mark_list(name: str, *filters: object) -> str:

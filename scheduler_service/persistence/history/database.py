@@ -9,7 +9,7 @@ from scheduler_service.persistence.history.schema import MIGRATIONS, executions
 from scheduler_service.persistence.sql.database import Database, translated
 from scheduler_service.persistence.sql.dialect import Durability
 from scheduler_service.persistence.sql.dialects import open_dialect
-from scheduler_service.persistence.sql.migrations import Check, check
+from scheduler_service.persistence.sql.migrations import Check, Migrations, check
 
 
 class HistoryDatabase(Database):
@@ -44,11 +44,11 @@ def count_executions(*, url: str, but_of: Collection[str] = ()) -> int:
         dialect.engine.dispose()
 
 
-def inspect(*, url: str) -> Check:
+def inspect(*, url: str, migrations: Migrations = MIGRATIONS) -> Check:
     """Checks the tables of `url`, changing none of them. Raises StoreUnavailable."""
-    dialect = open_dialect(url, subject=MIGRATIONS.subject)
+    dialect = open_dialect(url, subject=migrations.subject)
     try:
         with translated(dialect):
-            return check(dialect.engine, MIGRATIONS)
+            return check(dialect.engine, migrations)
     finally:
         dialect.engine.dispose()

@@ -66,6 +66,13 @@ class Dialect(Protocol):
     def take_turns(self, connection: sa.Connection, number: int) -> None:
         """Waits in the open transaction until no other one that writes has taken this number (64 bits)."""
 
+    def claim_alone(self, connection: sa.Connection, number: int) -> bool:
+        """Takes this number as long as the connection lasts; False: another connection has it.
+
+        It has it already: nothing changes. A connection whose machine is gone is ended by the server within
+        a minute, if it is not used meanwhile.
+        """
+
     def milliseconds(self, connection: sa.Connection) -> int:
         """The wall clock of the database in ms; of a file that of this machine."""
 

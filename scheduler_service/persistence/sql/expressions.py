@@ -52,6 +52,18 @@ class IsIn(FunctionElement[Any]):
     inherit_cache = True
 
 
+class Contains(FunctionElement[Any]):
+    """`Contains(column, part)`: whether the bytes of a column have those of `part` among them."""
+
+    inherit_cache = True
+
+
+@compiles(Contains)
+def _contains(element: Contains, compiler: SQLCompiler, **options: Any) -> str:
+    column, part = (compiler.process(clause, **options) for clause in element.clauses)
+    return f"position({part} IN {column}) > 0"
+
+
 class StoredSize(FunctionElement[int]):
     """The bytes that a value takes where it is stored."""
 

@@ -31,6 +31,7 @@ _row = remembered.c
 _OF_KEY = (_row.scope == sa.bindparam("scope"), _row.key == sa.bindparam("key"))
 _FIRST = msgspec.structs.replace(ANSWERS, changes=())
 _FORGET_OLD = sa.delete(remembered).where(*_OF_KEY, _row.created_at < sa.bindparam("since"))
+_FORGET_ALL = sa.delete(remembered).where(_row.created_at < sa.bindparam("before"))
 _RECALL = sa.select(*(_row[name] for name in Remembered.__struct_fields__)).where(
     *_OF_KEY, _row.created_at >= sa.bindparam("since")
 )
@@ -46,6 +47,11 @@ def remember_first(connection: sa.Connection, dialect: Dialect, kept: Remembered
     """Writes it in the open transaction; False: one of its key was kept at `since` or later, and stays."""
     connection.execute(_FORGET_OLD, {"scope": kept.scope, "key": kept.key, "since": since})
     return dialect.insert_many(connection, _FIRST, [answer_of(kept)]) == 1
+
+
+def forget_answers(connection: sa.Connection, before: int) -> None:
+    """Removes those that were kept before this moment (wall ms), in the open transaction."""
+    connection.execute(_FORGET_ALL, {"before": before})
 
 
 def answer_of(kept: Remembered) -> Row:

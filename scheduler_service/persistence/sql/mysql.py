@@ -54,6 +54,7 @@ OLDEST_MARIADB, OLDEST_MYSQL = (10, 6), (8, 0, 17)
 # Whatever the server's own modes are: values are refused, never cut; a backslash is a character.
 MODES = "STRICT_ALL_TABLES,ANSI_QUOTES,NO_BACKSLASH_ESCAPES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO"
 LOCK_WAIT_SECONDS = 10
+UNUSED_SECONDS = 30
 MIGRATION_SECONDS = 3_600
 # MariaDB cuts an array of rows here without a word; an answer has to fit into `max_allowed_packet` anyway.
 JSON_BYTES = 1 << 30
@@ -156,6 +157,14 @@ class MysqlDialect(OnServer):
             )
         connection.info[_HAS_TURN] = True
 
+    def claim_alone(self, connection: sa.Connection, number: int) -> bool:
+        _run(connection, f"SET SESSION wait_timeout = {UNUSED_SECONDS}")
+        name = "CONCAT('punctual ', MD5(DATABASE()), ' alone ', %s)"
+        text = f"SELECT IS_USED_LOCK({name}) <=> CONNECTION_ID() OR GET_LOCK({name}, 0)"
+        found = _run(connection, text, number, number)
+        _driver(connection).commit()
+        return found == [(1,)]
+
     def milliseconds(self, connection: sa.Connection) -> int:
         text = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000"
         return int(connection.exec_driver_sql(text).scalar_one())
@@ -232,13 +241,19 @@ def _is_mariadb(version: str) -> bool:
 def _check(address: sa.URL) -> None:
     """Raises StoreUnavailable for what the driver would not say in words."""
     if not address.database:
-        raise StoreUnavailable("database.url names no database; write mysql://USER:PASSWORD@HOST:PORT/NAME")
+        raise StoreUnavailable(
+            "database.url or store.url names no database; write mysql://USER:PASSWORD@HOST:PORT/NAME"
+        )
     for name, value in address.query.items():
         if name not in PARAMETERS:
             known = ", ".join(sorted(PARAMETERS))
-            raise StoreUnavailable(f"database.url has the unknown parameter {name!r}; known are {known}")
+            raise StoreUnavailable(
+                f"the address of the database has the unknown parameter {name!r}; known are {known}"
+            )
         if name in FILES and not Path(str(value)).is_file():
-            raise StoreUnavailable(f"database.url: {name} names {str(value)!r}, which is not a file")
+            raise StoreUnavailable(
+                f"the address of the database: {name} names {str(value)!r}, which is not a file"
+            )
 
 
 def _number(version: str) -> tuple[int, ...]:

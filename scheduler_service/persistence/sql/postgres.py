@@ -67,6 +67,12 @@ CONNECTION = {
 # Every text fits. In others a character has no place, or lengths are those of bytes.
 ENCODING = "UTF8"
 
+PROBED = (
+    f"SET tcp_keepalives_idle = {IDLE_SECONDS}; SET tcp_keepalives_interval = {PROBE_SECONDS}; "
+    f"SET tcp_keepalives_count = {PROBES}"
+)
+"""The server notices in less than a minute that the machine of a connection is gone."""
+
 
 class PostgresDialect(OnConflict, OnServer):
     """dialect.Dialect over PostgreSQL. A commit is as durable as the server's `synchronous_commit` says.
@@ -137,6 +143,18 @@ class PostgresDialect(OnConflict, OnServer):
     def take_turns(self, connection: sa.Connection, number: int) -> None:
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.cast(number, sa.BigInteger))))
 
+    def claim_alone(self, connection: sa.Connection, number: int) -> bool:
+        raw = driver_of(connection)
+        raw.execute(PROBED)
+        text = (
+            "SELECT pg_try_advisory_lock(%(number)s) WHERE NOT EXISTS (SELECT FROM pg_locks WHERE locktype = "
+            "'advisory' AND pid = pg_backend_pid() AND objsubid = 1 "
+            "AND (classid::bigint << 32 | objid::bigint) = %(number)s)"
+        )
+        found = raw.execute(text, {"number": number}).fetchone()
+        raw.commit()
+        return found is None or bool(found[0])
+
     def milliseconds(self, connection: sa.Connection) -> int:
         text = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
         return int(connection.exec_driver_sql(text).scalar_one())
@@ -176,7 +194,7 @@ class PostgresDialect(OnConflict, OnServer):
         raise StoreUnavailable(
             f"{self.subject} cannot be kept in the database {name!r}, whose encoding is {kept}: make another"
             f" one (CREATE DATABASE name TEMPLATE template0 ENCODING '{ENCODING}') and name it in "
-            f"database.url; what {name!r} holds comes along by pg_dump and psql"
+            f"database.url or store.url; what {name!r} holds comes along by pg_dump and psql"
         )
 
 

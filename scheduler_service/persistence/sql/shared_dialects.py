@@ -101,7 +101,7 @@ class OnServer:
     def explain(self, cause: BaseException) -> str:
         return (
             f"{self.subject} cannot be reached: {self.said_by(cause)}; "
-            "check that the server runs and database.url names its user and database"
+            "check that the server runs and that database.url or store.url names its user and database"
         )
 
     def said_by(self, cause: BaseException) -> str:
@@ -157,7 +157,7 @@ def read_address(url: str, form: str) -> sa.URL:
     except (sa.exc.ArgumentError, ValueError):
         # The reason contains the whole address with its password.
         raise StoreUnavailable(
-            f"database.url is not an address; write {form}://USER:PASSWORD@HOST:PORT/NAME, "
+            f"database.url or store.url is not an address; write {form}://USER:PASSWORD@HOST:PORT/NAME, "
             "special characters of a password as %XX"
         ) from None
 

@@ -21,6 +21,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from scheduler_service.persistence.sql.dialect import Durability
 from scheduler_service.persistence.sql.expressions import (
     AnyMemberLike,
+    Contains,
     GuardedUpsert,
     IndexSteps,
     IsIn,
@@ -157,6 +158,10 @@ class SqliteDialect(OnConflict):
 
     def take_turns(self, connection: sa.Connection, number: int) -> None:
         """Does nothing: a file has no more than one transaction that writes."""
+
+    def claim_alone(self, connection: sa.Connection, number: int) -> bool:
+        """True: whoever opens a file looks after that by the lock of its folder."""
+        return True
 
     def milliseconds(self, connection: sa.Connection) -> int:
         """The wall clock of this machine in ms."""
@@ -388,6 +393,12 @@ def _newest_state(element: NewestState, compiler: SQLCompiler, **options: Any) -
 def _is_in(element: IsIn, compiler: SQLCompiler, **options: Any) -> str:
     column, texts = (compiler.process(clause, **options) for clause in element.clauses)
     return f"{column} IN (SELECT value FROM json_each({texts}))"  # noqa: S608
+
+
+@compiles(Contains, "sqlite")
+def _contains(element: Contains, compiler: SQLCompiler, **options: Any) -> str:
+    column, part = (compiler.process(clause, **options) for clause in element.clauses)
+    return f"instr({column}, {part}) > 0"
 
 
 @compiles(StoredSize, "sqlite")

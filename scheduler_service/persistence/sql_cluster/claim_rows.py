@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 
+import msgspec
+
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
@@ -26,6 +28,12 @@ CLAIMS = GuardedUpsert(
     guard="jobs.sequence = given.expected",
     adds="given.expected <= 0",  # a turn of a job that was forgotten meanwhile must not bring it back
 )
+OWN_CLAIMS = msgspec.structs.replace(
+    CLAIMS,
+    guard="(jobs.state = 'destroyed' AND given.expected IN (0, jobs.sequence)) "
+    "OR (jobs.sequence = given.expected AND jobs.uid = given.uid)",
+)
+"""Of a service that has the database alone: where it expects 0 it knows the counters of a destroyed job."""
 DEFINITIONS = Upsert(
     table=definitions,
     columns=("uid", "revision", "job_id", "created_at", "text"),
@@ -56,7 +64,7 @@ def is_single_statement(claims: Sequence[TurnClaim]) -> bool:
     """Whether `claims` are one statement: each of another job, and none brings or removes anything else."""
     if len({claim.commit.entry.job_id for claim in claims}) < len(claims):
         return False
-    return not any(_brings_more(claim.commit) for claim in claims)
+    return not any(claim.records or _brings_more(claim.commit) for claim in claims)
 
 
 def _brings_more(commit: Commit) -> bool:

@@ -85,16 +85,18 @@ class SharedDatabase:
         """
         return cast("T", await self._writer.put(work))
 
-    async def write_together(
+    def write_together(
         self, work: JointWork, value: object, is_single: IsSingle | None = None, *, may_wait: bool = False
-    ) -> Any:
+    ) -> asyncio.Future[Any]:
         """Runs `work` once for all values that wait for it; the verdict on `value`, as `write` gives it.
+
+        Returns at once: values are written in the order of the calls.
 
         Other writes of the same transaction are done before. `is_single` says whether `work` makes one
         statement of some values: where nothing else waits, that needs no transaction around it. What
         `may_wait` waits up to 15 ms for others.
         """
-        return await self._writer.put(GroupedWork(work, value, is_single), may_wait=may_wait)
+        return self._writer.put(GroupedWork(work, value, is_single), may_wait=may_wait)
 
     async def write_all(self, work: JointWork, values: Sequence[object]) -> list[Any]:
         """Runs `work` once for all `values`, in one transaction: the verdict on each, errors among them."""
@@ -124,19 +126,27 @@ class SharedDatabase:
         """The first row of `statement`, or None. Raises StoreUnavailable."""
         return await self.read(lambda connection: connection.execute(statement, values).first())
 
+    async def rows(self, statement: sa.Select[Any], values: Mapping[str, Any] | None = None) -> Sequence[Any]:
+        """All rows of `statement`. Raises StoreUnavailable."""
+        return await self.read(lambda connection: connection.execute(statement, values).all())
+
     async def scalars(
         self, statement: sa.Select[tuple[T]], values: Mapping[str, Any] | None = None
     ) -> list[T]:
         """The first column of all rows of `statement`. Raises StoreUnavailable."""
         return await self.read(lambda connection: list(connection.scalars(statement, values)))
 
-    def samples(self) -> Iterable[Sample]:
-        """The figures of its transactions."""
-        return self._writer.groups.samples()
+    def samples(self, *, is_away: bool = False) -> Iterable[Sample]:
+        """The figures of its transactions, and whether it is up, which it is not while it `is_away`."""
+        return self._writer.groups.samples(is_away=is_away)
+
+    async def end_writing(self) -> None:
+        """Writes what was handed in; what comes later is refused."""
+        await self._writer.close()
 
     async def close(self) -> None:
         """Writes what was handed in, then closes the connections."""
-        await self._writer.close()
+        await self.end_writing()
         await self._reader.close()
         await self._apart.close()
         self._database.close()

@@ -8,10 +8,21 @@ import sqlalchemy as sa
 from scheduler_service.persistence.sql.dialect import Dialect
 from scheduler_service.persistence.sql.expressions import GuardedUpsert, Upsert, overwrite
 from scheduler_service.persistence.sql_cluster.schema import marks
+from scheduler_service.ports.errors import StoreLocked
 
+EPOCH, PLACEMENT = "epoch", "placement"
+ALONE, CLUSTER = "alone", "cluster"
+_OTHERS = {
+    ALONE: "the database has the jobs of a service that is alone (store.url): start that one, without "
+    "--runtime dapr, or name another database",
+    CLUSTER: "the database has the jobs of a cluster: start its nodes, with --runtime dapr, or name another "
+    "database in store.url",
+}
 _COLUMNS, _KEY = ("name", "value", "holder", "until"), ("name",)
 _ADD = Upsert(marks, _COLUMNS, _KEY)
 _COUNT = Upsert(marks, _COLUMNS, _KEY, (("value", "marks.value + 1"),))
+_SET = Upsert(marks, _COLUMNS, _KEY, overwrite("value"))
+_SET_HOLDER = Upsert(marks, _COLUMNS, _KEY, overwrite("holder"))
 _RENEW = Upsert(marks, _COLUMNS, _KEY, overwrite("until"))
 _LEASE = GuardedUpsert(
     marks, _COLUMNS, ("now",), guard="marks.holder = given.holder OR marks.until < given.now"
@@ -45,10 +56,31 @@ def renew(connection: sa.Connection, dialect: Dialect, mark: str, until: int, fi
     dialect.insert_many(connection, _RENEW, [(mark, first, "", until)])
 
 
+def set_number(connection: sa.Connection, dialect: Dialect, mark: str, value: int) -> None:
+    """Sets a counter."""
+    dialect.insert_many(connection, _SET, [(mark, value, "", 0)])
+
+
+def set_holder(connection: sa.Connection, dialect: Dialect, mark: str, holder: str) -> None:
+    """Sets the holder of a mark, whoever it was."""
+    dialect.insert_many(connection, _SET_HOLDER, [(mark, 0, holder, 0)])
+
+
 def keep_holder(connection: sa.Connection, dialect: Dialect, mark: str, holder: str) -> str:
     """The holder of a mark, which is the one that was named first."""
     dialect.insert_many(connection, _ADD, [(mark, 0, holder, 0)])
     return str(connection.execute(_HOLDER, {"mark": mark}).scalar_one())
+
+
+def count_start(connection: sa.Connection, dialect: Dialect, placement: str) -> int:
+    """The number of a start of a service that is ALONE or of a node of a CLUSTER: above all before.
+
+    The first one says whose jobs are in the database. Raises StoreLocked where they are of the other kind.
+    """
+    first = CLUSTER if read_number(connection, EPOCH) else placement  # 0.1.0 had none but clusters
+    if (found := keep_holder(connection, dialect, PLACEMENT, first)) != placement:
+        raise StoreLocked(_OTHERS[found])
+    return count(connection, dialect, EPOCH)
 
 
 def lease(connection: sa.Connection, dialect: Dialect, mark: str, holder: str, now: int, until: int) -> bool:

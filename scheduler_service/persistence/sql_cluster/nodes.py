@@ -13,7 +13,7 @@ from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.schema import nodes
 from scheduler_service.ports.cluster import Node
 
-EPOCH, APP_ID = "epoch", "app_id"
+APP_ID = "app_id"
 _FORMAT_SIGN = "+"
 """In the column `version` the format stands after it: programs of before show both as the version."""
 _SAID = tuple(nodes.c[name] for name in Node.__struct_fields__ if name != "format")
@@ -67,7 +67,8 @@ class Nodes:
         )
 
     async def next_epoch(self) -> int:
-        return await self._database.write(partial(marks.count, dialect=self._dialect, mark=EPOCH))
+        begin = partial(marks.count_start, dialect=self._dialect, placement=marks.CLUSTER)
+        return await self._database.write(begin)
 
     async def keep_app_id(self, app_id: str) -> str:
         keep = partial(marks.keep_holder, dialect=self._dialect, mark=APP_ID, holder=app_id)

@@ -14,12 +14,13 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.common.packing import PackedBatch, pack, read_deliveries
 from scheduler_service.persistence.common.row_state import unpack_batches
 from scheduler_service.persistence.queues.writes import write_parts
-from scheduler_service.persistence.sql.expressions import IsIn, Row, Upsert
+from scheduler_service.persistence.sql.expressions import GuardedUpsert, IsIn, Row, Upsert
 from scheduler_service.persistence.sql.job_catalogue import BY_IDS, JobCatalogue, write_ids
 from scheduler_service.persistence.sql.job_tables import ENTRY, definitions, jobs, read_entry
 from scheduler_service.persistence.sql.kept_answers import (
     ANSWERS,
     answer_of,
+    forget_answers,
     recall,
     remember_first,
     remembered,
@@ -77,16 +78,17 @@ _decode_batch = msgspec.msgpack.Decoder(PackedBatch).decode
 class SharedStore:
     """ports.ClusterStore over the shared database."""
 
-    def __init__(self, *, database: SharedDatabase) -> None:
+    def __init__(self, *, database: SharedDatabase, claims: GuardedUpsert = CLAIMS) -> None:
         self._database = database
+        self._claims = claims
         self.catalogue = SharedCatalogue(database=database)
 
     async def claim(self, claim: TurnClaim) -> None:
-        work, may_wait = self._claim_all, claim.commit.may_wait
+        work, may_wait = self.write_claims, claim.commit.may_wait
         await self._database.write_together(work, claim, is_single_statement, may_wait=may_wait)
 
     async def claim_all(self, claims: Sequence[TurnClaim]) -> Sequence[StoreError | None]:
-        return await self._database.write_all(self._claim_all, claims)
+        return await self._database.write_all(self.write_claims, claims)
 
     async def load(self, job_id: str) -> ClaimedJob | None:
         found: ClaimedJob | None = await self._database.read_together(_load_all, job_id)
@@ -109,7 +111,7 @@ class SharedStore:
         self, deliveries: Sequence[Delivery], answers: Sequence[Remembered], holder: Holder
     ) -> None:
         kept, sent = [answer_of(one) for one in answers], [delivery_of(one, holder) for one in deliveries]
-        await self._database.write(lambda one: self._insert(one, (ANSWERS, kept), (DELIVERIES, sent)))
+        await self._database.write(lambda one: self.insert(one, (ANSWERS, kept), (DELIVERIES, sent)))
 
     async def enqueue(self, turn: QueueTurn) -> None:
         dialect = self._database.dialect
@@ -134,7 +136,7 @@ class SharedStore:
         records = records_of((one.batch for one in settlements if one.batch is not None), holder)
 
         def work(connection: sa.Connection) -> None:
-            self._insert(connection, (RECORDS, records))
+            self.insert(connection, (RECORDS, records))
             for one in settlements:
                 is_done = one.done or one.delivery.state not in ("pending", "outbox")
                 connection.execute(
@@ -149,7 +151,7 @@ class SharedStore:
         return await self._database.read(partial(recall, scope=scope, key=key, since=since))
 
     async def remember(self, remembered: Remembered) -> None:
-        await self._database.write(lambda one: self._insert(one, (ANSWERS, [answer_of(remembered)])))
+        await self._database.write(lambda one: self.insert(one, (ANSWERS, [answer_of(remembered)])))
 
     async def remember_first(self, remembered: Remembered, since: int) -> bool:
         work = partial(remember_first, dialect=self._database.dialect, kept=remembered, since=since)
@@ -160,7 +162,7 @@ class SharedStore:
         columns = sa.select(table.delivery_id, table.content)
         statement = columns.where(table.delivery_id > after, table.done_at.is_(None))
         ordered = statement.order_by(table.delivery_id).limit(limit)
-        found = await self._database.read(lambda connection: connection.execute(ordered).all())
+        found = await self._database.rows(ordered)
         return read_deliveries((delivery_id.encode(), content) for delivery_id, content in found)
 
     async def adopt(
@@ -176,7 +178,7 @@ class SharedStore:
 
     async def adopt_records(self, alive: Iterable[Holder], holder: Holder, limit: int) -> list[Batch]:
         rows = await self._adopt(DEAD_TELLERS, ABANDONED_RECORDS, untold, alive, holder, limit)
-        return unpack_batches(_decode_batch(row.content) for row in rows)
+        return read_batches(rows)
 
     async def written(self, keys: Sequence[tuple[str, int]]) -> None:
         values = [{"its_uid": uid, "its_sequence": sequence} for uid, sequence in keys]
@@ -189,7 +191,7 @@ class SharedStore:
 
     async def unbegun(self, after: tuple[int, str], until: int, limit: int) -> list[Unbegun]:
         values = {"due": after[0], "after": after[1], "until": until, "most": limit}
-        rows = await self._database.read(lambda connection: connection.execute(UNBEGUN, values).all())
+        rows = await self._database.rows(UNBEGUN, values)
         return [
             Unbegun(job_id, due, created_at, Holder(node, boot))
             for job_id, due, created_at, node, boot in rows
@@ -207,20 +209,11 @@ class SharedStore:
         return await self._database.read(work)
 
     async def forget(self, job_id: str) -> bool:
-        is_destroyed = (jobs.c.job_id == job_id) & (jobs.c.state == JobState.DESTROYED.value)
-
-        def work(connection: sa.Connection) -> bool:
-            gone = connection.execute(sa.delete(jobs).where(is_destroyed)).rowcount
-            for table in (definitions, remembered, copies) if gone else ():
-                connection.execute(sa.delete(table).where(table.c.job_id == job_id))
-            return bool(gone)
-
-        return await self._database.write(work)
+        return await self._database.write(partial(forget_job, job_id=job_id))
 
     async def prune(self, now: Now) -> None:
         def work(connection: sa.Connection) -> None:
-            old = remembered.c.created_at < now.wall - ANSWER_KEPT_MS
-            connection.execute(sa.delete(remembered).where(old))
+            forget_answers(connection, now.wall - ANSWER_KEPT_MS)
             connection.execute(sa.delete(outbox).where(outbox.c.done_at < now.steady - HOUR))
             connection.execute(sa.delete(queue_turns).where(queue_turns.c.at < now.steady - HOUR, _IS_GONE))
 
@@ -254,7 +247,7 @@ class SharedStore:
 
         return await self._database.write(work)
 
-    def _claim_all(
+    def write_claims(
         self, connection: sa.Connection, claims: Sequence[TurnClaim]
     ) -> Sequence[StoreConflict | None]:
         """All claims of a group at once; of several of one job each sees what the one before it wrote."""
@@ -271,7 +264,7 @@ class SharedStore:
     def _take(self, connection: sa.Connection, claims: Sequence[TurnClaim]) -> set[object]:
         """The jobs that were claimed, with all that their turns write."""
         dialect = self._database.dialect
-        taken = dialect.write_guarded(connection, CLAIMS, [row_of(claim) for claim in claims])
+        taken = dialect.write_guarded(connection, self._claims, [row_of(claim) for claim in claims])
         won = [claim for claim in claims if claim.commit.entry.job_id in taken]
         commits = [claim.commit for claim in won]
         texts = [definition_of(commit) for commit in commits if commit.definition is not None]
@@ -280,16 +273,33 @@ class SharedStore:
             if commit.entry.state is JobState.DESTROYED:  # the answers of its life go with it
                 is_its = remembered.c.job_id == commit.entry.job_id
                 connection.execute(sa.delete(remembered).where(is_its))
-        brought = ((DEFINITIONS, texts), (ANSWERS, answers_of(commits)), (DELIVERIES, sent))
-        self._insert(connection, *brought)
+        records = [row for claim in won for row in records_of(claim.records, claim.holder)]
+        answers = (ANSWERS, answers_of(commits))
+        brought = ((DEFINITIONS, texts), answers, (DELIVERIES, sent), (RECORDS, records))
+        self.insert(connection, *brought)
         for commit in commits:
             write_parts(connection, dialect, commit.queued)
         return taken
 
-    def _insert(self, connection: sa.Connection, *tables: tuple[Upsert, Sequence[Row]]) -> None:
+    def insert(self, connection: sa.Connection, *tables: tuple[Upsert, Sequence[Row]]) -> None:
+        """Writes rows in the open transaction."""
         for upsert, rows in tables:
             if rows:
                 self._database.dialect.insert_many(connection, upsert, rows)
+
+
+def forget_job(connection: sa.Connection, job_id: str) -> bool:
+    """As `ports.state.JobStore.forget`, in the open transaction."""
+    is_destroyed = (jobs.c.job_id == job_id) & (jobs.c.state == JobState.DESTROYED.value)
+    gone = connection.execute(sa.delete(jobs).where(is_destroyed)).rowcount
+    for table in (definitions, remembered, copies) if gone else ():
+        connection.execute(sa.delete(table).where(table.c.job_id == job_id))
+    return bool(gone)
+
+
+def read_batches(rows: Iterable[sa.Row[Any]]) -> list[Batch]:
+    """The records in rows of `untold`."""
+    return unpack_batches(_decode_batch(row.content) for row in rows)
 
 
 class SharedCatalogue(JobCatalogue):

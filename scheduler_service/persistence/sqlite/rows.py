@@ -14,6 +14,7 @@ import msgspec
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.common.packing import pack, unpack_records
+from scheduler_service.persistence.common.pagination import PAGE_BYTES, count_fitting
 from scheduler_service.persistence.sql.job_tables import read_entry
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.history import Batch
@@ -45,8 +46,6 @@ ENTRY = ", ".join("hex(latest)" if name == "latest" else name for name in Catalo
 
 LARGE_BYTES = 64 << 10
 """A longer document is read alone: as a text of digits it takes ten times as much for a moment."""
-PAGE_BYTES = 4 << 20
-"""A page of rows that may be large ends early where they have so many bytes; one row it has in any case."""
 
 MAX_PREFETCHED_BYTES = 16_384
 """Longer definitions are not loaded with their jobs: what many loads read together has a bound."""
@@ -81,12 +80,7 @@ def select_page(
     `source` has an order, and ends with `LIMIT ?`.
     """
     sizes = select(connection, f"length({blob})", source, parameters)
-    count = size = 0
-    for (length,) in sizes:
-        size += length
-        if count and size > PAGE_BYTES:
-            break
-        count += 1
+    count = count_fitting(length for (length,) in sizes)
     return select(connection, columns, source, (*parameters[:-1], count)) if count else []
 
 

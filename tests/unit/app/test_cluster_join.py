@@ -1,6 +1,7 @@
 """A node among the nodes of its cluster (SPEC section 14)."""
 
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -14,7 +15,7 @@ from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.nodes import Nodes
 from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.cluster import TURNS_IN_ROWS, Node
-from scheduler_service.settings import load_settings
+from scheduler_service.settings import Settings, load_settings
 from tests.manual_clock import ManualClock
 from tests.rows import each_row
 
@@ -24,9 +25,14 @@ SERVED = "http://127.0.0.1:8000"
 @each_row("url", ["postgresql://me:hidden@db/x", "mysql://me:hidden@db/x", "mariadb://me:hidden@db/x"])
 def test_what_nodes_share_lies_beside_the_history_on_a_server(url: str) -> None:
     """On whichever; without one, or with a history in a file, in a file of its own."""
-    assert shared_url(url, Path("/data")) == url
-    assert shared_url(None, Path("/data")) == shared_url("sqlite:///h.db", Path("/data"))
-    assert shared_url(None, Path("/data")) == "sqlite:////data/cluster.db"
+    assert shared({"database": {"url": url}}) == url
+    assert shared({"database": {"url": "mysql://db/history"}, "store": {"url": url}}) == url
+    assert shared({}) == shared({"database": {"url": "sqlite:///h.db"}}) == "sqlite:////data/cluster.db"
+
+
+def shared(given: dict[str, Any]) -> str:
+    """The address of what nodes share."""
+    return shared_url(Settings.model_validate(given), Path("/data"))
 
 
 def test_a_node_that_was_not_heard_of_for_ten_seconds_is_offline() -> None:

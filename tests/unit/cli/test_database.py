@@ -5,6 +5,7 @@ from pathlib import Path
 
 import anyio
 import msgspec
+import pytest
 
 from scheduler_service.app.data_folder import history_address
 from scheduler_service.maintenance.examined_folder import examine_jobs
@@ -46,3 +47,27 @@ def test_jobs_that_cannot_run_under_the_settings_are_named(ran: Ran, tmp_path: P
     assert states(anyio.run(examine_jobs, subject(tmp_path))) == {"job shop": "warning"}
     cut = anyio.run(partial(examine_jobs, well, seconds=-1.0))
     assert states(cut) == {"run": "warning"}, "what was not looked at is not said to be well"
+
+
+@pytest.mark.parametrize("command", ["repair", "backup", "restore"])
+def test_a_database_server_is_saved_by_its_own_program(
+    ran: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """Commands for files say so, and do nothing (SPEC section 15)."""
+    monkeypatch.setenv("PUNCTUAL_STORE__URL", "postgresql://nobody@127.0.0.1:1/none")
+    code, _, said = ran("db", command, *([] if command == "repair" else ["backup"]))
+    assert (code, "save and restore it with pg_dump" in said) == (2, True), said
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_tables_of_a_server_are_migrated_and_checked(
+    ran: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, each_server: str
+) -> None:
+    """Those of the jobs and those of the history; without a folder."""
+    monkeypatch.setenv("PUNCTUAL_STORE__URL", each_server)
+    code, _, said = ran("db", "check")
+    assert (code, said.count("it has no tables yet")) == (1, 2), said
+    assert ran("db", "migrate")[0] == 0
+    code, _, said = ran("db", "check")
+    assert (code, "the database of store.url is up to date" in said) == (0, True), said
+    assert not list(tmp_path.iterdir())

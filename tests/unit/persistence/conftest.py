@@ -10,12 +10,12 @@ import pytest
 from scheduler_service.persistence.history.database import migrate
 from scheduler_service.persistence.history.schema import MIGRATIONS
 from scheduler_service.persistence.sql.sqlite import IN_MEMORY
+from scheduler_service.persistence.sql_cluster.state_store import SqlStateStore
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.state import OpenStore
 from tests.redis_server import APPENDING, RedisServer
 from tests.unit.persistence.queue_bench import Bench
 from tests.unit.persistence.servers import command, make_database
-from tests.unit.persistence.sql_cluster.cluster_store import ClusterStore
 
 Opener = Callable[[pytest.FixtureRequest, Path], Awaitable[OpenStore]]
 
@@ -23,17 +23,13 @@ Opener = Callable[[pytest.FixtureRequest, Path], Awaitable[OpenStore]]
 OPENERS: dict[str, Opener] = {
     "sqlite file": lambda _, folder: SqliteStateStore.open(folder=folder),
     "sqlite memory": lambda _, folder: SqliteStateStore.open(folder=None),
-}
-# The tables of a cluster keep what every store promises, and have nothing that is of one process alone.
-PARTIAL_OPENERS: dict[str, Callable[[pytest.FixtureRequest, Path], Awaitable[Any]]] = {
-    "sql cluster, sqlite": lambda _, __: ClusterStore.open("sqlite://"),
-    "sql cluster, postgresql": lambda request, _: ClusterStore.open(
-        request.getfixturevalue("postgres_cluster_url")
+    "sql, sqlite": lambda _, folder: SqlStateStore.open(url=f"sqlite:///{folder}.db"),
+    "sql, postgresql": lambda request, _: SqlStateStore.open(
+        url=request.getfixturevalue("postgres_cluster_url")
     ),
-    "sql cluster, mariadb": lambda request, _: ClusterStore.open(
-        request.getfixturevalue("mariadb_cluster_url")
-    ),
+    "sql, mariadb": lambda request, _: SqlStateStore.open(url=request.getfixturevalue("mariadb_cluster_url")),
 }
+DATABASES = tuple(name for name in OPENERS if name != "sqlite memory")
 
 
 @pytest.fixture
@@ -60,7 +56,7 @@ def redis(redis_server: RedisServer) -> RedisServer:
 @asynccontextmanager
 async def opened(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[Any]:
     """The store that the request's parameter names."""
-    store = await (OPENERS | PARTIAL_OPENERS)[request.param](request, folder / "data")
+    store = await OPENERS[request.param](request, folder / "data")
     try:
         yield store
     finally:
@@ -73,7 +69,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         yield store
 
 
-@pytest.fixture(params=["sqlite file", "sqlite memory", "sql cluster, postgresql", "sql cluster, mariadb"])
+@pytest.fixture(params=["sqlite file", "sqlite memory", "sql, postgresql", "sql, mariadb"])
 async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
     """Queues over each way in which a store runs their statements."""
     async with opened(request, tmp_path) as store:

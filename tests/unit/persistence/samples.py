@@ -70,8 +70,10 @@ def delivery(number: int, **changes: object) -> Delivery:
     return Delivery(delivery_id=f"d{number}", request=request, **{**parts, **changes})  # type: ignore[arg-type]
 
 
-def batch(sequence: int = 1, *, uid: str = "u", records: tuple[Record, ...] = ()) -> Batch:
-    return Batch(uid=uid, job_id="job", tenant="default", sequence=sequence, at=7, records=records)
+def batch(
+    sequence: int = 1, *, uid: str = "u", records: tuple[Record, ...] = (), job_id: str = "job"
+) -> Batch:
+    return Batch(uid=uid, job_id=job_id, tenant="default", sequence=sequence, at=7, records=records)
 
 
 def page_of_0_1_0(turns: Sequence[Commit], batches: Sequence[Batch]) -> bytes:

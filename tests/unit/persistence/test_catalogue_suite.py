@@ -13,13 +13,13 @@ from scheduler_service.domain.moments import Now
 from scheduler_service.persistence.common.pagination import CursorError
 from scheduler_service.ports.catalogue import LONGEST_READ, JobQuery, JobSort, LastOutcome
 from scheduler_service.ports.state import OpenStore
-from tests.unit.persistence.conftest import PARTIAL_OPENERS, opened
+from tests.unit.persistence.conftest import DATABASES, opened
 from tests.unit.persistence.samples import commit
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(params=["sqlite file", *PARTIAL_OPENERS])
+@pytest.fixture(params=DATABASES)
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Any]:
     """Every database, each as it is read in."""
     async with opened(request, tmp_path) as store:

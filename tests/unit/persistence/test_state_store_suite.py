@@ -1,4 +1,4 @@
-"""What every store promises of turns, deliveries and answers, and an embedded one of alarms and records."""
+"""What every store promises of turns, deliveries, answers, alarms and records."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,17 +18,14 @@ from scheduler_service.hosts.tasks import LightTasks
 from scheduler_service.ports.catalogue import JobQuery
 from scheduler_service.ports.errors import StoreConflict, StoreUnavailable
 from scheduler_service.ports.state import NOTHING, Commit, OpenStore, Remembered, Settlement
-from tests.unit.persistence.conftest import OPENERS, PARTIAL_OPENERS
 from tests.unit.persistence.queue_bench import REQUEST
 from tests.unit.persistence.samples import RECORDS, batch, commit, delivery
 
 pytestmark = pytest.mark.anyio
-every_store = pytest.mark.parametrize("store", [*OPENERS, *PARTIAL_OPENERS], indirect=True)
 NEW, LOST = Due(wall=9), Due(wall=7)
 MIB = 1 << 20
 
 
-@every_store
 async def test_a_committed_turn_is_loaded_as_it_was(store: OpenStore) -> None:
     """Entry, document, sequence and both due times come back as they were written."""
     written = commit(
@@ -42,7 +39,6 @@ async def test_a_committed_turn_is_loaded_as_it_was(store: OpenStore) -> None:
     assert stored.due == Due(wall=10, steady=20)
 
 
-@every_store
 async def test_an_unknown_job_is_none(store: OpenStore) -> None:
     """Nothing is loaded, and no definition, of a job that never was."""
     assert await store.load("nobody") is None
@@ -50,7 +46,6 @@ async def test_an_unknown_job_is_none(store: OpenStore) -> None:
     assert await store.catalogue.get("nobody") is None
 
 
-@every_store
 async def test_all_that_a_turn_writes_is_one_transaction(store: OpenStore) -> None:
     """A turn counts only over the sequence that was read: refused, it writes nothing; taken, all of it.
 
@@ -83,7 +78,6 @@ async def test_all_that_a_turn_writes_is_one_transaction(store: OpenStore) -> No
     assert await written() == (b"late", b"{}", [delivery(1)], kept, 1)
 
 
-@every_store
 async def test_an_id_is_taken_once(store: OpenStore) -> None:
     """Of two creations of one id the first one wins, in one group of writes too (SPEC section 10)."""
     ends = await commit_together(store, [commit(document=b"1"), commit(document=b"2")])
@@ -98,7 +92,6 @@ async def commit_together(store: OpenStore, commits: Sequence[Commit]) -> list[o
     return await asyncio.gather(*(store.commit(one) for one in commits), return_exceptions=True)
 
 
-@every_store
 async def test_a_turn_of_a_job_that_is_not_there_is_refused(store: OpenStore) -> None:
     """One that never was, or that was destroyed and forgotten meanwhile: it is not brought back."""
     with pytest.raises(StoreConflict):
@@ -111,7 +104,6 @@ async def test_a_turn_of_a_job_that_is_not_there_is_refused(store: OpenStore) ->
     assert await store.load("job") is None
 
 
-@every_store
 async def test_each_turn_of_a_group_has_its_own_verdict(store: OpenStore) -> None:
     """New jobs, known ones and those that went on, 300 at once; what loses writes nothing."""
     await commit_together(store, [commit(f"known{n}") for n in range(100)])
@@ -131,7 +123,6 @@ async def test_each_turn_of_a_group_has_its_own_verdict(store: OpenStore) -> Non
     assert texts == [None, b"{1}", b"{2}"]
 
 
-@every_store
 async def test_writes_take_effect_in_their_order(store: OpenStore) -> None:
     """Turns of one job that are handed in without waiting build on each other."""
     turns = [commit(expected=n, document=str(n).encode(), live=n % 2) for n in range(100)]
@@ -141,7 +132,6 @@ async def test_writes_take_effect_in_their_order(store: OpenStore) -> None:
     assert (stored.document, stored.sequence) == (b"99", 100)
 
 
-@every_store
 async def test_a_change_of_the_face_and_of_the_turn_are_both_kept(store: OpenStore) -> None:
     """Every member of the entry is written by every turn, whether or not it comes from the definition."""
     await store.commit(commit())
@@ -161,7 +151,6 @@ async def test_a_change_of_the_face_and_of_the_turn_are_both_kept(store: OpenSto
     )  # fmt: skip
 
 
-@every_store
 async def test_a_destroyed_job_keeps_counters_and_definitions_and_rings_no_more(
     store: OpenStore,
 ) -> None:
@@ -195,7 +184,6 @@ async def test_a_turn_of_an_earlier_life_is_refused(store: OpenStore) -> None:
         await store.commit(commit(expected=1, uid="old"))
 
 
-@every_store
 async def test_forgetting_removes_destroyed_jobs_alone(store: OpenStore) -> None:
     """`clean` removes the traces of destroyed jobs; afterwards counters start from 1 (SPEC section 10)."""
     await store.commit(commit("living", definition=b"{}"))
@@ -290,7 +278,6 @@ async def test_large_rows_come_a_few_at_a_time(store: OpenStore) -> None:
     assert [one.sequence for one in await store.unwritten(("u", 1), 10)] == [2]
 
 
-@every_store
 async def test_deliveries_are_kept_until_they_are_done(store: OpenStore) -> None:
     """A delivery is written with its turn, changed by settlements and deleted by the last one."""
     await store.commit(commit(deliveries=(delivery(1), delivery(2), delivery(3))))
@@ -354,7 +341,6 @@ async def test_an_answer_is_recalled_for_a_day(store: OpenStore) -> None:
     assert await store.recall("trigger", "key", 0) == of_turn
 
 
-@every_store
 async def test_the_first_of_a_key_stays(store: OpenStore) -> None:
     """Until it is older than is asked for; of several at one moment one is kept (SPEC section 10)."""
     some = [Remembered("operations/a", "key", b"", b"%d" % n, created_at=1_000) for n in range(5)]
@@ -368,7 +354,6 @@ async def test_the_first_of_a_key_stays(store: OpenStore) -> None:
     assert await store.remember_first(Remembered("operations/a", "other", b"", b"", created_at=1), 0)
 
 
-@every_store
 async def test_a_life_takes_its_answers_along(store: OpenStore) -> None:
     """What was answered in a life that has ended fits no later one (SPEC section 1, uid)."""
     of_job = Remembered("jobs/job/trigger", "key", b"", b"{}", created_at=1_000, job_id="job")
@@ -421,7 +406,6 @@ async def test_who_asks_need_not_be_a_task(store: OpenStore) -> None:
     assert asked[1] == b"{}"
 
 
-@every_store
 @pytest.mark.parametrize("bad", [{"job_name": None}, {"missed": 2**70}, {"job_name": object()}])
 async def test_a_value_that_cannot_be_stored_fails_alone(store: OpenStore, bad: dict[str, Any]) -> None:
     """A write whose values no database takes is refused; the others of its group are written."""
@@ -433,7 +417,6 @@ async def test_a_value_that_cannot_be_stored_fails_alone(store: OpenStore, bad: 
     assert len((await store.catalogue.list(JobQuery())).items) == 19
 
 
-@every_store
 async def test_turns_of_many_jobs_are_one_group(store: OpenStore) -> None:
     """Each has its own verdict, in order; what conflicts fails alone."""
     await store.commit(commit("taken"))
@@ -443,7 +426,6 @@ async def test_turns_of_many_jobs_are_one_group(store: OpenStore) -> None:
     assert await store.load("b") is not None
 
 
-@every_store
 async def test_over_nothing_means_not_even_a_destroyed_job(store: OpenStore) -> None:
     """A first life may be written unread; the counters of one before it are not lost (SPEC section 2)."""
     await store.commit(commit(expected=NOTHING, sequence=1))
@@ -454,7 +436,6 @@ async def test_over_nothing_means_not_even_a_destroyed_job(store: OpenStore) -> 
         await store.commit(commit(expected=NOTHING, sequence=3))
 
 
-@every_store
 async def test_nothing_in_a_group_is_nothing_done(store: OpenStore) -> None:
     """An empty group is answered."""
     assert await store.commit_all([]) == []

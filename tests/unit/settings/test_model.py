@@ -25,7 +25,7 @@ def test_settings_of_a_later_version_are_refused_by_name(group: str) -> None:
         ("EGRESS__FOLLOW", '["example.com"]', "write scheme://host"),
         ("DATABASE__URL", "oracle://localhost/x", "sqlite:///PATH, or postgresql:// or mysql://"),
         ("STORE__URL", "redis://localhost", "punctual jobs apply -f FILE"),
-        ("STORE__URL", "postgresql://localhost/x", "leave store.url out"),
+        ("STORE__URL", "sqlite:///x", "or leave it out"),
         ("CONTEXTS__URL", "redis:/localhost", "write redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]"),
         ("CONTEXTS__URL", "sqlite", "write redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]"),
         ("DATABASE__URL", "sqlite:////data/a?b.db", "%3F"),

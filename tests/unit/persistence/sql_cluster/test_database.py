@@ -62,7 +62,7 @@ async def test_what_may_wait_is_written_with_what_comes_next() -> None:
 
     database = await SharedDatabase.open(url="sqlite://")
     try:
-        early = asyncio.create_task(database.write_together(note, 1, may_wait=True))
+        early = database.write_together(note, 1, may_wait=True)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert await database.write_together(note, 2) == 2
