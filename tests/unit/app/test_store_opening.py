@@ -7,9 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_service.app.store_opening import check_workers, keep_contexts, shard_of, worker_configs
+from scheduler_service.app.store_opening import (
+    StoreWatch,
+    check_workers,
+    keep_contexts,
+    open_store,
+    shard_of,
+    worker_configs,
+)
 from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.ports.errors import StoreRefused
 from scheduler_service.settings import LoadedSettings, Settings, SettingsError
 from scheduler_service.system_jobs.own_jobs import NAMES
 from tests.manual_clock import ManualClock
@@ -50,6 +58,16 @@ async def test_contexts_of_a_cluster_are_refused_elsewhere() -> None:
     settings = Settings.model_validate({"contexts": {"url": "dapr"}})
     with pytest.raises(SettingsError, match="--runtime dapr"):
         await keep_contexts(settings, store, log=lambda *_, **__: None, is_own=lambda _: True)
+
+
+async def test_jobs_of_a_folder_are_not_left_behind(tmp_path: Path) -> None:
+    """A service over a server does not start beside them, and lets go of the folder (SPEC section 15)."""
+    await (await SqliteStateStore.open(folder=tmp_path)).close()
+    given = {"store": {"data": str(tmp_path), "url": "postgresql://nobody@127.0.0.1:1/none"}}
+    watch = StoreWatch(log=lambda *_, **__: None)
+    with pytest.raises(StoreRefused, match=r"has jobs \(state\.db\), and store\.url names a database"):
+        await open_store(Settings.model_validate(given), watch=watch, faults=None, job_shard=shard_of(1))
+    await (await SqliteStateStore.open(folder=tmp_path)).close()
 
 
 @each_row(
