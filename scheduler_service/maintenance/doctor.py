@@ -12,7 +12,12 @@ from scheduler_service.app.lifetime import check_exposure
 from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.maintenance.examined_folder import examine_folder, examine_jobs
 from scheduler_service.maintenance.examined_machine import examine_limits, examine_versions, judge_step
-from scheduler_service.maintenance.examined_servers import examine_contexts, examine_daprd, examine_database
+from scheduler_service.maintenance.examined_servers import (
+    examine_contexts,
+    examine_daprd,
+    examine_database,
+    examine_store,
+)
 from scheduler_service.maintenance.examined_service import examine_service
 from scheduler_service.maintenance.findings import DoctorFinding, ExaminedPart, ExaminedService
 from scheduler_service.settings import SettingsError
@@ -110,6 +115,7 @@ PARTS: Mapping[str, Examine] = {
     "jobs": examine_jobs,
     "service": examine_service,
     "contexts": examine_contexts,
+    "store": examine_store,
     "database": examine_database,
     "daprd": examine_daprd,
 }

@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import math
 import os
 import shutil
 import stat
@@ -13,11 +14,12 @@ from contextlib import aclosing
 from itertools import islice
 from pathlib import Path
 
-from scheduler_service.app.data_folder import STATE_FILE
+from scheduler_service.app.data_folder import STATE_FILE, history_address
 from scheduler_service.app.surroundings import DefinitionCompiler, make_surroundings
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.maintenance.findings import DoctorFinding, ExaminedPart, ExaminedService
 from scheduler_service.maintenance.folder_formats import check_state
+from scheduler_service.persistence.sql.sqlite import file_of
 from scheduler_service.persistence.sqlite.database import inspect, read_definitions
 from scheduler_service.persistence.sqlite.folder import (
     REPAIRING,
@@ -49,12 +51,13 @@ REMEDY = "give what it names, such as a variable, and start the service anew; or
 
 async def examine_folder(subject: ExaminedService) -> list[DoctorFinding]:
     """A folder that a service uses is looked at and not written to. Raises nothing."""
-    if subject.folder is None:
+    if (folder := subject.folder) is None:
         return [FOLDER.well("exists", "none: nothing is kept")]
-    return await asyncio.to_thread(lambda: list(_look(subject.folder)) if subject.folder else [])
+    return await asyncio.to_thread(lambda: list(_look(folder, subject)))
 
 
-def _look(folder: Path) -> Iterator[DoctorFinding]:
+def _look(folder: Path, subject: ExaminedService) -> Iterator[DoctorFinding]:
+    settings = subject.loaded.settings
     if not folder.exists():
         yield _judge_parent(folder)
         return
@@ -74,11 +77,15 @@ def _look(folder: Path) -> Iterator[DoctorFinding]:
         )
         return
     yield FOLDER.well("lock", "no service uses it" if holder is None else f"process {holder} uses it")
-    yield from _judge_disk(folder)
-    yield _judge_kind(kind_of(folder, MOUNTS))
+    kind = kind_of(folder, MOUNTS)
+    if has_rows := settings.store.url is None or file_of(history_address(settings, folder)) is not None:
+        yield from _judge_disk(folder)
+        yield _judge_kind(kind)
+    elif kind in OVER_NETWORK:
+        yield FOLDER.warn("file system", f"{kind}: its locks may not hold", "use a local disk")
     if holder is None:
-        yield _try_writing(folder)
-        yield _judge_files(folder)
+        yield _try_writing(folder, SLOW_SECONDS if has_rows else math.inf)
+        yield _judge_files(folder, is_elsewhere=settings.store.url is not None and not subject.is_node)
 
 
 def _judge_parent(folder: Path) -> DoctorFinding:
@@ -145,7 +152,7 @@ def kind_of(folder: Path, mounts: Path) -> str:
     return kind
 
 
-def _try_writing(folder: Path) -> DoctorFinding:
+def _try_writing(folder: Path, slow: float) -> DoctorFinding:
     """Locks and syncs a file without a name, which leaves nothing behind, even if this process is killed."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -156,7 +163,7 @@ def _try_writing(folder: Path) -> DoctorFinding:
             "fsync", f"a file cannot be locked and synced: {error.strerror}", "use a local disk"
         )
     detail = f"locks, and syncs a page within {took * 1_000:.1f} ms"
-    if took > SLOW_SECONDS:
+    if took > slow:
         return FOLDER.warn(
             "fsync", f"{detail}: every commit waits for it", "use a faster disk, an SSD if possible"
         )
@@ -170,7 +177,8 @@ def _time_sync(descriptor: int) -> float:
     return time.perf_counter() - began
 
 
-def _judge_files(folder: Path) -> DoctorFinding:
+def _judge_files(folder: Path, *, is_elsewhere: bool) -> DoctorFinding:
+    """`is_elsewhere`: the jobs are to be in the database of `store.url`."""
     if (folder / RESTORING).exists():
         detail = "a backup was being copied into it, which has not ended"
         return FOLDER.fail("files", detail, "empty the folder, then begin 'punctual db restore' again")
@@ -178,6 +186,8 @@ def _judge_files(folder: Path) -> DoctorFinding:
         return FOLDER.fail("files", "a repair has not ended", "run 'punctual db repair' again: it goes on")
     try:
         divided = is_divided(folder)
+        if is_elsewhere:
+            return _judge_unused(folder)
         if not has_state(folder):
             return FOLDER.well("files", f"no {STATE_FILE} yet")
         kept, known = inspect(str(folder / STATE_FILE))
@@ -189,6 +199,13 @@ def _judge_files(folder: Path) -> DoctorFinding:
         detail = f"the jobs' state has format {kept}, this program {known}"
         return FOLDER.warn("files", detail, "the service migrates it at its start; make a backup before")
     return FOLDER.well("files", f"format {kept}; 'punctual db check' reads them whole")
+
+
+def _judge_unused(folder: Path) -> DoctorFinding:
+    if has_state(folder):
+        detail = f"it has jobs ({STATE_FILE}), and store.url names a database: the service refuses that"
+        return FOLDER.fail("files", detail, "leave store.url out, or name another folder with --data")
+    return FOLDER.well("files", "no jobs: they are in the database of store.url")
 
 
 async def examine_jobs(subject: ExaminedService, *, seconds: float = SECONDS) -> list[DoctorFinding]:

@@ -1,10 +1,10 @@
-"""What the doctor finds of servers: the database, the Redis of contexts, and the daprd of a node."""
+"""What the doctor finds of servers: the databases, the Redis of contexts, and the daprd of a node."""
 
 import asyncio
 from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 
@@ -14,14 +14,15 @@ from scheduler_service.maintenance.examined_machine import judge_difference
 from scheduler_service.maintenance.findings import DoctorFinding, ExaminedPart, ExaminedService, ask
 from scheduler_service.persistence.contexts.address import read_address
 from scheduler_service.persistence.history.database import inspect
+from scheduler_service.persistence.history.schema import MIGRATIONS as HISTORY_TABLES
+from scheduler_service.persistence.sql.migrations import Migrations
 from scheduler_service.persistence.sql.report import ServerReport, read_report
 from scheduler_service.persistence.sql.sqlite import address_of, file_of
+from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS as JOB_TABLES
 from scheduler_service.persistence.sqlite.folder import find_holder
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.transport.sidecar_exchanges import REFUSED_REMEDY, show_token
 
-DATABASE = ExaminedPart("database")
-SUBJECT = "the history"
 CONTEXTS = ExaminedPart("contexts")
 DAPRD = ExaminedPart("daprd")
 SECONDS = 5.0
@@ -32,63 +33,91 @@ REMEDIES = {
 }
 
 
+class KeptTables(NamedTuple):
+    """What is kept in the database that a setting names, and the part that is told of it."""
+
+    part: ExaminedPart
+    setting: str
+    migrations: Migrations
+
+
+JOBS = KeptTables(ExaminedPart("store"), "store.url", JOB_TABLES)
+HISTORY = KeptTables(ExaminedPart("database"), "database.url", HISTORY_TABLES)
+
+
+async def examine_store(subject: ExaminedService) -> list[DoctorFinding]:
+    """Reads, and migrates nothing. Nothing where the jobs are in files. Raises nothing."""
+    url = subject.loaded.settings.store.url
+    return [] if url is None else await asyncio.to_thread(lambda: list(_look_at_server(url, JOBS)))
+
+
 async def examine_database(subject: ExaminedService) -> list[DoctorFinding]:
-    """Reads, and migrates nothing; a file that a service uses is left alone. Raises nothing."""
-    url = history_address(subject.loaded.settings, subject.folder)
+    """Reads, and migrates nothing; a file that a service uses is left alone. Raises nothing.
+
+    Of a server that is that of `store.url` the tables alone are told.
+    """
+    settings = subject.loaded.settings
+    url = history_address(settings, subject.folder)
     if (place := file_of(url)) is not None:
         return await asyncio.to_thread(lambda: list(_look_at_file(place, subject.folder)))
     if url.startswith("sqlite:"):
         return []
-    return await asyncio.to_thread(lambda: list(_look_at_server(url)))
+    if url == settings.store.url:
+        return [await asyncio.to_thread(_judge_tables, url, HISTORY)]
+    return await asyncio.to_thread(lambda: list(_look_at_server(url, HISTORY)))
 
 
 def _look_at_file(place: Path, folder: Path | None) -> Iterator[DoctorFinding]:
+    part = HISTORY.part
     if not place.is_file():
-        yield DATABASE.well("history", f"{place.name} is not there yet")
+        yield part.well("history", f"{place.name} is not there yet")
     elif folder is not None and folder.is_dir() and find_holder(folder) is not None:
-        yield DATABASE.well("history", f"{place.name} is in use")
+        yield part.well("history", f"{place.name} is in use")
     else:
-        yield _judge_tables(address_of(place))
+        yield _judge_tables(address_of(place), HISTORY)
 
 
-def _look_at_server(url: str) -> Iterator[DoctorFinding]:
+def _look_at_server(url: str, kept: KeptTables) -> Iterator[DoctorFinding]:
+    part = kept.part
     try:
-        report = read_report(url=url, subject=SUBJECT)
+        report = read_report(url=url, subject=kept.migrations.subject)
     except StoreError as error:
-        remedy = "see that the server runs, and that database.url names its user, password and database"
-        yield DATABASE.fail("answer", str(error), remedy)
+        remedy = f"see that the server runs, and that {kept.setting} names its user, password and database"
+        yield part.fail("answer", str(error), remedy)
         return
-    yield DATABASE.well("answer", f"{report.product} {report.version}")
-    yield _judge_server(report)
-    yield _judge_tables(url)
+    yield part.well("answer", f"{report.product} {report.version}")
+    yield _judge_server(report, kept)
+    yield _judge_tables(url, kept)
     yield judge_difference(report.product, report.milliseconds / 1_000, report.between)
 
 
-def _judge_server(report: ServerReport) -> DoctorFinding:
+def _judge_server(report: ServerReport, kept: KeptTables) -> DoctorFinding:
     if report.is_replica:
-        return DATABASE.fail("fit", "it is a replica, which cannot be written to", "name the primary server")
+        remedy = f"name the primary server in {kept.setting}"
+        return kept.part.fail("fit", "it is a replica, which cannot be written to", remedy)
     if not report.syncs:
         detail = "a crash of the server may cost what it confirmed last"
-        return DATABASE.warn("fit", detail, f"set {report.synced_by}")
-    return DATABASE.well("fit", "it can be written to, and commits reach its disk")
+        return kept.part.warn("fit", detail, f"set {report.synced_by}")
+    return kept.part.well("fit", "it can be written to, and commits reach its disk")
 
 
-def _judge_tables(url: str) -> DoctorFinding:
+def _judge_tables(url: str, kept: KeptTables) -> DoctorFinding:
+    part = kept.part
     try:
-        found = inspect(url=url)
+        found = inspect(url=url, migrations=kept.migrations)
     except StoreError as error:
-        return DATABASE.fail("tables", str(error), "'punctual db check' says more")
+        return part.fail("tables", str(error), "'punctual db check' says more")
     if found.current is None:
-        return DATABASE.well("tables", "none yet: the service makes them")
+        return part.well("tables", "none yet: the service makes them")
     if found.up_to_date:
-        return DATABASE.well("tables", f"version {found.current}")
+        return part.well("tables", f"version {found.current}")
     detail = f"they have version {found.current}, this program {found.head}"
     if found.current > found.head:
-        return DATABASE.fail("tables", detail, found.remedy)
+        return part.fail("tables", detail, found.remedy)
     if found.current == found.head:
-        return DATABASE.warn("tables", ", ".join(found.differences), found.remedy)
+        return part.warn("tables", ", ".join(found.differences), found.remedy)
     remedy = "the service migrates them at its start, or 'punctual db migrate'; make a backup before"
-    return DATABASE.warn("tables", detail, remedy)
+    return part.warn("tables", detail, remedy)
 
 
 async def examine_contexts(subject: ExaminedService) -> list[DoctorFinding]:

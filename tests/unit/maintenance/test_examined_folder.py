@@ -85,6 +85,18 @@ async def test_a_missing_file_is_failed(folder: Path) -> None:
     assert any("state-1.db" in one.detail for one in findings)
 
 
+async def test_a_folder_of_locks_alone(tmp_path: Path, folder: Path) -> None:
+    """The jobs are on a server: the disk is needed for locks alone, and jobs must not be here."""
+    url = "postgresql://me@127.0.0.1:1/x"
+    FolderLock.claim(tmp_path / "locks").release()
+    findings = await examine_folder(subject(tmp_path / "locks", store__url=url))
+    assert states(findings) == dict.fromkeys(("exists", "rights", "lock", "fsync", "files"), "ok")
+    assert "store.url" in findings[-1].detail
+    with_history = subject(tmp_path / "locks", store__url=url, database__url=f"sqlite:///{tmp_path}/h.db")
+    assert "disk" in states(await examine_folder(with_history))
+    assert states(await examine_folder(subject(folder, store__url=url)))["files"] == "failed"
+
+
 async def test_files_that_others_can_read_are_a_warning(folder: Path) -> None:
     """They hold the keys of feedback tokens."""
     (folder / "state.db").chmod(0o644)

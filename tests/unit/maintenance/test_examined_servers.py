@@ -12,8 +12,10 @@ from scheduler_service.maintenance.examined_servers import (
     examine_contexts,
     examine_daprd,
     examine_database,
+    examine_store,
     judge_daprd,
 )
+from scheduler_service.maintenance.folder_formats import migrate_server
 from scheduler_service.persistence.history.database import migrate
 from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.settings import Settings
@@ -58,6 +60,31 @@ async def test_a_server_that_is_not_there_is_told_without_its_password(tmp_path:
     assert states(findings) == {"answer": "failed"}
     assert "hidden" not in str(findings)
     assert "127.0.0.1:1" in str(findings)
+
+
+async def test_the_server_of_the_jobs(tmp_path: Path, server_url: str) -> None:
+    """As that of the history, with the tables of the jobs; of a history beside them the tables alone."""
+    given = subject(tmp_path, store__url=server_url)
+    findings = await examine_store(given)
+    assert {one.part for one in findings} == {"store", "clock"}
+    assert states(findings)["answer"] == states(findings)["tables"] == "ok"
+    assert states(await examine_database(given)) == {"tables": "ok"}
+    migrate_server(server_url, server_url)
+    command(server_url, "DROP TABLE outbox CASCADE")
+    assert states(await examine_store(given))["tables"] == "warning"
+    assert states(await examine_database(given)) == {"tables": "ok"}
+
+
+async def test_a_dead_server_of_the_jobs_is_failed_beside_a_history_in_a_file(tmp_path: Path) -> None:
+    """The remedy names its setting, and nothing its password."""
+    url = "postgresql://me:hidden@127.0.0.1:1/x"
+    given = subject(tmp_path, store__url=url, database__url=f"sqlite:///{tmp_path}/history.db")
+    (found,) = await examine_store(given)
+    assert (found.part, found.check, found.state) == ("store", "answer", "failed")
+    assert "store.url" in found.remedy
+    assert "hidden" not in str(found)
+    assert states(await examine_database(given)) == {"history": "ok"}
+    assert await examine_store(subject(tmp_path)) == [], "the jobs are in files"
 
 
 async def test_a_server_is_judged_by_what_it_keeps(tmp_path: Path) -> None:
