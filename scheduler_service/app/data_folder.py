@@ -19,6 +19,7 @@ from scheduler_service.settings import Settings
 from scheduler_service.system_jobs.own_jobs import NAMES
 from scheduler_service.telemetry.tally import Outage
 
+ELSEWHERE = "elsewhere"
 STATE_FILE, HISTORY_FILE = "state.db", "history.db"
 
 
@@ -80,7 +81,14 @@ def check_beginning(folder: Path, history: str) -> None:
     A service that went on would have lost all jobs without a word.
     """
     place = file_of(history)
-    if has_state(folder) or place is None or not place.is_file():
+    if has_state(folder):
+        return
+    if (folder / ELSEWHERE).is_file():
+        raise StoreDamaged(
+            f"The jobs of the data folder {folder} are in a database, and store.url is not set. Set it as it "
+            "was, or start once with --new-state to begin without jobs."
+        )
+    if place is None or not place.is_file():
         return
     if found := count_executions(url=history, but_of=NAMES):
         raise StoreDamaged(
@@ -88,6 +96,29 @@ def check_beginning(folder: Path, history: str) -> None:
             f"{found} executions: the jobs are missing. Put {STATE_FILE} back, restore a backup into an "
             "empty folder ('punctual db restore'), or start once with --new-state to begin without jobs."
         )
+
+
+def check_new_database(settings: Settings) -> None:
+    """The same for a database of `store.url` that nobody has used yet."""
+    history = history_address(settings, None)
+    place = file_of(history)
+    if (place is not None and not place.is_file()) or history == IN_MEMORY:
+        return
+    if found := count_executions(url=history, but_of=NAMES):
+        raise StoreDamaged(
+            f"The database of store.url is new, and the history has {found} executions: the jobs are "
+            "missing. Name the database that has them, restore a dump of it, or start once with --new-state "
+            "to begin without jobs."
+        )
+
+
+def note_place(folder: Path, *, is_elsewhere: bool) -> None:
+    """Notes for the next start whether the jobs of the folder's service lie in a database."""
+    mark = folder / ELSEWHERE
+    if is_elsewhere:
+        mark.write_text("the jobs are in the database of store.url\n")
+    else:
+        mark.unlink(missing_ok=True)
 
 
 def check_unused(folder: Path) -> None:

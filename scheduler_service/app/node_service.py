@@ -1,7 +1,7 @@
 """One node of a cluster, over its sidecar and the shared database (`--runtime dapr`)."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,7 @@ from scheduler_service.services.queue_watch import DOWNTIME_MS, QueueWatch
 from scheduler_service.services.rate_sharing import RateSharing
 from scheduler_service.services.shared_view import SharedView
 from scheduler_service.settings import LoadedSettings, SettingsError
+from scheduler_service.system_jobs.own_jobs import patiently
 from scheduler_service.telemetry.event_feed import EventFeed
 from scheduler_service.telemetry.metrics.samples import Source
 from scheduler_service.telemetry.readiness import Readiness
@@ -167,6 +168,9 @@ class NodeService(RunningService):
         )
         self.telemetry.show_connections("sidecar", self._server.connections)
         self._serving = asyncio.create_task(self._server.serve([listener]))
+
+    async def _install(self, install_jobs: Callable[[], Awaitable[None]]) -> None:
+        await patiently(install_jobs, clock=self.clock, log=self.log)
 
     async def _stop_jobs(self, grace: int) -> None:
         await self.host.stop(grace)

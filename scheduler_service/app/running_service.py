@@ -3,7 +3,7 @@
 import asyncio
 import platform
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -39,7 +39,6 @@ from scheduler_service.system_jobs.own_jobs import (
     OUTBOX,
     as_function,
     install,
-    patiently,
 )
 from scheduler_service.system_jobs.process_alerts import ProcessAlerts
 from scheduler_service.system_jobs.review import Review, basis_of
@@ -156,11 +155,14 @@ class RunningService(ProcessParts):
         """What follows when the host takes turns."""
         await self.services.start_queues(self.jobs.deliver)
         noted = await self.review.read_noted()
-        work = partial(install, self.host, self.compiler.stored, self.settings, noted)
-        await patiently(work, clock=self.clock, log=self.log)
+        await self._install(partial(install, self.host, self.compiler.stored, self.settings, noted))
         await self.review.start(noted)
         await self.alerts.start()
         self.trial_rounds.start()
+
+    async def _install(self, install_jobs: Callable[[], Awaitable[None]]) -> None:
+        """Creates the system jobs. Raises StoreError: no service starts over a store it cannot write."""
+        await install_jobs()
 
     @abstractmethod
     async def _stop_jobs(self, grace: int) -> None:

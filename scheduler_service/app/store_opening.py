@@ -1,6 +1,7 @@
 """Opens the store that settings name, and that of the contexts of qos 1; divides it among processes."""
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -9,10 +10,12 @@ from pathlib import Path
 from scheduler_service import how_to_install
 from scheduler_service.app.data_folder import (
     check_beginning,
+    check_new_database,
     check_unused,
     history_address,
     keep_private,
     name_misplaced,
+    note_place,
     tell_damaged_page,
     tell_trouble,
 )
@@ -39,6 +42,8 @@ from scheduler_service.telemetry.tally import Outage
 MEMORY = ":memory:"
 IsOwn = Callable[[str], bool]
 """Whether this process has a job."""
+EXIT_CODE = 3
+"""That of a start that is refused."""
 IN_THE_ROW = (None, "sql")
 SWEEP_AFTER_SECONDS = 30.0
 """Until then the contexts that a crash has left stay: what it has interrupted is resumed first."""
@@ -47,8 +52,10 @@ SWEEP_AFTER_SECONDS = 30.0
 class StoreWatch:
     """Says what becomes of an open store, and remembers it."""
 
-    def __init__(self, *, log: Log) -> None:
+    def __init__(self, *, log: Log, end: Callable[[int], object] = os._exit) -> None:
+        """`end` ends the process at once, with an exit code."""
         self.log = log
+        self._end = end
         self._tell = tell_trouble(log)
         self._is_away = False
 
@@ -61,6 +68,12 @@ class StoreWatch:
         """It cannot be written; None: it can be again."""
         self._is_away = trouble is not None
         self._tell(trouble)
+
+    def note_taken(self) -> None:
+        """Another service has the jobs: what this one would do from now on would be done twice."""
+        self._is_away = True
+        self.log("store_taken")
+        self._end(EXIT_CODE)
 
 
 def data_folder(settings: Settings) -> Path | None:
@@ -95,6 +108,8 @@ async def open_store(
         node_id=settings.node.id or "",
         owns=is_own,
         on_trouble=watch.note_trouble,
+        on_taken=watch.note_taken,
+        begins_anew=begins_anew,
         log=log,
         faults=faults,
     )
@@ -106,6 +121,7 @@ async def open_store(
             check_unused(folder)
         elif not begins_anew:
             await asyncio.to_thread(check_beginning, folder, history_address(settings, folder))
+        note_place(folder, is_elsewhere=settings.store.url is not None)
         await asyncio.to_thread(await_workers, folder)
         await asyncio.to_thread(gather, folder, log=log, on_damaged_page=tell_damaged_page(log))
         rows = await opening(lock)
@@ -123,12 +139,15 @@ async def open_rows(
     owns: IsOwn,
     on_trouble: OnTrouble,
     log: Log,
+    on_taken: Callable[[], None] = lambda: None,
     is_first: bool = True,
+    begins_anew: bool = False,
     faults: FaultPoints | None = None,
 ) -> WholeStore:
     """The rows of the jobs that a process `owns`, in the folder or in the database of `store.url`.
 
-    It releases `lock` when it is closed. `is_first`: of the processes of a service. Raises StoreError.
+    It releases `lock` when it is closed. `is_first`: of the processes of a service. `begins_anew`: a database
+    may have no jobs though the history has executions. Raises StoreError.
     """
     if settings.store.url is None:
         return await SqliteStateStore.open(
@@ -149,6 +168,8 @@ async def open_rows(
         owns=owns,
         is_first=is_first,
         on_trouble=on_trouble,
+        on_taken=on_taken,
+        on_new=lambda: None if begins_anew else check_new_database(settings),
         on_close=None if lock is None else lock.release,
     )
 

@@ -1,5 +1,6 @@
 """The formats of files and of a server's tables: what differs from this version, and how it is mended."""
 
+import asyncio
 from pathlib import Path
 
 from scheduler_service.app.data_folder import STATE_FILE, check_beginning
@@ -9,6 +10,7 @@ from scheduler_service.persistence.sql.database import Database
 from scheduler_service.persistence.sql.migrations import Check
 from scheduler_service.persistence.sql.sqlite import file_of
 from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS as CLUSTER
+from scheduler_service.persistence.sql_cluster.service_lock import ServiceLock
 from scheduler_service.persistence.sqlite.database import inspect as inspect_state
 from scheduler_service.persistence.sqlite.files import upgrade_folder
 from scheduler_service.persistence.sqlite.folder import (
@@ -38,8 +40,19 @@ def migrate_folder(folder: Path, history: str) -> None:
 
 
 def migrate_server(url: str, history: str) -> None:
-    """Brings the tables of a service that is alone up to date, and the history. Raises StoreError."""
-    Database(url=url, migrations=CLUSTER).close()
+    """Brings the tables of a service that is alone up to date, and the history.
+
+    Raises StoreError, also where a service is running over them, or they are a cluster's.
+    """
+
+    async def run() -> None:
+        lock = await ServiceLock.claim(url=url)
+        try:
+            await asyncio.to_thread(lambda: Database(url=url, migrations=CLUSTER).close())
+        finally:
+            await lock.release()
+
+    asyncio.run(run())
     migrate(url=history)
 
 

@@ -155,6 +155,7 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "stopped": Word(INFO),
         "store_failed": Word(ERROR),
         "store_not_written": Word(ERROR),
+        "store_taken": Word(ERROR),
         "store_written_again": Word(INFO),
         "sweep_failed": Word(WARNING),
         "sweep_repeated": Word(INFO),

@@ -66,6 +66,9 @@ class Dialect(Protocol):
     def take_turns(self, connection: sa.Connection, number: int) -> None:
         """Waits in the open transaction until no other one that writes has taken this number (64 bits)."""
 
+    def waiting_for(self, connection: sa.Connection, seconds: float | None) -> AbstractContextManager[None]:
+        """Within it each answer is waited for so long; None: for ever."""
+
     def claim_alone(self, connection: sa.Connection, number: int) -> bool:
         """Takes this number as long as the connection lasts; False: another connection has it.
 

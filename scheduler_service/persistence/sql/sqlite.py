@@ -159,6 +159,12 @@ class SqliteDialect(OnConflict):
     def take_turns(self, connection: sa.Connection, number: int) -> None:
         """Does nothing: a file has no more than one transaction that writes."""
 
+    def waiting_for(
+        self, connection: sa.Connection, seconds: float | None
+    ) -> contextlib.AbstractContextManager[None]:
+        """Changes nothing: there is no server."""
+        return contextlib.nullcontext()
+
     def claim_alone(self, connection: sa.Connection, number: int) -> bool:
         """True: whoever opens a file looks after that by the lock of its folder."""
         return True

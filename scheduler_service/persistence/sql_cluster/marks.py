@@ -8,9 +8,9 @@ import sqlalchemy as sa
 from scheduler_service.persistence.sql.dialect import Dialect
 from scheduler_service.persistence.sql.expressions import GuardedUpsert, Upsert, overwrite
 from scheduler_service.persistence.sql_cluster.schema import marks
-from scheduler_service.ports.errors import StoreLocked
+from scheduler_service.ports.errors import StoreLocked, StoreUnavailable
 
-EPOCH, PLACEMENT = "epoch", "placement"
+EPOCH, PLACEMENT, SERVICE = "epoch", "placement", "service"
 ALONE, CLUSTER = "alone", "cluster"
 _OTHERS = {
     ALONE: "the database has the jobs of a service that is alone (store.url): start that one, without "
@@ -77,10 +77,25 @@ def count_start(connection: sa.Connection, dialect: Dialect, placement: str) -> 
 
     The first one says whose jobs are in the database. Raises StoreLocked where they are of the other kind.
     """
-    first = CLUSTER if read_number(connection, EPOCH) else placement  # 0.1.0 had none but clusters
-    if (found := keep_holder(connection, dialect, PLACEMENT, first)) != placement:
+    check_placement(connection, placement)
+    if (found := keep_holder(connection, dialect, PLACEMENT, placement)) != placement:
         raise StoreLocked(_OTHERS[found])
     return count(connection, dialect, EPOCH)
+
+
+def check_placement(connection: sa.Connection, placement: str) -> None:
+    """Raises StoreLocked where the database has jobs of the other kind."""
+    found = connection.execute(_HOLDER, {"mark": PLACEMENT}).scalar()
+    if found is None:
+        found = CLUSTER if read_number(connection, EPOCH) else placement  # 0.1.0 had none but clusters
+    if found != placement:
+        raise StoreLocked(_OTHERS[found])
+
+
+def check_service(connection: sa.Connection, service: int) -> None:
+    """Raises StoreUnavailable where another service has had the database since this one."""
+    if read_number(connection, SERVICE) != service:
+        raise StoreUnavailable("another service has the jobs: this one does nothing more", is_public=True)
 
 
 def lease(connection: sa.Connection, dialect: Dialect, mark: str, holder: str, now: int, until: int) -> bool:

@@ -31,7 +31,6 @@ from scheduler_service.persistence.sql_cluster.claim_rows import (
     OWN_CLAIMS,
     RECORDS,
     delivery_of,
-    is_single_statement,
     records_of,
 )
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
@@ -54,8 +53,12 @@ _AFTER: sa.BindParameter[str] = sa.bindparam("after", type_=sa.Text)
 _LIMIT: sa.BindParameter[int] = sa.bindparam("limit", type_=sa.Integer)
 _OPEN = sa.select(jobs.c.job_id).where(jobs.c.live > 0, jobs.c.job_id > _AFTER).order_by(jobs.c.job_id)
 _DELIVERIES = (outbox.c.delivery_id > _AFTER, outbox.c.done_at.is_(None))
-_key = sa.tuple_(untold.c.uid, untold.c.sequence)
-_RECORDS = (_key > sa.tuple_(sa.bindparam("uid"), sa.bindparam("sequence")),)
+_uid: sa.BindParameter[str] = sa.bindparam("uid", type_=sa.Text)
+_sequence: sa.BindParameter[int] = sa.bindparam("sequence", type_=sa.BigInteger)
+_RECORDS = (
+    untold.c.uid >= _uid,  # MariaDB makes no range of a comparison of rows
+    sa.or_(untold.c.uid > _uid, untold.c.sequence > _sequence),
+)
 
 
 def _owns_all(_: str) -> bool:
@@ -72,7 +75,8 @@ class SqlStateStore:
         self,
         *,
         database: SharedDatabase,
-        lock: ServiceLock | None,
+        lock: ServiceLock,
+        service: int,
         boot: int,
         node_id: str,
         owns: Callable[[str], bool],
@@ -83,6 +87,7 @@ class SqlStateStore:
         self._database = database
         self._dialect = database.dialect
         self._lock = lock
+        self._service = service
         self._owns = owns
         self._on_close = on_close
         self._holder = Holder(node_id, str(boot))
@@ -101,29 +106,43 @@ class SqlStateStore:
         owns: Callable[[str], bool] = _owns_all,
         is_first: bool = True,
         on_trouble: OnTrouble | None = None,
+        on_taken: Callable[[], None] = lambda: None,
+        on_new: Callable[[], None] = lambda: None,
         on_close: Callable[[], None] | None = None,
     ) -> Self:
         """Opens the database at `url`, whose tables it makes where they are missing.
 
         `node_id` empty: the name kept from the last start, or a new one. `is_first`: of the processes of one
-        service, which has the database alone from now on. `on_trouble` is told when that ends or the database
-        cannot be reached, and of the end of either;
-        `on_close` is called at the end.
+        service, which has the database alone from now on; `on_taken` is called when another one has taken
+        it: this one writes nothing more, and has to end. `on_trouble` is told when the database cannot be
+        reached, and when it can again. `on_new` is called, in a thread, before the first start over a
+        database; `on_close` at the end.
 
-        Raises StoreLocked: another service has it, or a cluster; StoreUnavailable.
+        Raises StoreLocked: another service has it, or a cluster; StoreUnavailable, and what `on_new` raises.
         """
-        database = await SharedDatabase.open(url=url)
-        lock = None
+        lock = await ServiceLock.claim(url=url, is_first=is_first)
+        database = None
         try:
-            if is_first:
-                lock = await ServiceLock.claim(database=database, on_trouble=on_trouble)
-            boot, name = await database.write(partial(_begin, dialect=database.dialect, node_id=node_id))
+            if lock.is_new:
+                await asyncio.to_thread(on_new)
+            database = await SharedDatabase.open(url=url)
+            begin = partial(_begin, dialect=database.dialect, node_id=node_id, is_first=is_first)
+            boot, name, service = await database.write(begin)
         except BaseException:
-            if lock is not None:
-                await lock.release()
-            await database.close()
+            if database is not None:
+                await database.close()
+            await lock.release()
             raise
-        return cls(database=database, lock=lock, boot=boot, node_id=name, owns=owns, on_close=on_close)
+        lock.watch(service, on_trouble=on_trouble, on_taken=on_taken)
+        return cls(
+            database=database,
+            lock=lock,
+            service=service,
+            boot=boot,
+            node_id=name,
+            owns=owns,
+            on_close=on_close,
+        )
 
     @property
     def commits_waiting(self) -> int:
@@ -212,8 +231,7 @@ class SqlStateStore:
 
     async def _close(self) -> None:
         await self._database.end_writing()
-        if self._lock is not None:
-            await self._lock.release()
+        await self._lock.release()
         await self._database.close()
         if self._on_close is not None:
             self._on_close()
@@ -224,7 +242,7 @@ class SqlStateStore:
         return TurnClaim(commit, self._holder, 0, state, records=records)
 
     def _put(self, value: TurnClaim | Work, *, may_wait: bool = False) -> Awaitable[Any]:
-        return self._database.write_together(self._write, value, _is_single, may_wait=may_wait)
+        return self._database.write_together(self._write, value, may_wait=may_wait)
 
     async def _run(self, work: Callable[[sa.Connection], Found]) -> Found:
         found: Found = await self._put(work)
@@ -232,6 +250,7 @@ class SqlStateStore:
 
     def _write(self, connection: sa.Connection, values: Sequence[TurnClaim | Work]) -> list[object]:
         """The verdict on each of `values`, which take effect in their order."""
+        marks.check_service(connection, self._service)
         verdicts: list[object] = []
         for _, some in groupby(values, lambda value: isinstance(value, TurnClaim)):
             same = list(some)
@@ -288,14 +307,10 @@ class SqlStateStore:
         return await self._database.read(work)
 
 
-def _is_single(values: Sequence[TurnClaim | Work]) -> bool:
-    """Whether they are one statement: claims alone, which bring nothing else."""
-    claims = [one for one in values if isinstance(one, TurnClaim)]
-    return len(claims) == len(values) and is_single_statement(claims)
+def _begin(connection: sa.Connection, dialect: Dialect, node_id: str, is_first: bool) -> tuple[int, str, int]:
+    """The numbers of this start and of its service, with the name of the node between them.
 
-
-def _begin(connection: sa.Connection, dialect: Dialect, node_id: str) -> tuple[int, str]:
-    """The number of this start, and the name of the node: `node_id`, else the one of before, else a new one.
+    That is `node_id`, else the one of before, else a new one.
 
     Raises StoreLocked in the database of a cluster.
     """
@@ -303,4 +318,6 @@ def _begin(connection: sa.Connection, dialect: Dialect, node_id: str) -> tuple[i
     if node_id:
         marks.set_holder(connection, dialect, NODE_ID, node_id)
     name = marks.keep_holder(connection, dialect, NODE_ID, f"node-{os.urandom(4).hex()}")
-    return boot, name
+    if is_first:
+        return boot, name, marks.count(connection, dialect, marks.SERVICE)
+    return boot, name, marks.read_number(connection, marks.SERVICE)

@@ -357,5 +357,5 @@ def _definitions_all(connection: sa.Connection, names: Sequence[tuple[str, int]]
 
 def _other_was_first(job_id: str) -> StoreConflict:
     return StoreConflict(
-        f"another node takes a turn of the job {job_id!r}; ask again in a moment", is_public=True
+        f"another turn of the job {job_id!r} was taken meanwhile; ask again in a moment", is_public=True
     )

@@ -70,6 +70,34 @@ async def test_jobs_of_a_folder_are_not_left_behind(tmp_path: Path) -> None:
     await (await SqliteStateStore.open(folder=tmp_path)).close()
 
 
+async def test_a_folder_whose_jobs_are_in_a_database_is_not_begun_anew(
+    tmp_path: Path, each_server: str
+) -> None:
+    """Without `store.url`, lost by mistake, a service would start without jobs; --new-state does that."""
+    watch = StoreWatch(log=lambda *_, **__: None)
+    elsewhere = Settings.model_validate({"store": {"data": str(tmp_path), "url": each_server}})
+    here = Settings.model_validate({"store": {"data": str(tmp_path)}})
+
+    async def begin(settings: Settings, **options: bool) -> None:
+        opened = await open_store(settings, watch=watch, faults=None, job_shard=shard_of(1), **options)
+        await opened.close()
+
+    await begin(elsewhere)
+    with pytest.raises(StoreRefused, match=r"are in a database, and store\.url is not set"):
+        await begin(here)
+    await begin(elsewhere)
+    await begin(here, begins_anew=True)
+    await begin(here)
+
+
+async def test_a_service_whose_jobs_another_one_has_ends_at_once() -> None:
+    """What it did from then on would be done twice."""
+    said: list[object] = []
+    watch = StoreWatch(log=lambda event, **_: said.append(event), end=said.append)
+    watch.note_taken()
+    assert (said, watch.missing) == (["store_taken", 3], ["store"])
+
+
 @each_row(
     ("members", "said"),
     [

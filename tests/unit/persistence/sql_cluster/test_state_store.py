@@ -9,12 +9,17 @@ import pytest
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.moments import Due
+from scheduler_service.maintenance.folder_formats import migrate_server
+from scheduler_service.persistence.sql.dialects import open_dialect
+from scheduler_service.persistence.sql.migrations import current_version
 from scheduler_service.persistence.sql_cluster import service_lock
 from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.nodes import Nodes
+from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS
 from scheduler_service.persistence.sql_cluster.service_lock import ServiceLock
 from scheduler_service.persistence.sql_cluster.state_store import SqlStateStore
-from scheduler_service.ports.errors import StoreLocked
+from scheduler_service.ports.errors import StoreDamaged, StoreLocked, StoreUnavailable
+from scheduler_service.ports.state import Remembered, Settlement
 from tests.unit.persistence.samples import batch, commit, delivery
 from tests.unit.persistence.servers import command
 
@@ -144,10 +149,65 @@ async def test_a_lost_connection_costs_nothing(postgres_url: str, monkeypatch: p
         await store.commit(commit(expected=1))
 
 
+async def test_who_has_lost_the_database_writes_nothing_more(
+    cluster_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another service has taken it, and has ended since: all writes are refused, and the owner is told."""
+    monkeypatch.setattr(service_lock, "CHECK_SECONDS", 0.01)
+    taken = asyncio.Event()
+    async with opened(cluster_url, on_taken=taken.set) as store:
+        await store.commit(commit())
+        async with opened(cluster_url, is_first=False) as sibling:
+            command(cluster_url, "UPDATE marks SET value = value + 1 WHERE name = 'service'")
+            writes: list[Awaitable[object]] = [
+                store.commit(commit(expected=1)),
+                store.settle([Settlement(delivery(1), done=False)]),
+                store.remember(Remembered("s", "k", b"", b"{}", created_at=1)),
+                store.forget("job"),
+                sibling.commit(commit("other")),
+            ]
+            for write in writes:
+                with pytest.raises(StoreUnavailable, match="another service has the jobs"):
+                    await write
+            assert isinstance((await store.commit_all([commit("many")]))[0], StoreUnavailable)
+        async with asyncio.timeout(30):
+            await taken.wait()
+
+
+async def test_the_tables_of_a_cluster_are_left_as_they_are(cluster_url: str) -> None:
+    """A refused start migrates nothing: older nodes could not start again."""
+    shared = await SharedDatabase.open(url=cluster_url)
+    await Nodes(database=shared).next_epoch()
+    await shared.close()
+    command(cluster_url, "UPDATE cluster_version SET version_num = '0008'")
+    with pytest.raises(StoreLocked, match="jobs of a cluster"):
+        await SqlStateStore.open(url=cluster_url)
+    with pytest.raises(StoreLocked, match="jobs of a cluster"):
+        await asyncio.to_thread(migrate_server, cluster_url, cluster_url)
+    database = open_dialect(cluster_url, subject="the test")
+    with database.engine.connect() as connection:
+        found = current_version(connection, MIGRATIONS)
+    database.engine.dispose()
+    command(cluster_url, f"UPDATE cluster_version SET version_num = '{MIGRATIONS.head}'")  # of all tests
+    assert found == "0008"
+
+
+async def test_what_is_done_before_a_first_start_may_refuse_it(cluster_url: str) -> None:
+    """It is asked once, before any table is made."""
+    asked: list[str] = []
+
+    def refuse() -> None:
+        asked.append("new")
+        raise StoreDamaged("the jobs are missing")
+
+    with pytest.raises(StoreDamaged):
+        await SqlStateStore.open(url=cluster_url, on_new=refuse)
+    for _ in range(2):
+        async with opened(cluster_url, on_new=lambda: asked.append("again")):
+            pass
+    assert asked == ["new", "again"]
+
+
 async def claim_shortly(url: str) -> None:
     """Another service, that does not wait."""
-    shared = await SharedDatabase.open(url=url)
-    try:
-        await ServiceLock.claim(database=shared, on_trouble=None, patience=0)
-    finally:
-        await shared.close()
+    await (await ServiceLock.claim(url=url, patience=0)).release()
