@@ -23,6 +23,8 @@ Data = Annotated[str | None, typer.Option(help="The data folder; else the settin
 def migrate(data: Data = None, config: Config = None) -> None:
     """Migrate the data folder's files to this version's formats; the service must not be running.
 
+    With store.url the tables there, and those of the history.
+
     Example: punctual db migrate --data data
     """
     settings, folder = _settings(data, config)
@@ -42,7 +44,7 @@ def check(data: Data = None, config: Config = None) -> None:
     """Check that the data folder's files have this version's formats and no damage; exit code 1 if not.
 
     Reads the files whole, which takes a while where they are large. Jobs that cannot run under the settings
-    that are given are named.
+    that are given are named. With store.url the versions of the tables are looked at.
 
     Example: punctual db check --data data
     """
@@ -75,7 +77,7 @@ def repair(data: Data = None, config: Config = None) -> None:
     Example: punctual db repair --data data
     """
     settings, folder = _settings(data, config)
-    _refuse_server(settings)
+    _refuse_server(settings, folder)
     from scheduler_service.app.data_folder import history_address
     from scheduler_service.maintenance.folder_repair import repair_folder
 
@@ -98,7 +100,7 @@ def backup(
     Example: punctual db backup backups/monday --data data
     """
     settings, source = _settings(data, config)
-    _refuse_server(settings)
+    _refuse_server(settings, source)
     from scheduler_service.app.data_folder import history_address
     from scheduler_service.maintenance.backup import back_up
 
@@ -120,7 +122,7 @@ def restore(
     Example: punctual db restore backups/monday --data restored
     """
     settings, target = _settings(data, config)
-    _refuse_server(settings)
+    _refuse_server(settings, target)
     from scheduler_service.app.data_folder import history_address
     from scheduler_service.maintenance.backup import restore as restore_backup
 
@@ -147,14 +149,23 @@ def _name(settings: "Settings", folder: Path) -> str:
     return str(folder) if settings.store.url is None else "the database of store.url"
 
 
-def _refuse_server(settings: "Settings") -> None:
-    """Raises CommandError where the jobs are in no file."""
-    if settings.store.url is not None:
-        program = dump_program(settings.store.url)
-        raise CommandError(
-            f"the jobs are in the database server of store.url: save and restore it with {program}",
-            Exit.USAGE,
-        )
+def _refuse_server(settings: "Settings", folder: Path) -> None:
+    """Raises CommandError where the jobs are in no file: it says how these and the history are saved."""
+    if (url := settings.store.url) is None:
+        return
+    from scheduler_service.app.data_folder import history_address
+    from scheduler_service.maintenance.folder_formats import history_files
+
+    history = history_address(settings, folder)
+    ways = [f"the jobs are in the database server of store.url: save and restore it with {dump_program(url)}"]
+    ways += [
+        f"the history is in the file {place}: copy it, and {place.name}-wal where that is there, to and fro, "
+        "while no service runs"
+        for place in history_files(history)
+    ]
+    if history != url and not history.startswith("sqlite:"):
+        ways.append(f"the history is in that of database.url: the same, with {dump_program(history)}")
+    raise CommandError("; ".join(ways), Exit.USAGE)
 
 
 def dump_program(url: str) -> str:

@@ -37,7 +37,10 @@ def serve(
     data: Data = None,
     store: Annotated[
         str | None,
-        typer.Option(help="Refused: the jobs' state lies in --data. Says how to leave Redis."),
+        typer.Option(
+            help="The database server of the jobs; else files in --data. Others see a password here in ps: "
+            "prefer PUNCTUAL_STORE__URL."
+        ),
     ] = None,
     new_state: Annotated[
         bool,

@@ -6,8 +6,8 @@ StoreError
 │   └── StoreStopping    the process stops: nothing is wrong with the store
 ├── StoreUncertain       whether it was written is unknown
 ├── StoreConflict        another writer was first; what was read is outdated
-└── StoreRefused         the store does not open; the message names the file and the remedy
-    ├── StoreLocked      another service uses the folder
+└── StoreRefused         the store does not open; the message names the place and the remedy
+    ├── StoreLocked      another service uses the folder or the database
     ├── FolderUnusable   the folder cannot be made, written or read
     ├── StoreDamaged     the file is not a database of this product, or is broken
     └── StoreTooNew      a newer program wrote the file
@@ -76,7 +76,7 @@ class StoreRefused(StoreError):
 
 
 class StoreLocked(StoreRefused):
-    """Another service uses the folder."""
+    """Another service uses the folder or the database."""
 
 
 class FolderUnusable(StoreRefused):

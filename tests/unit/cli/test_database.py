@@ -12,6 +12,7 @@ from scheduler_service.maintenance.examined_folder import examine_jobs
 from scheduler_service.maintenance.folder_formats import migrate_folder
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.settings import Settings
+from tests.rows import each_row
 from tests.unit.cli.running import Ran
 from tests.unit.maintenance.subjects import states, subject
 from tests.unit.persistence.samples import commit
@@ -50,13 +51,27 @@ def test_jobs_that_cannot_run_under_the_settings_are_named(ran: Ran, tmp_path: P
 
 
 @pytest.mark.parametrize("command", ["repair", "backup", "restore"])
+@each_row(
+    ("history", "way"),
+    [
+        ("", ""),
+        ("sqlite:////srv/old.db", "; the history is in the file /srv/old.db: copy it, and old.db-wal"),
+        (
+            "mariadb://me@127.0.0.1:1/x",
+            "; the history is in that of database.url: the same, with mariadb-dump",
+        ),
+    ],
+)
 def test_a_database_server_is_saved_by_its_own_program(
-    ran: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+    ran: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, history: str, way: str
 ) -> None:
-    """Commands for files say so, and do nothing (SPEC section 15)."""
+    """Commands for files say so, also where the history is elsewhere, and do nothing (SPEC section 15)."""
     monkeypatch.setenv("PUNCTUAL_STORE__URL", "postgresql://nobody@127.0.0.1:1/none")
+    if history:
+        monkeypatch.setenv("PUNCTUAL_DATABASE__URL", history)
     code, _, said = ran("db", command, *([] if command == "repair" else ["backup"]))
-    assert (code, "save and restore it with pg_dump" in said) == (2, True), said
+    assert (code, f"save and restore it with pg_dump{way}" in said) == (2, True), said
+    assert ("the history" in said) is bool(history), said
     assert not list(tmp_path.iterdir())
 
 
