@@ -12,7 +12,7 @@ from scheduler_service.hosts.dapr.direct_creation import DirectCreation
 from scheduler_service.hosts.dapr.first_turns import FirstLoads, FirstRings
 from scheduler_service.hosts.dapr.handover import Handovers
 from scheduler_service.hosts.dapr.job_store import LONGEST_TURN_MS, ClusterJobs, TakeOver
-from scheduler_service.hosts.dapr.leaving import Deactivation, Leaving
+from scheduler_service.hosts.dapr.leaving import Deactivation, LastTurns, Leaving
 from scheduler_service.hosts.dapr.liveness import ActiveActors
 from scheduler_service.hosts.dapr.node import DaprParts, LocalJobs
 from scheduler_service.hosts.dapr.reminders import ReminderAlarms, Ring
@@ -56,8 +56,9 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
     send_guard = NodeSendGuard(node=parts, store=store, redelivery=redelivery)
     effects = EffectHandlers(parts, store=store, send_guard=send_guard, redelivery=redelivery)
     turn = _make_turn(parts, local, store, effects.act)
-    deactivation = Deactivation(node=parts, local=local, store=store, turn=turn, tasks=tasks)
-    leaving = Leaving(node=parts, local=local, store=store, turn=turn, effects=effects)
+    last_turns = LastTurns(node=parts, local=local, store=store, turn=turn)
+    deactivation = Deactivation(node=parts, local=local, last_turns=last_turns, tasks=tasks)
+    leaving = Leaving(node=parts, local=local, last_turns=last_turns, effects=effects)
     turns = ClusterTurns(node=parts, local=local, store=store, turn=turn, leaving=leaving, tasks=tasks)
     loads = FirstLoads(node=parts, client=client, alarms=local.alarms, tasks=tasks)
     return DaprHost(

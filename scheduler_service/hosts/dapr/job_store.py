@@ -158,19 +158,19 @@ class ClusterJobs:
             commit = msgspec.structs.replace(commit, expected=state.sequence)
         # daprd writes nothing of an actor that it takes away.
         kept = ApartCommit(commit) if state.leaves else await self._put_contexts(commit)
-        messages = state.messages_after(commit)
+        messages, flights = state.messages_after(commit), state.flights if state.leaves else ()
         claim = claim_of(
             kept.commit,
             holder=self._holder,
             at=self._clock.now().steady,
             batches=state.batches.values(),
             messages=tuple(message for _, message in messages),
-            flights=state.flights if state.leaves else (),
+            flights=flights,
         )
         await self._claim(state, claim, kept)
         await self._check_lead(state, commit)
         state.sequence, state.messages, state.checked_at = commit.sequence, messages, claim.at
-        state.flights = ()
+        state.flights = flights
 
     def settle(self, settlements: Sequence[Settlement]) -> Awaitable[None]:
         """Writes the results of deliveries. Raises StoreError."""

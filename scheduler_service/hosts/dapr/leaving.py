@@ -67,6 +67,57 @@ class Departures:
         self._known, self._jobs, self._running = others, 0, 0
 
 
+class LastTurns:
+    """The last turn of a job here is `HandedOver`: its row has what memory alone had, at qos 0 as well."""
+
+    def __init__(self, *, node: DaprParts, local: LocalJobs, store: ClusterJobs, turn: Turn) -> None:
+        self._holder = node.holder
+        self._log = node.log
+        self._local = local
+        self._store = store
+        self._turn = turn
+
+    async def hand_over(self, cached: CachedJob, *, calls_go_on: bool) -> bool:
+        """Whether something was handed over, a turn in doubt settled before. The caller has the job's lock.
+
+        Calls of the job in flight from other nodes go on, and the row names them. So do those from here where
+        `calls_go_on`; else their answers will not come. Raises StoreError: it may be repeated.
+        """
+        try:
+            if cached.doubt is not None:
+                await self._turn.resolve(cached, cached.doubt)
+            if not cached.is_live or not await self._store.begin(cached.job_id, will_commit=True):
+                return False
+            await self._claim(cached, calls_go_on=calls_go_on)
+        except StoreConflict as error:
+            self._log("handover_failed", jobId=cached.job_id, error=str(error))
+            return False
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001 - one broken job must not keep the others here
+            self._log("turn_failed", jobId=cached.job_id, error=repr(error))
+            return False
+        return True
+
+    async def _claim(self, cached: CachedJob, *, calls_go_on: bool) -> None:
+        assert cached.document is not None, "something of it runs"
+        uid = cached.document.head.uid
+        flights, own = self._local.handovers.calls_by_node(uid), self._local.own_calls(uid)
+        if calls_go_on and own:
+            flights, own = (*flights, (self._holder, own)), ()
+        self._store.give_away(cached.job_id, flights)
+        event = HandedOver(tuple({token.execute_number for token in own}))
+        await self._turn.run(cached, Command(event))
+
+    def let_go(self, cached: CachedJob) -> None:
+        """The job has left, or could not be handed over."""
+        if cached.document is not None:
+            uid = cached.document.head.uid
+            self._local.end_watches(uid)
+            self._local.handovers.forget(cached.job_id, uid)
+        cached.forget()
+
+
 DEACTIVATION_TIMEOUT_SECONDS = 1.0
 LONGEST_DOUBT_MS = MINUTE
 
@@ -74,20 +125,16 @@ LONGEST_DOUBT_MS = MINUTE
 class Deactivation:
     """Hands over what only this process has of a job: contexts of qos 0, and its calls in flight.
 
-    Its watches of instances end here: the next node begins its own. A turn that is in doubt, as that of the
-    handover may be, is settled before, for a minute at most.
+    Its watches of instances end here: the next node begins its own. Where the store is away it is repeated,
+    for a minute at most. Once the node stops, a job that was not handed over yet is left to `Leaving`.
     """
 
-    def __init__(
-        self, *, node: DaprParts, local: LocalJobs, store: ClusterJobs, turn: Turn, tasks: Tasks
-    ) -> None:
-        self._holder = node.holder
+    def __init__(self, *, node: DaprParts, local: LocalJobs, last_turns: LastTurns, tasks: Tasks) -> None:
         self._clock = node.clock
         self._sidecar = node.sidecar
         self._log = node.log
         self._local = local
-        self._store = store
-        self._turn = turn
+        self._last_turns = last_turns
         self._tasks = tasks
         self._departures = Departures(others=node.others, clock=node.clock, log=node.log)
 
@@ -116,7 +163,8 @@ class Deactivation:
                 is_given = await self._give_away(cached)
             finally:
                 self._departures.end()
-                _let_go(cached, self._local)
+                if is_given or not self._sidecar.is_left:
+                    self._last_turns.let_go(cached)
                 self._local.cache.leave(locked)
         self._local.alarms.forget(job_id)
         if is_given:
@@ -125,43 +173,15 @@ class Deactivation:
     async def _give_away(self, cached: CachedJob) -> bool:
         """Whether something was handed over."""
         end = self._clock.now().steady + LONGEST_DOUBT_MS
-        while cached.is_live and not cached.cut_off and not self._sidecar.is_left:
+        while not cached.cut_off and not self._sidecar.is_left:
             try:
-                if cached.doubt is None:
-                    return await self._hand_over(cached)
-                await self._turn.resolve(cached, cached.doubt)
-            except StoreConflict as error:
-                self._log("handover_failed", jobId=cached.job_id, error=str(error))
-                return False
+                return await self._last_turns.hand_over(cached, calls_go_on=True)
             except StoreError as error:
                 if self._clock.now().steady >= end:
                     self._log("handover_failed", jobId=cached.job_id, error=str(error))
                     return False
-                await self._clock.sleep(SECOND)
-            except Exception as error:  # noqa: BLE001 - one broken job must not keep the others here
-                self._log("turn_failed", jobId=cached.job_id, error=repr(error))
-                return False
+            await self._clock.sleep(SECOND)
         return False
-
-    async def _hand_over(self, cached: CachedJob) -> bool:
-        """Claims it. Raises StoreError."""
-        assert cached.document is not None, "something of it runs"
-        uid = cached.document.head.uid
-        flights = (*self._local.handovers.calls_by_node(uid), (self._holder, self._local.own_calls(uid)))
-        if not await self._store.begin(cached.job_id, will_commit=True):
-            return False
-        self._store.give_away(cached.job_id, tuple(one for one in flights if one[1]))
-        await self._turn.run(cached, Command(HandedOver()))
-        return True
-
-
-def _let_go(cached: CachedJob, local: LocalJobs) -> None:
-    """The job has left, or could not be handed over."""
-    if cached.document is not None:
-        uid = cached.document.head.uid
-        local.end_watches(uid)
-        local.handovers.forget(cached.job_id, uid)
-    cached.forget()
 
 
 ROUND_MS = SECOND
@@ -178,18 +198,17 @@ class Leaving:
 
     From `begin` on nothing is started here, and each turn ends with the handover of its job.
 
-    A job of which a call is in flight stays until its answer has been taken, but not for longer than that.
+    A job of which a call from here is in flight stays until its answer has been taken, or until then.
     """
 
     def __init__(
-        self, *, node: DaprParts, local: LocalJobs, store: ClusterJobs, turn: Turn, effects: EffectHandlers
+        self, *, node: DaprParts, local: LocalJobs, last_turns: LastTurns, effects: EffectHandlers
     ) -> None:
         self._sidecar = node.sidecar
         self._clock = node.clock
         self._log = node.log
         self._local = local
-        self._store = store
-        self._turn = turn
+        self._last_turns = last_turns
         self._effects = effects
         self._slots = asyncio.Semaphore(HANDOVERS_AT_ONCE)
         self._until = 0
@@ -215,27 +234,20 @@ class Leaving:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def hand_over(self, cached: CachedJob) -> None:
-        """Gives the job away, unless a call of it is in flight. The caller has its lock. Never raises.
+        """Gives the job away, unless a call from here is in flight. The caller has its lock. Never raises.
 
-        Where the claim fails the job stays, and is given away in the next round.
+        Where the store is away the job stays, and is given away in the next round.
         """
-        calls = () if cached.document is None else self._local.calls_in_flight(cached.document.head.uid)
+        calls = () if cached.document is None else self._local.own_calls(cached.document.head.uid)
         if not cached.is_live or (calls and self._clock.now().steady < self._until):
             return
-        event = HandedOver(tuple({token.execute_number for token in calls}))
         try:
-            if await self._store.begin(cached.job_id, will_commit=True):
-                await self._turn.run(cached, Command(event))
-        except StoreConflict as error:
-            self._log("handover_failed", jobId=cached.job_id, error=str(error))
+            await self._last_turns.hand_over(cached, calls_go_on=False)
         except StoreError:
-            return
-        except Exception as error:  # noqa: BLE001 - one broken job must not keep the others here
-            self._log("turn_failed", jobId=cached.job_id, error=repr(error))
             return
         for token in calls:
             self._effects.calls.abandon(token)
-        _let_go(cached, self._local)
+        self._last_turns.let_go(cached)
 
     async def _run(self) -> None:
         while True:

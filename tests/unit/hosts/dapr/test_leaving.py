@@ -7,13 +7,13 @@ from dapr.clients.exceptions import DaprInternalError
 
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Started, Taken
-from scheduler_service.domain.turn_events import FeedbackArrived, Triggered
+from scheduler_service.domain.turn_events import FeedbackArrived, Paused, Triggered
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreStopping, StoreUnavailable, StoreUncertain
 from scheduler_service.services.instances import Instance
-from tests.conformance.hosts.houses import DaprHouse, moved
+from tests.conformance.hosts.houses import DaprHouse, freeze, moved
 from tests.unit.hosts.house import asynchronous
 
 pytestmark = pytest.mark.anyio
@@ -144,6 +144,122 @@ async def test_a_call_that_daprd_holds_is_given_up_when_a_node_has_left(cluster:
     with pytest.raises(StoreUncertain):
         await asking
     await asyncio.wait_for(stopping, 30)
+
+
+async def begin_to_move(cluster: DaprHouse, job_id: str) -> "asyncio.Task[None]":
+    """daprd takes the job from the node `one`."""
+    moving = asyncio.create_task(cluster.nodes["one"].host.deactivate(job_id))
+    await cluster.settle()
+    return moving
+
+
+@pytest.mark.parametrize("waits_for", ["a turn", "the database"])
+async def test_a_job_that_just_moves_is_given_away_by_a_node_that_stops(
+    cluster: DaprHouse, job: str, waits_for: str
+) -> None:
+    """Its call of qos 0 ends here, as those of jobs that daprd has left here: it is not lost."""
+    cluster.sender.hold(FIRST)
+    await start_two(cluster, job, request=STEPS, timer=EXTERNAL)
+    shared = cluster.node.shared
+    claim = shared.claim
+
+    async def refuse(one: TurnClaim) -> None:
+        raise StoreUnavailable("away")
+
+    if waits_for == "a turn":
+        gate = await freeze(cluster)
+        turn = asyncio.create_task(cluster.deliver(Paused(drain=True), job))
+        await cluster.settle()
+    else:
+        shared.claim = refuse  # type: ignore[method-assign]
+    moving = await begin_to_move(cluster, job)
+    stopping = await stop(cluster)
+    if waits_for == "a turn":
+        gate.set_result(None)
+        await turn
+    else:
+        shared.claim = claim  # type: ignore[method-assign]
+    await cluster.advance(4_000)
+    assert cluster.nodes["one"].host.running == 1
+    cluster.sender.release(FIRST)
+    await cluster.advance(2_000)
+    await moving
+    await end(cluster, stopping)
+    assert cluster.sender.urls() == [FIRST, SECOND]
+    assert cluster.executions(job) == {1: State.SUCCEEDED}
+
+
+def passed_on(cluster: DaprHouse, last: str) -> str:
+    """An id whose actor lives on `two` as soon as that is there, and on `last` when that has left."""
+    there = cluster.world.nodes
+
+    def place(job_id: str, *names: str) -> str:
+        cluster.world.nodes = dict.fromkeys(names)  # type: ignore[arg-type]
+        return cluster.world.place(job_id)
+
+    ids = (one for one in map(str, range(1_000)) if place(one, "one", "two", "four") == "two")
+    found = next(one for one in ids if place(one, "one", "four") == last)
+    cluster.world.nodes = there
+    return found
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+@pytest.mark.parametrize("last", ["one", "four"])
+async def test_a_call_from_a_third_node_goes_on_when_the_node_of_its_job_stops(
+    cluster: DaprHouse, last: str, qos: int
+) -> None:
+    """It is not lost, nor sent again: the row names it, and its job does not wait for it."""
+    job = passed_on(cluster, last)
+    cluster.sender.hold(FIRST)
+    await cluster.create(job, request=STEPS, qos=qos, timeoutSeconds=600)
+    await cluster.trigger(job)
+    await cluster.add("two")
+    await cluster.add("four")
+    await cluster.advance(4_000)
+    two = cluster.nodes["two"].host
+    assert two.running == 1
+    stopping = asyncio.create_task(two.stop(10_000))
+    await cluster.settle()
+    assert two.running == 0
+    await cluster.advance(12_000)
+    await asyncio.wait_for(stopping, 30)
+    cluster.gone.append(cluster.nodes.pop("two"))
+    cluster.sender.release(FIRST)
+    await cluster.advance(5_000)
+    assert cluster.world.active[job] == last
+    assert cluster.sender.urls() == [FIRST, SECOND]
+    assert cluster.executions(job) == {1: State.SUCCEEDED}
+
+
+async def test_the_row_names_such_a_call_though_its_job_was_not_taken_up_before(cluster: DaprHouse) -> None:
+    """The node that stops takes it up and gives it away at once, in two turns."""
+    job = passed_on(cluster, "four")
+    cluster.sender.hold(FIRST)
+    await cluster.create(job, request=STEPS, timeoutSeconds=600)
+    await cluster.trigger(job)
+    gate = await freeze(cluster)
+    await cluster.add("two")
+    await cluster.add("four")
+    two = cluster.nodes["two"]
+    claim = two.shared.claim
+
+    async def refuse(one: TurnClaim) -> None:
+        raise StoreUnavailable("away")
+
+    two.shared.claim = refuse  # type: ignore[method-assign]
+    gate.set_result(None)
+    await cluster.advance(500)
+    assert two.host.running == 1
+    stopping = asyncio.create_task(two.host.stop(10_000))
+    await cluster.settle()
+    two.shared.claim = claim  # type: ignore[method-assign]
+    await cluster.advance(12_000)
+    await asyncio.wait_for(stopping, 30)
+    cluster.gone.append(cluster.nodes.pop("two"))
+    cluster.sender.release(FIRST)
+    await cluster.advance(5_000)
+    assert cluster.sender.urls() == [FIRST, SECOND]
+    assert cluster.executions(job) == {1: State.SUCCEEDED}
 
 
 EXTERNAL = {"period": "external"}
