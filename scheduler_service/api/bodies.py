@@ -149,7 +149,8 @@ def read_preferences(value: str | None) -> dict[str, float]:
     found: dict[str, float] = {}
     for item in (value or "").split(","):
         name, *parameters = (part.strip().lower() for part in item.split(";"))
-        given = [_quality(part[2:].strip()) for part in parameters if part.startswith("q=")]
+        pairs = (part.partition("=") for part in parameters)
+        given = [_quality(quality.strip()) for key, _, quality in pairs if key.strip() == "q"]
         found[name] = max(found.get(name, 0.0), given[0] if given else 1.0)
     return found
 

@@ -17,6 +17,7 @@ from scheduler_service.services.registry import TimerDeclaration, digest_of
 
 MAX_TIMERS = 1_000
 TIMERS = "timers"
+SHORT_BYTES = 200
 
 
 class PostedTimers(msgspec.Struct, frozen=True):
@@ -58,9 +59,16 @@ def _read(raw: bytes, longest: int) -> PostedRegistration:
         return PostedRegistration(value, None)
     for _ in read_each(raw, found.items, within=f"/{TIMERS}", levels=MAX_DEPTH - 2):
         pass
-    objects: list[object] = [{} if item.startswith(b"{") else None for item in found.items]
+    objects = [_brief(item) for item in found.items]
     timers = PostedTimers(digest_of(memoryview(raw)[found.begin : found.end]), found.items)
     return PostedRegistration(value | {TIMERS: objects}, timers)
+
+
+def _brief(item: bytes) -> object:
+    """What stands for a definition while the rest is checked; what is none is named, where it is short."""
+    if item.startswith(b"{"):
+        return {}
+    return msgspec.json.decode(item) if len(item) <= SHORT_BYTES else []
 
 
 def _read_object(raw: bytes) -> dict[str, object]:

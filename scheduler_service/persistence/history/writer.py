@@ -23,7 +23,7 @@ from scheduler_service.persistence.history.statements import (
     write_singly,
     write_together,
 )
-from scheduler_service.persistence.sql.dialect import Dialect
+from scheduler_service.persistence.sql.dialect import LONG_ANSWER_SECONDS, Dialect
 from scheduler_service.ports.errors import StoreUnavailable, store_closed
 from scheduler_service.ports.history import Batch
 from scheduler_service.telemetry.metrics import families
@@ -337,11 +337,16 @@ class HistoryWriter:
         for run_one in work:
             run_one()
 
+    def _do_long(self, function: Work[T], connection: sa.Connection) -> T:
+        """A step may walk over all that there is before a server answers."""
+        with self._database.dialect.waiting_for(connection, LONG_ANSWER_SECONDS):
+            return function(connection)
+
     def _run_one(self, function: Work[T], done: Future[T]) -> None:
         if not done.set_running_or_notify_cancel():
             return
         try:
-            result = self._database.write(function)
+            result = self._database.write(partial(self._do_long, function))
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is awaited
             done.set_exception(error)
         else:

@@ -10,6 +10,8 @@ from scheduler_service.persistence.sql.expressions import GuardedUpsert, Row, Up
 from scheduler_service.ports.errors import StoreError
 
 Found = TypeVar("Found")
+LONG_ANSWER_SECONDS = 3_600.0
+"""What walks over a whole table may take so long before a server says anything."""
 Durability = Literal["full", "process"]
 Columns = Iterable[sa.ColumnElement[Any]]
 

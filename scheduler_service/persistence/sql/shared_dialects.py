@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import sqlalchemy as sa
 
-from scheduler_service.persistence.sql.dialect import Columns
+from scheduler_service.persistence.sql.dialect import LONG_ANSWER_SECONDS, Columns
 from scheduler_service.persistence.sql.expressions import (
     GuardedUpsert,
     JsonLists,
@@ -28,8 +28,6 @@ CONNECT_SECONDS = 5
 IDLE_SECONDS, PROBE_SECONDS, PROBES, UNANSWERED_MS = 10, 5, 3, 15_000
 # A server that stands still, or a proxy before it, keeps a connection open and says nothing.
 ANSWER_SECONDS = 300.0
-LONG_ANSWER_SECONDS = 3_600.0
-"""Where a statement reads all rows of a history."""
 
 
 class OnConflict:

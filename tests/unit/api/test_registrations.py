@@ -66,3 +66,9 @@ async def test_what_is_refused_names_its_place(body: bytes, status: int, pointer
         await read(body)
     assert caught.value.status == HTTPStatus(status)
     assert [one["pointer"] for one in caught.value.errors] == [pointer]
+
+
+async def test_what_is_no_definition_is_named_as_it_was_posted() -> None:
+    """Where it is short: the rest of the registration is checked with it, and says what is wrong."""
+    found = await read(b'{"timers": [{"jobId": "a"}, 5, null, [1], "' + b"x" * 300 + b'"]}')
+    assert found.value["timers"] == [{}, 5, None, [1], []]

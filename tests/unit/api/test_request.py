@@ -92,6 +92,7 @@ async def test_a_body_has_a_limit_announced_or_not() -> None:
         ("zh;q=0.2, en-GB;q=0.9", "en"),
         ("en;q=0.5, zh;q=0.9", "zh"),
         ("zh;q=0", "en"),
+        ("en;q = 0.5, zh ; Q=0.9", "zh"),
         ("zh;q=much", "en"),
         ("*, fr", "en"),
         (",;;=,", "en"),
