@@ -1,5 +1,6 @@
 """The history's database, the Redis of contexts, and a node's daprd."""
 
+import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,7 @@ async def test_the_server_of_the_jobs(tmp_path: Path, server_url: str) -> None:
     assert {one.part for one in findings} == {"store", "clock"}
     assert states(findings)["answer"] == states(findings)["tables"] == "ok"
     assert states(await examine_database(given)) == {"tables": "ok"}
-    migrate_server(server_url, server_url)
+    await asyncio.to_thread(migrate_server, server_url, server_url)
     command(server_url, "DROP TABLE outbox CASCADE")
     assert states(await examine_store(given))["tables"] == "warning"
     assert states(await examine_database(given)) == {"tables": "ok"}
