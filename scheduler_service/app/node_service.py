@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import msgspec
 import uvloop
@@ -16,7 +16,9 @@ from scheduler_service.app.egress import make_sender
 from scheduler_service.app.lifetime import LAST_ANSWERS_SECONDS, serve, through_hangups
 from scheduler_service.app.listener import listen
 from scheduler_service.app.own_process import current_limit, divide, process_log
+from scheduler_service.app.process_parts import GivenParts
 from scheduler_service.app.running_service import RunningService, process_wire, versions_of
+from scheduler_service.app.service_registry import SharedParts
 from scheduler_service.app.store_opening import open_history
 from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.app.telemetry import Telemetry
@@ -47,6 +49,7 @@ from scheduler_service.services.rate_sharing import RateSharing
 from scheduler_service.services.shared_view import SharedView
 from scheduler_service.settings import LoadedSettings, SettingsError
 from scheduler_service.system_jobs.own_jobs import patiently
+from scheduler_service.system_jobs.process_alerts import ClusterSight
 from scheduler_service.telemetry.event_feed import EventFeed
 from scheduler_service.telemetry.metrics.samples import Source
 from scheduler_service.telemetry.readiness import Readiness
@@ -102,10 +105,16 @@ class NodeService(RunningService):
     clock: SystemClock
 
     def __init__(
-        self, loaded: LoadedSettings, *, shared: SharedDatabase, cluster: Cluster, **parts: Any
+        self,
+        loaded: LoadedSettings,
+        *,
+        shared: SharedDatabase,
+        cluster: Cluster,
+        served: str,
+        **parts: Unpack[GivenParts],
     ) -> None:
         """`parts` are those of `ProcessParts`."""
-        super().__init__(loaded, **parts)
+        super().__init__(loaded, served=served, **parts)
         dapr = self.settings.dapr
         self.holder = cluster.heartbeat.holder
         self.node_id = self.holder.node
@@ -257,7 +266,7 @@ class NodeService(RunningService):
         """The queues of all nodes."""
         return ClusterQueues(database=self._shared, downtime=DOWNTIME_MS)
 
-    def _shared_services(self) -> Mapping[str, Any]:
+    def _shared_services(self) -> SharedParts:
         watch = QueueWatch(queues=self.queues, table=self.queue_table, clock=self.clock, log=self.log)
         rates = RateSharing(
             shared=SqlRates(database=self._shared),
@@ -305,7 +314,7 @@ class NodeService(RunningService):
         """History and state."""
         return {"history": self.writer.samples, "state": self._shared.samples}
 
-    def _seen_of_cluster(self) -> Mapping[str, Any]:
+    def _seen_of_cluster(self) -> ClusterSight:
         """In a cluster one node looks and says for all, by a lease in the shared database."""
         view = ClusterView(cluster=self._cluster, clock=self.clock)
         return {"leads": view.leads, "find_lost": view.find_lost, "nodes": view.alive}

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import msgspec
 
@@ -40,6 +40,15 @@ Confirm = Callable[[Sequence[tuple[str, int]]], Awaitable[None]]
 """Takes the keys of batches that the history has (`ports.state.StateStore.written`)."""
 
 
+class GivenParts(TypedDict):
+    """What each process of a service is made of."""
+
+    surroundings: Surroundings
+    database: HistoryDatabase
+    clock: Timekeeper
+    telemetry: Telemetry
+
+
 class ProcessParts(ABC):
     """The parts that all these processes have, each built when it is first asked for.
 
@@ -51,16 +60,14 @@ class ProcessParts(ABC):
         loaded: LoadedSettings,
         *,
         served: str,
-        surroundings: Surroundings,
-        database: HistoryDatabase,
-        clock: Timekeeper,
-        telemetry: Telemetry,
+        **given: Unpack[GivenParts],
     ) -> None:
+        telemetry, clock = given["telemetry"], given["clock"]
         telemetry.follow(clock)
         self.loaded, self.settings, self.served = loaded, loaded.settings, served
-        self.surroundings = surroundings
-        self.compiler = DefinitionCompiler(settings=loaded.settings, surroundings=surroundings)
-        self.database, self.clock = database, clock
+        self.surroundings = given["surroundings"]
+        self.compiler = DefinitionCompiler(settings=loaded.settings, surroundings=self.surroundings)
+        self.database, self.clock = given["database"], clock
         self.telemetry, self.log = telemetry, telemetry.log
         self.answer_room = Room(RESPONSES_BYTES)
 

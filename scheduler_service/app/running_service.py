@@ -5,7 +5,7 @@ import platform
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from scheduler_service import __version__
 from scheduler_service.api.dependencies import ApiDependencies
@@ -13,7 +13,7 @@ from scheduler_service.app.egress import admit_of, name_check_of
 from scheduler_service.app.metrics import make_exposition
 from scheduler_service.app.own_process import machine_user
 from scheduler_service.app.process_parts import ProcessParts
-from scheduler_service.app.service_registry import ServiceRegistry
+from scheduler_service.app.service_registry import ServiceRegistry, SharedParts
 from scheduler_service.domain.effects import QueueWrite
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import DAY, rfc3339
@@ -40,7 +40,7 @@ from scheduler_service.system_jobs.own_jobs import (
     as_function,
     install,
 )
-from scheduler_service.system_jobs.process_alerts import ProcessAlerts
+from scheduler_service.system_jobs.process_alerts import ClusterSight, ProcessAlerts
 from scheduler_service.system_jobs.review import Review, basis_of
 from scheduler_service.telemetry.event_feed import EventFeed
 from scheduler_service.telemetry.metrics.exposition import Exposition
@@ -228,7 +228,7 @@ class RunningService(ProcessParts):
             **self._shared_services(),
         )
 
-    def _shared_services(self) -> Mapping[str, Any]:
+    def _shared_services(self) -> SharedParts:
         """What the nodes of a cluster share, by the parameters of `ServiceRegistry`."""
         return {}
 
@@ -281,7 +281,7 @@ class RunningService(ProcessParts):
             **self._seen_of_cluster(),
         )
 
-    def _seen_of_cluster(self) -> Mapping[str, Any]:
+    def _seen_of_cluster(self) -> ClusterSight:
         """What alerts know of other nodes, by the parameters of `ProcessAlerts`."""
         return {}
 

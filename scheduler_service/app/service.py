@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from secrets import token_hex
-from typing import Any
+from typing import Unpack
 
 from scheduler_service import __version__
 from scheduler_service.app.data_folder import known_formats
 from scheduler_service.app.egress import make_sender
-from scheduler_service.app.process_parts import holder_of, make_embedded_host
+from scheduler_service.app.process_parts import GivenParts, holder_of, make_embedded_host
 from scheduler_service.app.running_service import RunningService, process_wire, versions_of
 from scheduler_service.app.store_opening import (
     StoreWatch,
@@ -61,10 +61,11 @@ class LocalService(RunningService):
         watch: StoreWatch,
         job_shard: ShardOf,
         launched: Sequence[WorkerProcess],
-        **parts: Any,
+        served: str,
+        **parts: Unpack[GivenParts],
     ) -> None:
         """`parts` are those of `ProcessParts`."""
-        super().__init__(loaded, **parts)
+        super().__init__(loaded, served=served, **parts)
         self._store = store
         self.node_id = store.node_id
         self.holder = holder_of(store)

@@ -1,6 +1,7 @@
 """Puts the room of services together: table, registry, directory, scan and drift."""
 
 from collections.abc import Awaitable, Callable
+from typing import TypedDict, Unpack
 
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND
@@ -32,6 +33,14 @@ Read = Callable[[str, int], Awaitable[bytes | None]]
 Share = Callable[[Instances], SharedView]
 
 
+class SharedParts(TypedDict, total=False):
+    """What the nodes of a cluster share."""
+
+    queue_watch: QueueWatch
+    share: Share
+    rates: RateSharing
+
+
 class ServiceRegistry:
     """The room of one process. Before `attach` there is nobody to deliver to: the host needs the sender, the
     sender the directory. `share` makes the view of a cluster's registry; without it every instance registers
@@ -50,11 +59,10 @@ class ServiceRegistry:
         clock: Timekeeper,
         log: Log,
         queues: PullQueues,
-        queue_watch: QueueWatch | None = None,
-        share: Share | None = None,
-        rates: RateSharing | None = None,
+        **shared: Unpack[SharedParts],
     ) -> None:
-        self.queues, self._queue_watch = queues, queue_watch
+        share, rates = shared.get("share"), shared.get("rates")
+        self.queues, self._queue_watch = queues, shared.get("queue_watch")
         own = settings.services
         self._table = SqlServiceTable(database=database, working=short_turns)
         self._clock, self._log = clock, log

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import uvloop
 
@@ -18,7 +18,7 @@ from scheduler_service.app.data_folder import tell_trouble
 from scheduler_service.app.egress import make_sender
 from scheduler_service.app.metrics import add_host, add_outbox
 from scheduler_service.app.own_process import freeze_memory, log_of, raise_limit
-from scheduler_service.app.process_parts import ProcessParts, make_embedded_host
+from scheduler_service.app.process_parts import GivenParts, ProcessParts, make_embedded_host
 from scheduler_service.app.store_opening import keep_contexts, open_history, open_rows, shard_of
 from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.app.telemetry import Telemetry
@@ -94,7 +94,7 @@ class OpenShard(ProcessParts):
         own: WholeStore,
         store: WholeStore,
         connection: RpcConnection,
-        **parts: Any,
+        **parts: Unpack[GivenParts],
     ) -> None:
         """`own` is the file of the jobs, `store` the same with their contexts; `parts`: `ProcessParts`."""
         super().__init__(loaded, served=config.served, **parts)

@@ -1,7 +1,7 @@
 """Builds the alerts of a service or a node from its settings; without any there is nothing that runs."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TypedDict, Unpack
 
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND
@@ -31,6 +31,23 @@ from scheduler_service.telemetry.tally import Tally
 OPEN_SHOWN = 500
 
 
+class ClusterSight(TypedDict, total=False):
+    """What a node of a cluster knows of the others."""
+
+    leads: Leads
+    find_lost: FindLost
+    nodes: ListNodes
+
+
+class Looking(TypedDict):
+    """What each of those that look for findings needs."""
+
+    rules: Sequence[AlertRule]
+    table: AlertTable
+    catalogue: Catalogue
+    clock: Timekeeper
+
+
 class ProcessAlerts:
     """The alerts of one process (`api.dependencies.AlertReader`); the last three are those of a cluster."""
 
@@ -48,13 +65,12 @@ class ProcessAlerts:
         occurrences: Occurrences,
         is_online: IsOnline,
         log: Log,
-        leads: Leads = always,
-        find_lost: FindLost = nothing,
-        nodes: ListNodes = no_nodes,
+        **sight: Unpack[ClusterSight],
     ) -> None:
         self._settings, self._database, self._occurrences = settings, database, occurrences
         self._catalogue, self._clock, self._log = catalogue, clock, log
-        self._is_online, self._leads, self._find_lost, self._nodes = is_online, leads, find_lost, nodes
+        self._is_online, self._leads = is_online, sight.get("leads", always)
+        self._find_lost, self._nodes = sight.get("find_lost", nothing), sight.get("nodes", no_nodes)
         self._jobs = AlertJobs(
             settings=settings,
             troubles=find_troubles(settings, surroundings),
@@ -124,7 +140,7 @@ class ProcessAlerts:
 
     def _make_parts(self, table: AlertTable) -> DeskParts:
         rules = [rule_of(alert) for alert in self._settings.alerts]
-        looking: dict[str, Any] = {
+        looking: Looking = {
             "rules": rules,
             "table": table,
             "catalogue": self._catalogue,
