@@ -37,7 +37,6 @@ def rounds() -> Iterator[Rounds]:
     rounds.clear()
     yield rounds
     gc.callbacks[:] = callbacks
-    gc.unfreeze()
     gc.set_threshold(*thresholds)
 
 
