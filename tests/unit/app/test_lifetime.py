@@ -171,7 +171,6 @@ def collector() -> Iterator[None]:
     """The collector of this process as it was: a service that has started freezes its own."""
     thresholds = gc.get_threshold()
     yield
-    gc.unfreeze()
     gc.set_threshold(*thresholds)
 
 

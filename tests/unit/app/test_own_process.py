@@ -84,7 +84,6 @@ def test_a_start_is_frozen() -> None:
         assert sum(gc.get_count()) < FEW
         assert gc.get_threshold()[0] == FEW
     finally:
-        gc.unfreeze()
         gc.callbacks[:] = callbacks
         gc.set_threshold(*thresholds)
 

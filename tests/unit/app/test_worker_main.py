@@ -31,7 +31,6 @@ def collector() -> Iterator[None]:
     """The collector of this process as it was: a worker process freezes its own."""
     thresholds = gc.get_threshold()
     yield
-    gc.unfreeze()
     gc.set_threshold(*thresholds)
 
 
