@@ -1,5 +1,6 @@
 """The files of a data folder, as a service finds them at its start: whose they are, and of which format."""
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -113,12 +114,13 @@ def check_new_database(settings: Settings) -> None:
 
 
 def note_place(folder: Path, *, is_elsewhere: bool) -> None:
-    """Notes for the next start whether the jobs of the folder's service lie in a database."""
+    """Notes for the next start whether the jobs of the folder's service lie in a database, where it can."""
     mark = folder / ELSEWHERE
-    if is_elsewhere:
-        mark.write_text("the jobs are in the database of store.url\n")
-    else:
-        mark.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # as on a full disk: the service has its jobs all the same
+        if is_elsewhere:
+            mark.write_text("the jobs are in the database of store.url\n")
+        else:
+            mark.unlink(missing_ok=True)
 
 
 def check_unused(folder: Path) -> None:

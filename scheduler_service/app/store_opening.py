@@ -121,10 +121,11 @@ async def open_store(
             check_unused(folder)
         elif not begins_anew:
             await asyncio.to_thread(check_beginning, folder, history_address(settings, folder))
-        note_place(folder, is_elsewhere=settings.store.url is not None)
         await asyncio.to_thread(await_workers, folder)
         await asyncio.to_thread(gather, folder, log=log, on_damaged_page=tell_damaged_page(log))
         rows = await opening(lock)
+        # Not before: what was never opened has no jobs.
+        note_place(folder, is_elsewhere=settings.store.url is not None)
     except BaseException:
         lock.release()
         raise

@@ -15,6 +15,7 @@ from tests.unit.persistence.servers import (
     DatabaseServer,
     MariaDbServer,
     PostgresServer,
+    command,
     make_database,
 )
 
@@ -50,6 +51,17 @@ async def test_an_execution_outlives_its_service(tmp_path: Path, each_server: st
         assert await again.terminate() == 0
         assert Counter(one.path for one in target.seen) == {"/one": 1, "/three": 2, "/told": 1}
         assert len({one.key for one in target.to("/three")}) == 1
+
+
+async def test_a_service_that_lost_its_database_to_another_one_ends(tmp_path: Path, each_server: str) -> None:
+    """At once, and says why: what it would do from then on would be done twice (SPEC section 14)."""
+    async with open_target() as target:
+        run = start_run(tmp_path / "data", settings=settings_of(each_server))
+        await begin(run, plain(target, qos=1))
+        command(each_server, "UPDATE marks SET value = value + 1 WHERE name = 'service'")
+        assert await run.end() == 3
+        assert not target.seen
+    assert '"store_taken"' in Path(run.order.log).read_text()
 
 
 @pytest.fixture(params=[PostgresServer, MariaDbServer])

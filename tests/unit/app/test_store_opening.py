@@ -17,7 +17,7 @@ from scheduler_service.app.store_opening import (
 )
 from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
-from scheduler_service.ports.errors import StoreRefused
+from scheduler_service.ports.errors import StoreRefused, StoreUnavailable
 from scheduler_service.settings import LoadedSettings, Settings, SettingsError
 from scheduler_service.system_jobs.own_jobs import NAMES
 from tests.manual_clock import ManualClock
@@ -82,6 +82,12 @@ async def test_a_folder_whose_jobs_are_in_a_database_is_not_begun_anew(
         opened = await open_store(settings, watch=watch, faults=None, job_shard=shard_of(1), **options)
         await opened.close()
 
+    nowhere = Settings.model_validate(
+        {"store": {"data": str(tmp_path), "url": "postgresql://x@127.0.0.1:1/x"}}
+    )
+    with pytest.raises(StoreUnavailable):
+        await begin(nowhere)
+    assert not (tmp_path / "elsewhere").exists(), "a start that failed has no jobs anywhere"
     await begin(elsewhere)
     with pytest.raises(StoreRefused, match=r"are in a database, and store\.url is not set"):
         await begin(here)
