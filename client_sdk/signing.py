@@ -1,11 +1,12 @@
-"""Verifies signed requests and notifications (SPEC section 14; Standard Webhooks, HMAC-SHA256)."""
+"""Signs and verifies requests and notifications (SPEC section 14; Standard Webhooks, HMAC-SHA256)."""
 
 import base64
 import binascii
 import hashlib
 import hmac
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from client_sdk.errors import SignatureRefused
 
@@ -15,44 +16,104 @@ SHORTEST, LONGEST = 24, 64
 MAX_SECRETS = 2
 """The secret in use, and one that replaces it or that it has replaced."""
 TOLERANCE_SECONDS = 300.0
+MOST_REPLAYS = 100_000
+"""So many requests a verifier remembers, unless it is told otherwise: 20 MB."""
+ID, TIMESTAMP, SIGNATURE = HEADERS = "webhook-id", "webhook-timestamp", "webhook-signature"
+
+
+class Signer:
+    """Signs with one secret, or with two while one replaces the other: then each signs, the first one first.
+
+    What is signed twice under one id never has the same time: else a receiver would take the second one,
+    a genuine repetition, for a replay. So the time may be some seconds ahead of `clock`, which counts from
+    the Unix epoch. One signer may be used by many threads and with any number of ids.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._last: dict[str, int] = {}
+        self._swept = 0
+
+    def sign(
+        self, secrets: Sequence[str], message_id: str, body: bytes | None
+    ) -> tuple[tuple[str, str], ...]:
+        """The three headers of a request with this `body`. Raises ValueError for secrets that are none."""
+        keys = [read_secret(secret) for secret in check_count(secrets)]
+        moment = str(self._choose_moment(message_id))
+        signed = begin(message_id, moment)
+        signatures = " ".join(
+            f"{VERSION},{base64.b64encode(mac(key, signed, body or b'')).decode()}" for key in keys
+        )
+        return (ID, message_id), (TIMESTAMP, moment), (SIGNATURE, signatures)
+
+    def _choose_moment(self, message_id: str) -> int:
+        with self._lock:
+            now = int(self._clock())
+            if now > self._swept:  # what was signed before can get no time again that it had
+                self._last = {one: moment for one, moment in self._last.items() if moment >= now}
+            elif now < self._swept - TOLERANCE_SECONDS:
+                self._last.clear()  # the clock was set back: receivers would refuse what goes on from there
+            self._swept = now
+            moment = max(now, self._last.get(message_id, 0) + 1)
+            self._last[message_id] = moment
+            return moment
 
 
 class Verifier:
     """Verifies that a request was signed with one of `secrets`, now. Two, while one replaces the other.
 
     A secret is base64 of 24 to 64 bytes, with or without `whsec_` before it. `tolerance`: how many seconds
-    the time of the signature may differ from `clock`, which counts from the Unix epoch. Raises ValueError for
-    invalid secrets, without showing them.
+    the time of the signature may differ from `clock`, which counts from the Unix epoch. `replays`: so many
+    accepted requests are remembered; where more come within the tolerance, it shrinks to the time of those
+    that are. Raises ValueError for invalid secrets, without showing them.
     """
 
     def __init__(
-        self, *secrets: str, tolerance: float = TOLERANCE_SECONDS, clock: Callable[[], float] = time.time
+        self,
+        *secrets: str,
+        tolerance: float = TOLERANCE_SECONDS,
+        clock: Callable[[], float] = time.time,
+        replays: int = MOST_REPLAYS,
     ) -> None:
-        if not 1 <= len(secrets) <= MAX_SECRETS:
-            raise ValueError(f"{len(secrets)} secrets: give one, or two while one replaces the other")
-        self._secrets = tuple(read_secret(secret) for secret in secrets)
+        self._keys = tuple(read_secret(secret) for secret in check_count(secrets))
         self._tolerance = tolerance
         self._clock = clock
+        self._seen = SeenRequests(most=replays)
+
+    def accept(self, headers: Mapping[str, str], body: bytes) -> str:
+        """The `webhook-id` of a request with a valid signature that comes for the first time.
+
+        One that is sent again by its signer is another request: it has the same id and a time of its own.
+        Whoever calls this more than once for a request refuses it. Raises SignatureRefused, as `verify`.
+        """
+        message_id, moment, own = self._check(headers, body)
+        if not self._seen.add(moment, own, oldest=self._clock() - self._tolerance):
+            raise SignatureRefused("the request was accepted before: it is replayed")
+        return message_id
 
     def verify(self, headers: Mapping[str, str], body: bytes) -> str:
         """The `webhook-id` of a request with a valid signature; `body` is the raw body.
 
-        Header names may be in any case. Raises SignatureRefused, which never shows the expected signature.
+        Header names may be in any case. A request that was accepted before is not refused. Raises
+        SignatureRefused, which never shows the expected signature.
         """
+        return self._check(headers, body)[0]
+
+    def _check(self, headers: Mapping[str, str], body: bytes) -> tuple[str, int, bytes]:
+        """Id, time, and what the first secret makes of the request, whatever signatures it brings."""
         named = {name.lower(): value for name, value in headers.items()}
-        message_id, moment, signatures = (
-            named.get(f"webhook-{name}", "") for name in ("id", "timestamp", "signature")
-        )
+        message_id, moment, signatures = (named.get(name, "") for name in HEADERS)
         if not (message_id and moment and signatures):
-            raise SignatureRefused("not signed: send webhook-id, webhook-timestamp, webhook-signature")
+            raise SignatureRefused(f"not signed: send {', '.join(HEADERS)}")
         self._check_moment(moment)
-        signed = f"{message_id}.{moment}.".encode() + body
-        expected = [_sign(secret, signed) for secret in self._secrets]
+        signed = begin(message_id, moment)
+        expected = [mac(key, signed, body) for key in self._keys]
         if not _any_equal(_read_signatures(signatures), expected):
             raise SignatureRefused(
                 "the signature is not valid: another secret was used, or the request was changed"
             )
-        return message_id
+        return message_id, int(moment), expected[0]
 
     def _check_moment(self, moment: str) -> None:
         if not (moment.isascii() and moment.isdigit() and len(moment) <= 12):
@@ -63,6 +124,44 @@ class Verifier:
             raise SignatureRefused(
                 f"the signature is too {word}, by {abs(away) - self._tolerance:.0f} s: compare the clocks"
             )
+
+
+class SeenRequests:
+    """What was accepted, by its time, as long as that is within the tolerance; at most `most`.
+
+    Where there are more, the oldest ones are forgotten, and whatever is not newer is refused from then on.
+    """
+
+    def __init__(self, *, most: int) -> None:
+        self._most = most
+        self._by_moment: dict[int, set[bytes]] = {}
+        self._count = 0
+        self._floor = 0
+        self._lock = threading.Lock()
+
+    def add(self, moment: int, request: bytes, *, oldest: float) -> bool:
+        """Remembers a request; False: it is known, or too old to know it. Drops what is before `oldest`."""
+        with self._lock:
+            if moment <= self._floor or request in self._by_moment.get(moment, ()):
+                return False
+            for one in [one for one in self._by_moment if one < oldest]:
+                self._drop(one)
+            if self._count >= self._most and min(self._by_moment) < moment:
+                self._floor = min(self._by_moment)
+                self._drop(self._floor)
+            self._by_moment.setdefault(moment, set()).add(request)
+            self._count += 1
+            return True
+
+    def _drop(self, moment: int) -> None:
+        self._count -= len(self._by_moment.pop(moment))
+
+
+def check_count(secrets: Sequence[str]) -> Sequence[str]:
+    """The secrets, which are one or two. Raises ValueError."""
+    if not 1 <= len(secrets) <= MAX_SECRETS:
+        raise ValueError(f"{len(secrets)} secrets: give one, or two while one replaces the other")
+    return secrets
 
 
 def read_secret(text: str) -> bytes:
@@ -77,8 +176,16 @@ def read_secret(text: str) -> bytes:
     return secret
 
 
-def _sign(secret: bytes, signed: bytes) -> bytes:
-    return hmac.new(secret, signed, hashlib.sha256).digest()
+def begin(message_id: str, moment: str) -> bytes:
+    """What is signed before the body."""
+    return f"{message_id}.{moment}.".encode("utf-8", "surrogatepass")
+
+
+def mac(key: bytes, begin: bytes, body: bytes) -> bytes:
+    """The HMAC of `begin` and `body`, which is not copied."""
+    made = hmac.new(key, begin, hashlib.sha256)
+    made.update(body)
+    return made.digest()
 
 
 def _read_signatures(text: str) -> list[bytes]:

@@ -11,7 +11,7 @@ from typing import Any
 from client_sdk.client.connection import Connection
 from client_sdk.errors import Invalid, NotWanted, SdkError, SignatureRefused
 from client_sdk.outages import OutageLog
-from client_sdk.signing import Verifier
+from client_sdk.target.admission import Admission
 from client_sdk.target.declaration import (
     FEEDBACK_HEADER,
     SHARD_INDEX_HEADER,
@@ -57,14 +57,14 @@ class InboundCalls:
         *,
         declarations: Callable[[], Mapping[str, Declaration[..., Any]]],
         connection: Connection,
-        verifier: Verifier | None,
+        admission: Admission,
         provide: Provide | None = None,
         clock: Callable[[], float] = time.time,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._declarations = declarations
         self._connection = connection
-        self._verifier = verifier
+        self._admission = admission
         self._provide = provide
         self._clock = clock
         self._pause = pause
@@ -78,13 +78,16 @@ class InboundCalls:
     ) -> OutboundAnswer:
         """Handles one call of a job. A synchronous one is stopped once `gone` returns: its caller left."""
         declaration = self._declarations().get(job_id)
-        refusal = self._check(job_id, declaration, call)
+        signed_id = self._admit(call)
+        if isinstance(signed_id, OutboundAnswer):
+            return signed_id
+        refusal = self._check(job_id, declaration)
         if refusal is not None:
             return refusal
         assert declaration is not None
         try:
             arguments = declaration.parameters.read(call.body)
-            execution = self._describe_execution(job_id, declaration, call)
+            execution = self._describe_execution(job_id, declaration, call, signed_id)
         except WrongParameters as wrong:
             return refuse(422, f"the body does not fit {job_id}: {wrong}", flaws=wrong.flaws)
         except ValueError as error:
@@ -106,9 +109,9 @@ class InboundCalls:
 
     def cancel(self, job_id: str, call: InboundCall) -> OutboundAnswer:
         """Handles `cancelUrl`: stops the attempt that the headers name, if it runs here."""
-        refusal = self._check_signature(call)
-        if refusal is not None:
-            return refusal
+        signed_id = self._admit(call)
+        if isinstance(signed_id, OutboundAnswer):
+            return signed_id
         try:
             counts = read_number(call.headers, "x-scheduling-request-counts")
         except ValueError as error:
@@ -125,38 +128,34 @@ class InboundCalls:
             self.is_stopping = True
             await self.running.finish(0)
 
-    def _check(
-        self, job_id: str, declaration: Declaration[..., Any] | None, call: InboundCall
-    ) -> OutboundAnswer | None:
+    def _admit(self, call: InboundCall) -> str | OutboundAnswer:
+        """The id under which a call is signed, which may be empty, or why it is refused."""
+        try:
+            return self._admission.admit(call)
+        except SignatureRefused as refusal:
+            return refuse(401, str(refusal))
+
+    def _check(self, job_id: str, declaration: Declaration[..., Any] | None) -> OutboundAnswer | None:
         """The refusal of a call; None if it is accepted. A draining instance refuses all."""
-        refusal = self._check_signature(call)
-        if refusal is not None:
-            return refusal
         if self.is_draining:
             return refuse(503, "this instance is stopping; call another one", X_Instance_State="draining")
         if declaration is None:
             return refuse(410, f"there is no job {job_id} here any more", X_Job_State="gone")
         return None
 
-    def _check_signature(self, call: InboundCall) -> OutboundAnswer | None:
-        if self._verifier is None:
-            return None
-        try:
-            self._verifier.verify(call.headers, call.body)
-        except SignatureRefused as refused:
-            return refuse(401, str(refused))
-        return None
-
     def _describe_execution(
-        self, job_id: str, declaration: Declaration[..., Any], call: InboundCall
+        self, job_id: str, declaration: Declaration[..., Any], call: InboundCall, signed_id: str
     ) -> Execution:
-        """The execution that the headers describe. Raises ValueError for invalid headers."""
+        """The execution that the headers describe; its key is what was signed, if anything was.
+
+        Raises ValueError for invalid headers.
+        """
         headers = call.headers
         return Execution(
             job_id=job_id,
             execute_number=read_number(headers, "x-scheduling-execute-number"),
             request_counts=read_number(headers, "x-scheduling-request-counts"),
-            idempotency_key=headers.get("idempotency-key", ""),
+            idempotency_key=signed_id or headers.get("idempotency-key", ""),
             scheduled_at=read_moment(headers, "X-Scheduled-At"),
             deadline=read_moment(headers, DEADLINE_HEADER),
             traceparent=headers.get(TRACEPARENT, ""),

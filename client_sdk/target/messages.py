@@ -32,11 +32,12 @@ TITLES = {
 
 
 class InboundCall(msgspec.Struct, frozen=True):
-    """A request; header names in lower case."""
+    """A request; header names in lower case. `peer`: the address that it comes from; empty: unknown."""
 
     method: str
     headers: dict[str, str]
     body: bytes
+    peer: str = ""
 
 
 class OutboundAnswer(msgspec.Struct, frozen=True):
@@ -71,7 +72,8 @@ async def read_call(scope: Scope, receive: Receive, *, limit: int = BODY_BYTES) 
         if len(body) > limit:
             raise TooLarge
         if not message.get("more_body"):
-            return InboundCall(scope["method"], headers, bytes(body))
+            peer = scope.get("client") or ("",)
+            return InboundCall(scope["method"], headers, bytes(body), str(peer[0]))
 
 
 async def until_gone(receive: Receive) -> None:

@@ -23,6 +23,7 @@ from client_sdk.models import InstanceRegistration, ServiceDeclaration
 from client_sdk.names import check_name
 from client_sdk.signing import Verifier
 from client_sdk.target.address import OwnAddress
+from client_sdk.target.admission import Admission
 from client_sdk.target.declaration import Declaration, JobOptions, Provide, job
 from client_sdk.target.inbound import InboundCalls
 from client_sdk.target.keeper import ThreadKeeper
@@ -49,10 +50,6 @@ R = TypeVar("R")
 PREFIX = "/punctual"
 END_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LOG = logging.getLogger("client_sdk")
-OPEN = (
-    "the jobs of %s are open: they are called below %s without a signature, so let nobody but the scheduler "
-    "reach that port; calls that are signed by others are verified by verifier=Verifier(SECRET)"
-)
 ROUTE = re.compile(r"/jobs/(?P<job>[^/]+)(?P<cancel>/cancel)?")
 Stop = Callable[[], Awaitable[None]]
 
@@ -62,8 +59,10 @@ class Service:
 
     `address` is the scheduler's address of this process, `http://host:port`; without it, or with its `port`
     alone, it is found as `OwnAddress` says. Calls come below `prefix`. With a `verifier` only signed calls
-    are accepted; `sign` names the scheduler's secret for them. `provide` makes the objects of jobs that are
-    classes; without it their constructors take nothing. A call whose body is longer than `body_bytes` is 413.
+    are accepted; `sign` names the scheduler's secret for them. Without one, only calls from this machine are,
+    or all by `allow_unsigned`, where something in front of it guards the port. `provide` makes the
+    objects of jobs that are classes; without it their constructors take nothing. A call whose body is longer
+    than `body_bytes` is 413.
     `grace_seconds`: how long running work may take when the process ends; then it is stopped. On `signals`
     the instance is drained before their other handlers run; `()` leaves signals alone. `settings` are
     registered for the service as a whole.
@@ -93,6 +92,7 @@ class Service:
         prefix: str = PREFIX,
         sign: str | None = None,
         verifier: Verifier | None = None,
+        allow_unsigned: bool = False,
         provide: Provide | None = None,
         grace_seconds: float = 30.0,
         body_bytes: int = BODY_BYTES,
@@ -113,14 +113,13 @@ class Service:
         self._connection = client.connection
         self._settings, self._sign = settings, sign
         self._provide = provide
-        self._grace = grace_seconds
-        self._body_bytes = body_bytes
-        self._verifier = verifier
+        self._grace, self._body_bytes = grace_seconds, body_bytes
+        self._admission = Admission(verifier=verifier, allow_unsigned=allow_unsigned)
         self._declarations: dict[str, Declaration[..., Any]] = {}
         self._calls = InboundCalls(
             declarations=lambda: self._declarations,
             connection=client.connection,
-            verifier=verifier,
+            admission=self._admission,
             provide=provide,
             clock=clock,
         )
@@ -175,8 +174,7 @@ class Service:
         """
         if not self._is_running:
             self._is_running = True
-            if self._verifier is None:
-                LOG.warning(OPEN, self.name, self.prefix)
+            self._admission.describe(self.name, self.prefix)
             self._signal_drain.install()
             self._keeper = ThreadKeeper(self._connection)
             await self._keeper.run(self._start_aside())

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 
+OLD = "whsec_" + base64.b64encode(b"old" * 8).decode()
 NEW = base64.b64encode(b"new" * 8).decode()
 
 NOW = 1_700_000_000

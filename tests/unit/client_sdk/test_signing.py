@@ -1,16 +1,13 @@
 """The check of signed requests (SPEC section 14, Standard Webhooks)."""
 
-import base64
 from typing import Any
 
 import pytest
 
 from client_sdk.errors import SignatureRefused
-from client_sdk.signing import Verifier
+from client_sdk.signing import Signer, Verifier
 from tests.rows import each_row
-from tests.unit.client_sdk.signed import BODY, NEW, NOW, headers, sign
-
-OLD = "whsec_" + base64.b64encode(b"old" * 8).decode()
+from tests.unit.client_sdk.signed import BODY, NEW, NOW, OLD, headers, sign
 
 
 def verifier(*secrets: str, now: float = NOW) -> Verifier:
@@ -26,6 +23,9 @@ def test_vectors_of_the_standard(conformance: Any) -> None:
             given["webhook-signature"] = row["expect"]
             checker = verifier(row["secret"], now=row["timestamp"])
             assert checker.verify(given, row["payload"].encode()) == row["id"], row["name"]
+            signer = Signer(clock=lambda row=row: row["timestamp"])
+            made = signer.sign([row["secret"]], row["id"], row["payload"].encode())
+            assert dict(made) == given, row["name"]
         elif row["set"] == "standard-webhooks-verify" and row["expect"] != "either":
             checker = Verifier(
                 row["secret"], tolerance=row["tolerance_seconds"], clock=lambda row=row: row["now"]
@@ -83,3 +83,47 @@ def test_a_secret_is_never_shown() -> None:
     with pytest.raises(ValueError, match="not base64") as caught:
         Verifier("whsec_not*base64*at*all")
     assert "not*" not in str(caught.value)
+
+
+def test_what_is_signed_is_verified() -> None:
+    """By each of two secrets; nothing that is signed twice under one id has the same time."""
+    now = [NOW]
+    signer = Signer(clock=lambda: now[0] + 0.9)
+    first, second = dict(signer.sign([NEW, OLD], "one", BODY)), dict(signer.sign([NEW, OLD], "one", BODY))
+    assert first == headers_of(f"{sign(NEW, message_id='one')} {sign(OLD, message_id='one')}", NOW)
+    assert second["webhook-timestamp"] == str(NOW + 1)
+    assert dict(signer.sign([NEW], "other", None))["webhook-timestamp"] == str(NOW)
+    both = verifier(OLD, NEW)
+    assert [both.accept(given, BODY) for given in (first, second)] == ["one", "one"]
+    now[0] += 1
+    assert dict(signer.sign([NEW], "one", BODY))["webhook-timestamp"] == str(NOW + 2)
+    now[0] += 1
+    assert dict(signer.sign([NEW], "one", BODY))["webhook-timestamp"] == str(NOW + 3)
+    now[0] -= 1_000  # the clock was set back
+    assert dict(signer.sign([NEW], "one", BODY))["webhook-timestamp"] == str(NOW - 998)
+    for secrets in ([], [NEW] * 3, ["plain"], [NEW, ""]):
+        with pytest.raises(ValueError, match="secret"):
+            signer.sign(secrets, "one", BODY)
+
+
+def headers_of(signature: str, moment: int) -> dict[str, str]:
+    return {"webhook-id": "one", "webhook-timestamp": str(moment), "webhook-signature": signature}
+
+
+def test_replays_are_remembered_as_long_as_they_could_be_accepted() -> None:
+    """In bounded memory: where more comes, what is older than what was forgotten is refused."""
+    now = [NOW]
+    checker = Verifier(OLD, clock=lambda: now[0], replays=2)
+
+    def accepts(message_id: str, moment: int) -> bool:
+        given = headers_of(sign(OLD, moment=moment, message_id=message_id), moment)
+        try:
+            return checker.accept(given | {"webhook-id": message_id}, BODY) == message_id
+        except SignatureRefused:
+            return False
+
+    assert [accepts("a", NOW - 9), accepts("a", NOW - 9), accepts("b", NOW - 5)] == [True, False, True]
+    assert accepts("c", NOW)  # the third: what is as old as the first is refused now
+    assert [accepts("a", NOW - 9), accepts("d", NOW - 9), accepts("b", NOW - 5)] == [False, False, False]
+    now[0] += 301
+    assert [accepts("c", NOW), accepts("e", NOW + 2), accepts("e", NOW + 2)] == [False, True, False]

@@ -8,16 +8,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
+import pytest
 
 from client_sdk import Client
 from client_sdk.signing import Verifier
 from client_sdk.target import Execution, Service
+from client_sdk.target.admission import Admission
 from client_sdk.target.inbound import InboundCalls
 from client_sdk.target.messages import InboundCall
 from tests.rows import each_row
 from tests.unit.client_sdk.lines import Waits, serving
 from tests.unit.client_sdk.registry import Registry
-from tests.unit.client_sdk.signed import NEW, NOW, headers, sign
+from tests.unit.client_sdk.signed import NEW, NOW, OLD, headers, sign
 from tests.unit.client_sdk.target.called_service import Held, place
 
 
@@ -83,7 +85,7 @@ async def test_early_work_is_held_until_its_moment() -> None:
         reception = InboundCalls(
             declarations=lambda: {"punctual": punctual},
             connection=client.connection,
-            verifier=None,
+            admission=Admission(verifier=None, allow_unsigned=True),
             clock=now.timestamp,
             pause=waits,
         )
@@ -109,6 +111,75 @@ async def test_only_signed_calls_are_taken() -> None:
         signed = headers(sign(NEW, body=b"{}"))
         assert (await at.call("one", **signed)).json() == "done"
         assert (await at.call("one", {"more": 1}, **signed)).status_code == 401
+
+
+async def test_a_signed_call_is_taken_once() -> None:
+    """A replay is refused, whatever of its headers is changed; a genuine repetition has a time of its own."""
+    keys = []
+    async with place(verifier=Verifier(OLD, NEW, clock=lambda: NOW)) as at:
+
+        @at.service.job(job_id="one")
+        async def one(execution: Execution) -> None:
+            keys.append(execution.idempotency_key)
+
+        both = f"{sign(NEW, body=b'{}')} {sign(OLD, body=b'{}')}"
+        assert (await at.call("one", **headers(both))).status_code == 200
+        for replayed in (headers(both), headers(sign(NEW, body=b"{}")), headers(sign(OLD, body=b"{}"))):
+            answer = await at.call(
+                "one", **replayed, Idempotency_Key="another", X_Scheduling_Request_Counts="8"
+            )
+            assert (answer.status_code, "replayed" in answer.json()["detail"]) == (401, True)
+        assert (await at.call("one/cancel", **headers(both))).status_code == 401
+        later = sign(NEW, moment=NOW + 1, body=b"{}")
+        again = headers(later, **{"Webhook-Timestamp": str(NOW + 1), "Idempotency-Key": "another"})
+        assert (await at.call("one", **again)).status_code == 200
+    assert keys == ["life-1-0", "life-1-0"]  # what was signed, not what was written beside it
+
+
+@each_row(
+    ("peer", "headers", "taken"),
+    [
+        (("127.0.0.1", 5), {}, True),
+        (("127.9.9.9", 5), {}, True),
+        (("::1", 5), {}, True),
+        (("::ffff:127.0.0.1", 5), {}, True),
+        (("10.0.0.7", 5), {}, False),
+        (("::ffff:10.0.0.7", 5), {}, False),
+        (("testclient", 5), {}, False),
+        (None, {}, False),
+        (("127.0.0.1", 5), {"Forwarded": "for=192.0.2.1"}, False),
+        (("127.0.0.1", 5), {"X-Forwarded-For": "127.0.0.1"}, False),
+        (("127.0.0.1", 5), {"Origin": "http://127.0.0.1:9"}, False),
+    ],
+)
+async def test_without_a_verifier_this_machine_alone_may_call(
+    peer: Any, headers: dict[str, str], taken: bool
+) -> None:
+    """Directly: a proxy, a sidecar or a web page comes from this machine for somebody else."""
+    for options in ({}, {"allow_unsigned": True}):
+        async with place(**options, wrap=lambda service: come_from(peer, service)) as at:
+            at.service.job(job_id="one")(Held().run)
+            for path in ("other", "one/cancel"):
+                answer = await at.call(path, **headers)
+                assert (answer.status_code != 401) is (taken or bool(options)), (peer, headers)
+
+
+def come_from(peer: Any, service: Service) -> Any:
+    """The service, called from this address."""
+
+    async def serve(scope: Any, receive: Any, send: Any) -> None:
+        await service(scope | {"client": peer}, receive, send)
+
+    return serve
+
+
+async def test_calls_from_elsewhere_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    """The line says what to do."""
+    async with place(wrap=lambda service: come_from(("192.0.2.1", 5), service)) as at:
+        for _ in range(3):
+            assert (await at.call("one")).status_code == 401
+    [said] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert said.startswith("a call from 192.0.2.1 was refused: calls that are not signed")
 
 
 @each_row("counts", ["x", "-1", "\u00b2", "9" * 1_000])

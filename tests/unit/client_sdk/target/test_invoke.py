@@ -11,6 +11,7 @@ import pytest
 
 from client_sdk import Client, JobFailed, NotWanted
 from client_sdk.target import Declaration, Execution, job
+from client_sdk.target.admission import Admission
 from client_sdk.target.inbound import InboundCalls
 from client_sdk.target.messages import InboundCall, OutboundAnswer
 from tests.unit.client_sdk.registry import Registry
@@ -127,7 +128,7 @@ class Called:
         self.calls = InboundCalls(
             declarations=lambda: {"slow": declaration},
             connection=client.connection,
-            verifier=None,
+            admission=Admission(verifier=None, allow_unsigned=True),
             clock=self.time,
             pause=self.time.pause,
         )

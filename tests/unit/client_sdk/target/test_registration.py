@@ -149,13 +149,17 @@ def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
 
 
-async def test_a_service_without_a_verifier_says_that_it_is_open(caplog: pytest.LogCaptureFixture) -> None:
-    """At each start, until the scheduler signs."""
-    async with registered() as (service, _):
-        await service.start()
-        [said] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-        assert said.startswith("the jobs of reports are open: they are called below /punctual without")
-        caplog.clear()
+async def test_a_service_without_a_verifier_says_who_may_call(caplog: pytest.LogCaptureFixture) -> None:
+    """At each start, once."""
+    for options, begin in (
+        ({}, "reports takes calls from this machine alone below /punctual: they are not signed"),
+        ({"allow_unsigned": True}, "the jobs of reports are open: allow_unsigned lets whoever"),
+    ):
+        async with registered(**options) as (service, _):
+            await service.start()
+            [said] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+            assert said.startswith(begin)
+            caplog.clear()
     async with registered(verifier=Verifier("c2VjcmV0LW9mLTI0LWJ5dGVzLWlzLWdvb2Q=")) as (service, _):
         await service.start()
         assert caplog.records == []
