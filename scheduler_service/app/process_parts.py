@@ -27,11 +27,13 @@ from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.log import Log
+from scheduler_service.ports.secrets import Secrets
 from scheduler_service.ports.sending import CallingSender
 from scheduler_service.ports.services import Router
 from scheduler_service.ports.state import OpenStore, StateStore
 from scheduler_service.security.masking import Masking
-from scheduler_service.settings import LoadedSettings
+from scheduler_service.security.secrets import GivenSecrets, SecretFiles, SecretSources
+from scheduler_service.settings import LoadedSettings, SettingsError
 from scheduler_service.system_jobs.alert_jobs import made_here
 from scheduler_service.telemetry.trouble import HistoryWatch
 from scheduler_service.transport.pool import RESPONSES_BYTES
@@ -106,6 +108,20 @@ class ProcessParts(ABC):
         own, watch = made_here(self.settings), self.telemetry.history_watch
         # Later: a host is built on the history, and may have the store.
         return open_writer(lambda keys: self.store.written(keys), self.database, self.log, own, watch)
+
+    @cached_property
+    def secrets(self) -> Secrets:
+        """Those of all tenants; what settings say comes first, then files.
+
+        Raises SettingsError where `secrets_dir` is no folder.
+        """
+        sources: list[Secrets] = [GivenSecrets(self.settings.secrets)]
+        if self.settings.secrets_dir is not None:
+            folder = Path(self.settings.secrets_dir)
+            if not folder.is_dir():
+                raise SettingsError(f"secrets_dir = {str(folder)!r} is no folder; make it, or leave it out")
+            sources.append(SecretFiles(folder))
+        return SecretSources(sources)
 
     @cached_property
     def host_parts(self) -> HostParts:

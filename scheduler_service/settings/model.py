@@ -19,6 +19,7 @@ from client_sdk.models import JOB_ID_FORM, RetryPolicy
 from client_sdk.models.definition import MAX_ENTRIES
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.persistence.contexts.address import read_address
+from scheduler_service.security.secrets import SECRET_NAME, TENANT_NAME, read_values
 from scheduler_service.settings.alert_settings import Alerts
 from scheduler_service.timing.zones import load_zone
 
@@ -129,6 +130,10 @@ Policies = Annotated[
 ServiceName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
 JobId = Annotated[str, Field(pattern=rf"^{JOB_ID_FORM.pattern}$")]
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+SecretName = Annotated[str, Field(pattern=rf"^{SECRET_NAME.pattern}$")]
+TenantName = Annotated[str, Field(pattern=rf"^{TENANT_NAME.pattern}$")]
+SecretValues = Annotated[tuple[str, ...], BeforeValidator(read_values)]
 
 Positive = Annotated[float, Field(gt=0, le=1_000_000_000)]
 Seconds = Annotated[float, Field(ge=0, le=1_000_000_000)]
@@ -383,3 +388,5 @@ class Settings(Group):
     alerts: Alerts = ()
     env: dict[Literal["default"], dict[VariableName, str]] = {}
     env_file: str | None = None
+    secrets: dict[TenantName, dict[SecretName, SecretValues]] = {}
+    secrets_dir: Annotated[str, Field(min_length=1)] | None = None

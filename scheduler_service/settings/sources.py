@@ -12,6 +12,8 @@ import msgspec
 from pydantic import BaseModel, ValidationError
 
 from scheduler_service.domain.errors import PunctualError
+from scheduler_service.domain.job_key import DEFAULT_TENANT
+from scheduler_service.security.secrets import read_text, speaks_of_secret
 from scheduler_service.settings.model import EgressSettings, Settings
 from scheduler_service.settings.otel_variables import SOURCE as OTEL_SOURCE
 from scheduler_service.settings.otel_variables import OtelError, read_otel, variables_of
@@ -39,7 +41,7 @@ SERVICE_LINK = re.compile(
     r"|PORT(_\d+_[A-Z]+)?=(tcp|udp|sctp)://\S+)"
 )
 """`NAME=VALUE` that Kubernetes sets for each Service whose name begins with `punctual`."""
-NOT_AVAILABLE = frozenset({"signing", "secrets"})
+NOT_AVAILABLE = frozenset({"signing"})
 CASE_SENSITIVE = frozenset({"env", "secrets"})
 SECRET = frozenset({"server.key", "dapr.app_token", "dapr.api_token"})
 """Settings whose values are never shown."""
@@ -193,9 +195,11 @@ def _read_environment(environ: Mapping[str, str]) -> list[tuple[Name, object]]:
         group, *rest = name.removeprefix(PREFIX).split("__")
         lowered = group.lower()
         if lowered in CASE_SENSITIVE:
-            tenant, *variable = rest or [""]
-            path = [tenant, "__".join(variable)] if variable else rest
-            found.append(((lowered, *path), text if variable else _read_text(text)))
+            tenant = [DEFAULT_TENANT if one == "DEFAULT" else one for one in rest[:1]]
+            variable = rest[1:]
+            path = [*tenant, "__".join(variable)] if variable else tenant
+            read = _read_text if not variable else str if lowered == "env" else read_text
+            found.append(((lowered, *path), read(text)))
         else:
             found.append(((lowered, *(part.lower() for part in rest)), _read_text(text)))
     return found
@@ -273,7 +277,9 @@ def _describe(path: list[str], kind: str, message: str, value: object, sources: 
 
 
 def _is_secret(name: str) -> bool:
-    return name in SECRET or name.startswith("traces.headers")
+    if name.startswith("env."):
+        return speaks_of_secret(name.rpartition(".")[2])
+    return name in SECRET or name == "secrets" or name.startswith(("traces.headers", "secrets."))
 
 
 def _hide_password(name: str, value: object) -> object:

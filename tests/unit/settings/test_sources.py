@@ -72,6 +72,48 @@ def test_variables_for_templates_are_taken_as_written() -> None:
     assert settings.env == {"default": {"Api_Base": "http://x", "LIST": "[1]", "A__B": "{"}}
 
 
+def test_secrets_are_taken_as_written_and_never_shown(tmp_path: Path) -> None:
+    """A text or a list of two, by tenant and name; no value is in what is shown (14, 16)."""
+    environ = {
+        "PUNCTUAL_SECRETS__DEFAULT__Shop_Token": "t0p-secret",
+        "PUNCTUAL_SECRETS__default__Two": '["newest one", "before it"]',
+        "PUNCTUAL_SECRETS__team__ACCOUNT": '{"a": 1}',
+        "PUNCTUAL_ENV__default__API_KEY": "k3y-of-env",
+        "PUNCTUAL_ENV__default__REGION": "eu-north",
+    }
+    config = write(tmp_path, "[secrets.default]\nIn_File = 'from the file'\n")
+    loaded = load_settings({}, environ, config)
+    assert loaded.settings.secrets == {
+        "default": {
+            "In_File": ("from the file",),
+            "Shop_Token": ("t0p-secret",),
+            "Two": ("newest one", "before it"),
+        },
+        "team": {"ACCOUNT": ('{"a": 1}',)},
+    }
+    described = loaded.describe()
+    assert described["secrets.default.Shop_Token"] == {"value": "***", "source": "environment"}
+    assert described["secrets.default.In_File"] == {"value": "***", "source": f"file {config}"}
+    assert described["env.default.API_KEY"] == {"value": "***", "source": "environment"}
+    assert described["env.default.REGION"] == {"value": "eu-north", "source": "environment"}
+    shown_texts = str(described)
+    for value in ("t0p-secret", "newest one", "before it", '"a"', "k3y-of-env", "from the file"):
+        assert value not in shown_texts
+
+
+@pytest.mark.parametrize(
+    "variable",
+    ["SECRETS", "SECRETS__default", "SECRETS__default__A", "SECRETS__default__1A", "SECRETS__.x__A"],
+)
+def test_a_refused_secret_is_named_and_not_shown(variable: str) -> None:
+    """Whatever of it is wrong (14)."""
+    value = "hid" if variable.endswith("t__A") else "hidden-value"
+    said = refusal({f"PUNCTUAL_{variable}": value})
+    assert said.startswith("secrets")
+    assert "'hid" not in said
+    assert "hidden-value" not in said
+
+
 def test_variables_of_several_places_come_together(tmp_path: Path) -> None:
     """A table of the file and single names of the environment are one table; the environment wins (16)."""
     config = write(tmp_path, "[env.default]\nA = 'file'\nB = 'file'\n")
@@ -229,6 +271,7 @@ def test_every_name_that_the_documents_give_is_taken() -> None:
         "PUNCTUAL_ALERTS",
         "PUNCTUAL_ENV_FILE",
         "PUNCTUAL_PORT",
+        "PUNCTUAL_SECRETS_DIR",
     }
     assert {"PUNCTUAL_BENCH_CACHE", "PUNCTUAL_DAPR_BIN", "PUNCTUAL_URL"} <= named
     assert load_settings({}, dict.fromkeys(named, "x")).sources == {}

@@ -1,0 +1,151 @@
+"""The sources of secrets: settings, a file for each in a folder, and what the API has stored."""
+
+import json
+import os
+import re
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from scheduler_service.domain.job_key import DEFAULT_TENANT
+from scheduler_service.ports.secrets import Secrets
+
+SECRET_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
+TENANT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+LEAST_CHARACTERS = 4
+"""Of a value: what is shorter stands in every text, and could not be masked."""
+MOST_BYTES = 16_384
+"""Of a value."""
+MOST_VALUES = 2
+MOST_FILES = 10_000
+"""So many files are remembered."""
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_TELLING = (
+    "key", "keys", "token", "tokens", "secret", "secrets", "password", "passwords", "passwd", "pwd",
+    "passphrase", "credential", "credentials",
+)  # fmt: skip
+
+
+def speaks_of_secret(name: str) -> bool:
+    """Whether the name of a variable says that its value is a key, a token, a secret or a password."""
+    return any(word.lower().endswith(_TELLING) for word in _WORD.findall(name))
+
+
+def read_values(given: object) -> tuple[str, ...]:
+    """The values of a secret: a text, or a list of one or two while it is rotated.
+
+    Raises ValueError, whose message has nothing of a value.
+    """
+    values = [given] if isinstance(given, str) else given
+    if not isinstance(values, list | tuple) or not all(isinstance(one, str) for one in values):
+        raise ValueError("a secret is a text, or a list of two texts while it is rotated")
+    if not 1 <= len(values) <= MOST_VALUES:
+        raise ValueError(f"a secret has one value, or two while it is rotated, not {len(values)}")
+    for one in values:
+        if len(one) < LEAST_CHARACTERS:
+            raise ValueError(f"a value has at least {LEAST_CHARACTERS} characters: less could not be masked")
+        if len(one.encode("utf-8", "surrogatepass")) > MOST_BYTES:
+            raise ValueError(f"a value has at most {MOST_BYTES} bytes")
+    return tuple(values)
+
+
+def read_text(text: str) -> str | list[str]:
+    """What the text of a variable or a file gives: a JSON list of texts, else the text itself."""
+    if text.startswith("["):
+        try:
+            listed = json.loads(text)
+        except ValueError:
+            return text
+        if isinstance(listed, list) and all(isinstance(one, str) for one in listed):
+            return listed
+    return text
+
+
+class GivenSecrets:
+    """Those of the settings (`ports.secrets.Secrets`)."""
+
+    def __init__(self, by_tenant: Mapping[str, Mapping[str, tuple[str, ...]]]) -> None:
+        self._by_tenant = by_tenant
+
+    def find(self, tenant: str, name: str) -> tuple[str, ...]:
+        """The values in the settings."""
+        return self._by_tenant.get(tenant, {}).get(name, ())
+
+
+class _Known(NamedTuple):
+    signature: tuple[int, ...]
+    values: tuple[str, ...]
+
+
+class SecretFiles:
+    """A file for each secret in a folder, those of further tenants in folders with their names below it.
+
+    A file has the value, without the line end after it, or a JSON list of two. It is looked at when it is
+    used, and read again where its inode, size or time has changed. Files that are no regular ones, larger
+    than a value may be, or no UTF-8 are none.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: dict[tuple[str, str], _Known] = {}
+
+    def find(self, tenant: str, name: str) -> tuple[str, ...]:
+        """The values in the tenant's file of that name."""
+        if not (SECRET_NAME.fullmatch(name) and TENANT_NAME.fullmatch(tenant)):
+            return ()
+        for path in self._places(tenant, name):
+            values = self._read(path, (str(path), name))
+            if values:
+                return values
+        return ()
+
+    def _places(self, tenant: str, name: str) -> Sequence[Path]:
+        own = self._folder / tenant / name
+        return (self._folder / name, own) if tenant == DEFAULT_TENANT else (own,)
+
+    def _read(self, path: Path, key: tuple[str, str]) -> tuple[str, ...]:
+        try:
+            found = path.stat()
+        except OSError:
+            self._known.pop(key, None)
+            return ()
+        signature = (found.st_ino, found.st_dev, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        known = self._known.get(key)
+        if known is not None and known.signature == signature:
+            return known.values
+        values = _read_file(path) if stat.S_ISREG(found.st_mode) else ()
+        if len(self._known) >= MOST_FILES:
+            self._known.clear()
+        self._known[key] = _Known(signature, values)
+        return values
+
+
+def _read_file(path: Path) -> tuple[str, ...]:
+    """Opened without waiting: meanwhile a pipe may have taken the file's place."""
+    most = 2 * MOST_BYTES + 64
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            content = file.read(most + 1)
+        if len(content) > most:
+            return ()
+        return read_values(read_text(content.decode().removesuffix("\n").removesuffix("\r")))
+    except (OSError, ValueError):
+        return ()
+
+
+class SecretSources:
+    """Several sources as one: the first that has a secret decides (`ports.secrets.Secrets`)."""
+
+    def __init__(self, sources: Sequence[Secrets]) -> None:
+        self._sources = tuple(sources)
+
+    def find(self, tenant: str, name: str) -> tuple[str, ...]:
+        """The values that the first source has."""
+        for source in self._sources:
+            values = source.find(tenant, name)
+            if values:
+                return values
+        return ()
