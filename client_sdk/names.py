@@ -17,6 +17,7 @@ FORMS = {
     "execution": ("execution", _GIVEN_ID, _OF_GIVEN),
     "delivery": ("delivery", _GIVEN_ID, _OF_GIVEN),
     "operation": ("operation", _GIVEN_ID, _OF_GIVEN),
+    "key": ("key_id", _GIVEN_ID, _OF_GIVEN),
     "lease": ("lease", _GIVEN_ID, _OF_GIVEN),
     "queue": ("name", SERVICE_NAME, _OF_NAME),
     "service": ("name", SERVICE_NAME, _OF_NAME),

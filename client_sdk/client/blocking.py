@@ -9,6 +9,7 @@ from client_sdk.client.bulk import BulkWork
 from client_sdk.client.client import DEFAULT_URL, Client
 from client_sdk.client.executions import Deliveries, Executions, SomeExecution
 from client_sdk.client.jobs import Jobs
+from client_sdk.client.keys import Keys
 from client_sdk.client.queues import Queues
 from client_sdk.client.retrying import Patience
 from client_sdk.client.scheduler import Scheduler
@@ -117,6 +118,17 @@ class BlockingServices(_BlockingGroup):
     deregister = _call(Services.deregister)
 
 
+class BlockingKeys(_BlockingGroup):
+    """`Keys`, blocking."""
+
+    create = _call(Keys.create)
+    list = _iterate(Keys.list)
+    get = _call(Keys.get)
+    revoke = _call(Keys.revoke)
+    rotate = _call(Keys.rotate)
+    who_am_i = _call(Keys.who_am_i)
+
+
 class BlockingQueues(_BlockingGroup):
     """`Queues`, blocking."""
 
@@ -181,6 +193,7 @@ class BlockingClient:
         self.bulk = BlockingBulkWork(self._client.bulk, self._loop)
         self.services = BlockingServices(self._client.services, self._loop)
         self.queues = BlockingQueues(self._client.queues, self._loop)
+        self.keys = BlockingKeys(self._client.keys, self._loop)
         self.deliveries = BlockingDeliveries(self._client.deliveries, self._loop)
         self.scheduler = BlockingScheduler(self._client.scheduler, self._loop)
         self.wait_for = self.executions.wait_for

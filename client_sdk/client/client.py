@@ -10,6 +10,7 @@ from client_sdk.client.connection import Connection
 from client_sdk.client.events import EventStream, write_filters
 from client_sdk.client.executions import Deliveries, Executions, SomeExecution
 from client_sdk.client.jobs import Jobs
+from client_sdk.client.keys import Keys
 from client_sdk.client.queues import Queues
 from client_sdk.client.retrying import Patience
 from client_sdk.client.scheduler import Scheduler
@@ -20,7 +21,8 @@ DEFAULT_URL = "http://127.0.0.1:8000"
 
 
 class Client:
-    """The API of a scheduler: `jobs`, `executions`, `bulk`, `deliveries`, `services`, `queues`, `scheduler`.
+    """The API of a scheduler: `jobs`, `executions`, `bulk`, `deliveries`, `services`, `queues`, `keys`,
+    `scheduler`.
 
     Use it in `async with`. Each event loop that uses it has connections of its own, which end with that loop.
     `key` is sent as given; it is not read from the environment: pass `os.environ.get("PUNCTUAL_KEY")` where
@@ -56,6 +58,7 @@ class Client:
         self.bulk = BulkWork(self.connection)
         self.services = Services(self.connection)
         self.queues = Queues(self.connection)
+        self.keys = Keys(self.connection)
         self.deliveries = Deliveries(self.connection)
         self.scheduler = Scheduler(self.connection)
 

@@ -6,6 +6,7 @@ from pydantic import BeforeValidator, Field
 
 from client_sdk.models.definition import LabelName, Timer, read_timer
 from client_sdk.models.fields import (
+    MOST_TAGS,
     Count,
     FilledText,
     Flag,
@@ -17,12 +18,18 @@ from client_sdk.models.fields import (
     Text,
     WireModel,
 )
+from client_sdk.models.services import ServiceName
 
 LONGEST_WAIT = 60
 """In seconds: how long a claim may wait for work."""
 MOST_NAMED = 5_000
 """So many ids fit into a body of the usual limit."""
 MOST_LABELS = 100
+LONGEST_OVERLAP = 2_592_000
+"""In seconds, 30 days: how long two texts of one key are valid."""
+RoleName = Literal["viewer", "operator", "editor", "admin"]
+KeyName = Annotated[Text, Field(pattern=r"^[^\x00-\x1f\x7f]{1,128}$")]
+LabelScope = Annotated[Text, Field(pattern=r"^[^:\x00-\x1f]{1,128}:[^\x00-\x1f]{0,128}$")]
 JobAction = Literal["pause", "resume", "trigger", "destroy", "label", "disable", "enable"]
 ExecutionAction = Literal["replay", "cancel"]
 
@@ -51,6 +58,27 @@ class SignIn(WireModel):
     """`POST /session`: the key that callers without a browser send as `Authorization: Bearer KEY`."""
 
     key: FilledText
+
+
+class NewKey(WireModel):
+    """`POST /keys`: a key for a person or a program; with `service` for that service, which it sees alone.
+
+    `tenant`: by default the caller's own. `labels`, as `NAME:VALUE`: it sees jobs that have all of these
+    alone. `expiresAt`: without it the key has no end.
+    """
+
+    name: KeyName
+    role: RoleName
+    tenant: ServiceName | None = None
+    service: ServiceName | None = None
+    labels: Annotated[list[LabelScope], Field(max_length=MOST_TAGS)] | None = None
+    expires_at: Text | None = None
+
+
+class Rotation(WireModel):
+    """`POST /keys/{keyId}/rotate`: so long the old text is valid beside the new one."""
+
+    overlap_seconds: Annotated[Seconds, Field(le=LONGEST_OVERLAP)] = 0
 
 
 class PreviewRequest(WireModel):

@@ -24,6 +24,7 @@ from scheduler_service.api import (
     firings,
     health,
     jobs,
+    keys,
     legacy_main,
     previews,
     queues,
@@ -81,6 +82,7 @@ _MODULES = (
     health,
     legacy_main,
     sessions,
+    keys,
     events,
 )
 # Paths are matched in this order, those of busy operations first.

@@ -1,18 +1,23 @@
 """Finds the caller of a request: by key or session, or as this machine without a key (SPEC section 14)."""
 
 import hmac
-from collections.abc import Callable
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 from ipaddress import ip_address
 
 import msgspec
+from msgspec.structs import replace
 from starlette.types import Scope
 
 from scheduler_service.api.bodies import header, only_header
 from scheduler_service.api.cookies import check_console, check_origin, session_cookies
 from scheduler_service.api.responses import ApiProblem, refuse
+from scheduler_service.domain.access_keys import AccessKey
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.security.callers import SESSION_MS, Caller, Role, Session, SessionSeal, WrongKeys
+from scheduler_service.security.key_ring import KeyRing
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 OF_PROXIES = frozenset(
@@ -41,15 +46,16 @@ class KnownCaller(msgspec.Struct, frozen=True):
 class Authentication:
     """Checks a request before anything else is done with it.
 
-    With `admin_key` every request carries it as `Authorization: Bearer …`, or the cookie of a session that
-    was opened with it; open operations need neither. Without a key, the peer's address and the name in `Host`
-    must be of this machine, no proxy may say that it passes the request on, and one that changes something
-    must not come from a web page of another origin. Every caller is an admin of `tenant` and has the name of
-    the key, or of this machine's `user`. With a key, pages of `own_url` (server.external_url) are the
-    service's own.
+    Where callers need a key, every request carries one as `Authorization: Bearer …`, or the cookie of a
+    session that was opened with it: `admin_key`, which is an admin of `tenant`, or a key of `ring`. Open
+    operations need neither. Without any key, the peer's address and the name in `Host` must be of this
+    machine, no proxy may say that it passes the request on, and one that changes something must not come
+    from a web page of another origin; every caller is then an admin of `tenant` and has the name of this
+    machine's `user`. With a key, pages of `own_url` (server.external_url) are the service's own.
 
-    A wrong key is 401, and 429 where too many were tried from its address, or from all. A right one always
-    gets in: behind a proxy all callers may have one address.
+    Sessions are sealed with `admin_key`; without it they end with the process. A wrong key is 401, and 429
+    where too many were tried from its address, or from all. A right one always gets in: behind a proxy all
+    callers may have one address.
     """
 
     def __init__(
@@ -60,34 +66,43 @@ class Authentication:
         user: str,
         now: Callable[[], Now],
         own_url: str | None = None,
+        ring: KeyRing | None = None,
     ) -> None:
-        # Without a key no proxy is in front: one that does not say so would let pages of others in.
-        self.own_url = None if admin_key is None else own_url
+        self._own_url = own_url
         self._admin_key = None if admin_key is None else admin_key.encode()
-        self._admin = Caller(tenant, Role.ADMIN, name=user if admin_key is None else KEY_NAME)
-        self._seal = SessionSeal(key=self._admin_key or b"")
+        self._admin = Caller(tenant, Role.ADMIN, name=KEY_NAME)
+        self._local = Caller(tenant, Role.ADMIN, name=user)
+        self._seal = SessionSeal(key=self._admin_key or secrets.token_bytes(32))
+        self._ring = ring
         self._now = now
         self._wrong_keys = WrongKeys()
 
     def __call__(self, scope: Scope, is_open: bool) -> Caller:
         """The caller of the request. Raises ApiProblem (401, 403)."""
-        if self._admin_key is None:
+        if not self.needs_key:
             _check_local(scope)
-        elif not is_open:
-            return self._check_key(scope)
-        return self._admin
+            return self._local
+        return self._admin if is_open else self._check_key(scope)
 
     @property
     def needs_key(self) -> bool:
-        """Whether a key is configured."""
-        return self._admin_key is not None
+        """Whether callers need a key: one is configured, or one was made."""
+        return self._admin_key is not None or (self._ring is not None and self._ring.is_used)
+
+    @property
+    def own_url(self) -> str | None:
+        """The address of the service's own pages; None without a key.
+
+        Then no proxy is in front: one that does not say so would let pages of others in.
+        """
+        return self._own_url if self.needs_key else None
 
     def identify(self, scope: Scope) -> KnownCaller | None:
         """Who sends the request, if that is known: by a key where one is given, else by a session."""
         given = header(scope, b"authorization")
-        if not self.needs_key or (given is not None and self._is_key(_bearer(given))):
-            return KnownCaller(self._admin)
-        return None if given is not None else self._session_of(scope)
+        if not self.needs_key:
+            return KnownCaller(self._local)
+        return self._session_of(scope) if given is None else self._find(_bearer(given))
 
     def count_wrong_key(self, scope: Scope) -> None:
         """One more wrong key came with the request. Raises ApiProblem (429) where there were too many.
@@ -102,22 +117,35 @@ class Authentication:
     def open_session(self, key: str, scope: Scope) -> tuple[KnownCaller, str] | None:
         """A session of whoever has this key, with its text for the cookie; None: the key is not known.
 
-        The wrong keys of its address are forgotten: a person has mistyped.
+        The wrong keys of its address are forgotten: a person has mistyped. A session ends with its key.
         """
-        if not self._is_key(key):
+        if (known := self._find(key)) is None:
             return None
         self._wrong_keys.succeed(_address_of(scope))
-        caller, expires = self._admin, self._now().wall + SESSION_MS
-        text = self._seal.write(Session(caller.tenant, caller.role, caller.name, expires))
-        return KnownCaller(caller, expires), text
+        caller, end = known.caller, self._now().wall + SESSION_MS
+        expires = end if known.expires is None else min(end, known.expires)
+        session = Session(caller.tenant, caller.role, caller.name, expires, caller.key_id, caller.rotations)
+        return KnownCaller(caller, expires), self._seal.write(session)
+
+    @asynccontextmanager
+    async def watching(self, caller: Caller) -> AsyncIterator[None]:
+        """What waits inside is refused within a second of the key's end. Raises ApiProblem (401)."""
+        if self._ring is None or not caller.key_id:
+            yield
+            return
+        try:
+            async with self._ring.watching(caller.key_id, caller.rotations):
+                yield
+        except TimeoutError:
+            raise _unknown_key("the key has ended") from None
 
     def _check_key(self, scope: Scope) -> Caller:
         given = only_header(scope, b"authorization")
         if given is not None:
-            if not self._is_key(_bearer(given)):
+            if (known := self._find(_bearer(given))) is None:
                 self.count_wrong_key(scope)
                 raise _unknown_key("this key is not known")
-            return self._admin
+            return known.caller
         identity = self._session_of(scope)
         if identity is not None:
             check_console(scope, self.own_url)
@@ -126,16 +154,42 @@ class Authentication:
             raise _unknown_key("the session has ended; sign in again")
         raise _unknown_key("a key is needed: send 'Authorization: Bearer KEY'")
 
-    def _is_key(self, given: str) -> bool:
-        key = self._admin_key
-        return key is not None and hmac.compare_digest(given.encode("utf-8", "replace"), key)
+    def _find(self, given: str) -> KnownCaller | None:
+        """Whose key this is."""
+        own = self._admin_key
+        if own is not None and hmac.compare_digest(given.encode("utf-8", "replace"), own):
+            return KnownCaller(self._admin)
+        key = None if self._ring is None else self._ring.find(given)
+        return None if key is None else KnownCaller(_caller_of(key), key.expires_at)
 
     def _session_of(self, scope: Scope) -> KnownCaller | None:
         now = self._now().wall
         for text in session_cookies(scope):
             if (session := self._seal.read(text, now=now)) is not None:
-                return KnownCaller(Caller(session.tenant, session.role, name=session.name), session.expires)
+                caller = self._caller_in(session)
+                if caller is not None:
+                    return KnownCaller(caller, session.expires)
         return None
+
+    def _caller_in(self, session: Session) -> Caller | None:
+        """Whose session it is; None: its key has ended."""
+        if not session.key_id:
+            named = Caller(session.tenant, session.role, name=session.name)
+            return None if self._admin_key is None else named
+        key = None if self._ring is None else self._ring.get(session.key_id, session.rotations)
+        return None if key is None else _caller_of(replace(key, rotations=session.rotations))
+
+
+def _caller_of(key: AccessKey) -> Caller:
+    return Caller(
+        tenant=key.tenant,
+        role=key.role,
+        service=key.service,
+        name=key.name,
+        key_id=key.key_id,
+        labels=key.labels,
+        rotations=key.rotations,
+    )
 
 
 def check_role(caller: Caller, needed: Role) -> None:
@@ -171,7 +225,8 @@ def _check_local(scope: Scope) -> None:
         raise _not_local(f"the host name {host[:80]!r}")
     if (proxied := _find_proxied(scope)) is not None:
         message = (
-            f"{proxied} says that a proxy passes this on, perhaps for others; set server.key to serve others"
+            f"{proxied} says that a proxy passes this on, perhaps for others; set server.key, or make a key "
+            "('punctual keys create'), to serve others"
         )
         raise refuse(HTTPStatus.FORBIDDEN, f"/{proxied}", "loopback_only", message)
     if scope["method"] not in SAFE_METHODS:
@@ -194,7 +249,9 @@ def _name_of(host: str) -> str:
 
 
 def _not_local(what: str) -> ApiProblem:
-    message = f"{what} is not of this machine, and no key is configured: set server.key to serve others"
+    message = (
+        f"{what} is not of this machine, and there is no key: set server.key, or make one, to serve others"
+    )
     return refuse(HTTPStatus.FORBIDDEN, "/Host", "loopback_only", message)
 
 

@@ -23,6 +23,7 @@ from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import RequestStore
+from scheduler_service.security.key_ring import KeyRing
 from scheduler_service.services.drift import DriftReport
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.reconcile import Reconcile
@@ -58,6 +59,7 @@ class ApiDependencies:
     - `ready`: the names of what is not ready yet; empty when all is. `parts`: each part with its state.
     - `standstills`: for how long the loop was held lately.
     - `admin_key`: None: only loopback is served (SPEC section 14); callers are then this machine's `user`.
+    - `key_ring`: the keys that were made; None: there are none.
     - `own_url`: `server.external_url`, whose pages are the service's own.
     - `options`: the defaults of a job's options by wire name, where they differ from SPEC section 2.
     - `settings`: the answer of `GET /settings`, without secrets; None: not available.
@@ -93,6 +95,7 @@ class ApiDependencies:
     version: str
     log: Log
     admin_key: str | None = None
+    key_ring: KeyRing | None = None
     own_url: str | None = None
     user: str = "local"
     body_bytes: int = 1 << 20
@@ -121,13 +124,14 @@ class ApiDependencies:
 
     @cached_property
     def authentication(self) -> Authentication:
-        """Finds callers by `admin_key`, by a session of the console, or as this machine's `user`."""
+        """Finds callers by `admin_key`, a key of `key_ring`, a session of the console, or as `user`."""
         return Authentication(
             admin_key=self.admin_key,
             tenant=self.surroundings.tenant,
             user=self.user,
             now=self.clock.now,
             own_url=self.own_url,
+            ring=self.key_ring,
         )
 
     @cached_property

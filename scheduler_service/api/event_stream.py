@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from scheduler_service.api.responses import ENCODER, count_fault
+from scheduler_service.api.responses import ENCODER, ApiProblem, count_fault
 from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
@@ -30,6 +31,8 @@ MEDIA_TYPE = "text/event-stream"
 LookUp = Callable[[Sequence[Occurrence]], Awaitable[None]]
 """Finds out what `wants` has to know of these. Raises StoreError."""
 
+Watching = Callable[[], AbstractAsyncContextManager[None]]
+
 HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
@@ -38,6 +41,7 @@ class EventStreamResponse(Response):
 
     `readers` is how many there are, `wall` gives wall ms. `look_up` is called before events are looked at;
     those of which nothing could be found out are told as lost, and counted in `store_faults`.
+    `watching` raises ApiProblem inside when the caller's key ends.
     """
 
     media_type = MEDIA_TYPE
@@ -51,6 +55,7 @@ class EventStreamResponse(Response):
         wall: Callable[[], int],
         store_faults: Tally,
         look_up: LookUp | None = None,
+        watching: Watching = nullcontext,
     ) -> None:
         super().__init__(headers=HEADERS)
         del self.headers["content-length"]
@@ -60,6 +65,7 @@ class EventStreamResponse(Response):
         self._wall = wall
         self._store_faults = store_faults
         self._look_up = look_up
+        self._watching = watching
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Returns when nothing comes any more, or nobody reads it."""
@@ -67,17 +73,22 @@ class EventStreamResponse(Response):
         try:
             begin = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
             await send({**begin, ENDLESS: True})
-            await self._write(send, b"retry: %d\n%b" % (RETRY_MS, self._mark()))
-            while not gone.done() and (self._reader.has_more or not self._reader.is_ended):
-                if self._reader.has_more:
-                    await self._write(send, await self._read())
-                    await asyncio.sleep(TURN_SECONDS * self._readers())
-                elif not await self._wait(gone):
-                    await self._write(send, b": heartbeat\n%b" % self._mark())
+            with suppress(ApiProblem):  # the answer has begun: who connects again is told why
+                async with self._watching():
+                    await self._stream(send, gone)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
             gone.cancel()
             self._reader.leave()
+
+    async def _stream(self, send: Send, gone: "asyncio.Future[None]") -> None:
+        await self._write(send, b"retry: %d\n%b" % (RETRY_MS, self._mark()))
+        while not gone.done() and (self._reader.has_more or not self._reader.is_ended):
+            if self._reader.has_more:
+                await self._write(send, await self._read())
+                await asyncio.sleep(TURN_SECONDS * self._readers())
+            elif not await self._wait(gone):
+                await self._write(send, b": heartbeat\n%b" % self._mark())
 
     async def _write(self, send: Send, body: bytes) -> None:
         """Returns when the caller has read what came before, up to what the connection buffers."""

@@ -116,6 +116,7 @@ async def stream_events(request: ApiRequest) -> Response:
         readers=lambda: feed.readers,
         wall=lambda: deps.clock.now().wall,
         store_faults=deps.store_faults,
+        watching=request.watching,
     )
 
 

@@ -51,6 +51,8 @@ INSTANCE: dict[str, Any] = {"address": "http://127.0.0.1:9000", "tags": ["eu"], 
 HEARTBEAT: dict[str, Any] = {"load": 3, "draining": False}
 
 SIGN_IN = {"key": "the key of the settings, server.key"}
+NEW_KEY = {"name": "billing", "role": "editor", "service": "billing"}
+ROTATION = {"overlapSeconds": 3600}
 CLAIM = {"instanceId": "worker-1", "max": 2, "waitSeconds": 0}
 RENEWAL = {"progress": "20/60"}
 FREEING = {"executionId": "0198c0de-1", "requestCounts": 1, "step": 0, "shardIndex": 0}

@@ -26,6 +26,7 @@ PATHS: Mapping[str, Schema] = {
     "executionId": {"type": "string", "maxLength": LONGEST_IN_PATH},
     "operationId": {"type": "string", "maxLength": LONGEST_IN_PATH},
     "deliveryId": {"type": "string", "maxLength": LONGEST_IN_PATH},
+    "keyId": {"type": "string", "maxLength": LONGEST_IN_PATH},
     "lease": {"type": "string", "maxLength": LONGEST_IN_PATH},
     "name": {"type": "string", "pattern": SERVICE_NAME, "maxLength": 128, "examples": ["billing"]},
     "instanceId": {"type": "string", "pattern": INSTANCE_ID, "maxLength": 128, "examples": ["billing-1"]},

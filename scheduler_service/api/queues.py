@@ -235,19 +235,24 @@ async def _while_connected(
     claiming: Coroutine[Any, Any, tuple[Leased, ...]],
     hand_back: Callable[[tuple[Leased, ...]], None],
 ) -> tuple[Leased, ...]:
-    """The claimed items. A caller that disconnects while it waits claims nothing. Raises ClientGone."""
+    """The claimed items. A caller that disconnects while it waits claims nothing, nor one whose key ends.
+
+    Raises ClientGone, ApiProblem.
+    """
     work = asyncio.ensure_future(claiming)
     gone = asyncio.ensure_future(_disconnect(request))
+    is_wanted = False
     try:
-        await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if gone.done():
-            if work.done():
-                hand_back(work.result())
-            raise ClientGone
-        return work.result()
+        async with request.watching():
+            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if is_wanted := not gone.done():
+            return work.result()
     finally:
         gone.cancel()
+        if not is_wanted and work.done():
+            hand_back(work.result())
         work.cancel()
+    raise ClientGone
 
 
 async def _disconnect(request: ApiRequest) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -86,6 +87,10 @@ class ApiRequest:
     def instance_id(self) -> str:
         """`instanceId` of the path. Raises ApiProblem (422) where it is not well formed."""
         return self._well_formed("instanceId", _INSTANCE, FORM_OF_ID)
+
+    def watching(self) -> AbstractAsyncContextManager[None]:
+        """What waits inside is refused (ApiProblem, 401) when the caller's key ends."""
+        return self.deps.authentication.watching(self.caller)
 
     def number(self, name: str) -> int:
         """A number of the path. Raises ApiProblem (422)."""

@@ -49,7 +49,7 @@ async def sign_in(request: ApiRequest) -> Response:
     session = authentication.open_session(posted.key, request.scope)
     if session is None:
         authentication.count_wrong_key(request.scope)
-        message = "this key is not known; take the one of server.key"
+        message = "this key is not known; take the one of server.key, or one that was made"
         raise refuse(HTTPStatus.UNAUTHORIZED, "/key", "unauthorized", message)
     identity, text = session
     cookie = write_cookie(request.scope, text, authentication.own_url)
@@ -69,12 +69,16 @@ async def sign_out(request: ApiRequest) -> Response:
 def _wire(identity: KnownCaller | None, request: ApiRequest) -> dict[str, object]:
     needs_key = request.deps.authentication.needs_key
     if identity is None:
-        return {"name": None, "tenant": None, "role": None, "expiresAt": None, "needsKey": needs_key}
+        members = dict.fromkeys(("name", "tenant", "role", "service", "keyId", "expiresAt"))
+        return {**members, "labels": [], "needsKey": needs_key}
     caller, expires = identity.caller, identity.expires
     return {
         "name": caller.name,
         "tenant": caller.tenant,
         "role": caller.role.value,
+        "service": caller.service,
+        "labels": list(caller.labels),
+        "keyId": caller.key_id or None,
         "expiresAt": None if expires is None else rfc3339(expires),
         "needsKey": needs_key,
     }

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from scheduler_service.persistence.history.database import count_executions
 from scheduler_service.persistence.history.schema import MIGRATIONS as HISTORY
+from scheduler_service.persistence.keys.key_table import has_keys
 from scheduler_service.persistence.sql.sqlite import IN_MEMORY, address_of, file_of, is_database, misread
 from scheduler_service.persistence.sqlite.folder import (
     has_state,
@@ -36,6 +37,16 @@ def history_address(settings: Settings, folder: Path | None) -> str:
     if (url := settings.database.url or settings.store.url) is not None:
         return url
     return IN_MEMORY if folder is None else address_of(folder / HISTORY_FILE)
+
+
+def are_keys_made(settings: Settings) -> bool:
+    """Whether callers' keys were made in the database of the history. Raises StoreUnavailable."""
+    in_memory = settings.store.data == ":memory:"
+    history = history_address(settings, None if in_memory else Path(settings.store.data))
+    place = file_of(history)
+    if history == IN_MEMORY or (place is not None and not place.is_file()):
+        return False
+    return has_keys(url=history)
 
 
 def keep_private(folder: Path, log: Log) -> None:

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 
 from scheduler_service.api.authentication import is_loopback
 from scheduler_service.api.pages import CONSOLE
+from scheduler_service.app.data_folder import are_keys_made
 from scheduler_service.app.egress import log_egress
 from scheduler_service.app.listener import address_of, listen
 from scheduler_service.app.own_process import divide, freeze_memory, process_log, raise_limit
@@ -97,7 +98,7 @@ async def _serve(
     listeners: int,
 ) -> None:
     settings = loaded.settings
-    check_exposure(settings)
+    await asyncio.to_thread(check_exposure, settings)
     log_egress(loaded, log)
     if loaded.passed_over:
         note = "an orchestrator's, for a Service of this name: no settings, which have two underscores"
@@ -128,12 +129,16 @@ async def _serve(
 
 
 def check_exposure(settings: Settings) -> None:
-    """Without a key only loopback is served (SPEC section 14). Raises SettingsError."""
+    """Without a key only loopback is served (SPEC section 14): one of the settings, or one that was made.
+
+    Raises SettingsError, StoreUnavailable.
+    """
     host = settings.server.host
-    if settings.server.key is None and not is_loopback(host):
+    if settings.server.key is None and not is_loopback(host) and not are_keys_made(settings):
         raise SettingsError(
             f"server.host = {host!r} is not loopback, and no key is configured: whoever reaches it could "
-            "run requests from here; set server.key (PUNCTUAL_SERVER__KEY), or listen on 127.0.0.1"
+            "run requests from here; set server.key (PUNCTUAL_SERVER__KEY), make a key ('punctual keys "
+            "create'), or listen on 127.0.0.1"
         )
 
 

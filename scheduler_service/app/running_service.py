@@ -25,11 +25,13 @@ from scheduler_service.hosts.processes.shards import Shards
 from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.persistence.history.history_reads import HistoryReads
 from scheduler_service.persistence.history.retention import Retention
+from scheduler_service.persistence.keys.key_table import SqlKeyTable
 from scheduler_service.persistence.sql.database import Database
 from scheduler_service.ports.catalogue import Catalogue
 from scheduler_service.ports.queues import Queues
 from scheduler_service.ports.services import Router
 from scheduler_service.ports.state import JobStore, RequestStore
+from scheduler_service.security.key_ring import KeyRing
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.system_jobs import alert_jobs
 from scheduler_service.system_jobs.alert_jobs import made_here
@@ -46,6 +48,7 @@ from scheduler_service.telemetry.event_feed import EventFeed
 from scheduler_service.telemetry.metrics.exposition import Exposition
 from scheduler_service.telemetry.metrics.samples import Ask, Source
 from scheduler_service.telemetry.readiness import Readiness
+from scheduler_service.telemetry.tally import Outage
 from scheduler_service.transport.sender import SystemFunction
 
 if TYPE_CHECKING:
@@ -122,6 +125,7 @@ class RunningService(ProcessParts):
 
     async def attach(self) -> None:
         """Binds to the jobs what had to be built before them. Raises StoreUnavailable."""
+        await self.key_ring.load()
         await self.services.attach(
             deliver=self.jobs.deliver,
             read_job=self.jobs.read,
@@ -143,6 +147,8 @@ class RunningService(ProcessParts):
         await self.telemetry.end_events()
         await self._leave()
         await self.sender.close()
+        await self.key_ring.stop()
+        await self.key_table.close()
         await self.reads.close()
         await self.services.close()
         self.database.close()
@@ -153,6 +159,7 @@ class RunningService(ProcessParts):
 
     async def _begin(self) -> None:
         """What follows when the host takes turns."""
+        self.key_ring.start()
         await self.services.start_queues(self.jobs.deliver)
         noted = await self.review.read_noted()
         await self._install(partial(install, self.host, self.compiler.stored, self.settings, noted))
@@ -181,6 +188,21 @@ class RunningService(ProcessParts):
         from scheduler_service.console.site import console_mounts
 
         return create_api(self.api_parts, mounts=console_mounts())
+
+    @cached_property
+    def key_ring(self) -> KeyRing:
+        """The keys of callers."""
+        outage = Outage("keys_not_read", "keys_read_again", log=self.log)
+        return KeyRing(
+            table=self.key_table,
+            clock=self.clock,
+            on_trouble=lambda error: outage.succeed() if error is None else outage.fail(error),
+        )
+
+    @cached_property
+    def key_table(self) -> SqlKeyTable:
+        """Where they lie."""
+        return SqlKeyTable(database=self.database, working=short_turns)
 
     @cached_property
     def reads(self) -> HistoryReads:
@@ -332,6 +354,7 @@ class RunningService(ProcessParts):
             admit=admit_of(self.loaded),
             check_names=name_check_of(self.loaded),
             admin_key=settings.server.key,
+            key_ring=self.key_ring,
             own_url=settings.server.external_url,
             user=machine_user(),
             heartbeat_seconds=settings.services.heartbeat_seconds,

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from scheduler_service import __version__, how_to_install
-from scheduler_service.cli import bulk, deliveries, executions, jobs, previews, queues, services
+from scheduler_service.cli import bulk, deliveries, executions, jobs, keys, previews, queues, services
 from scheduler_service.cli.checking import examine, lint
 from scheduler_service.cli.database import app as database
 from scheduler_service.cli.errors import CommandError, Exit
@@ -56,6 +56,7 @@ def make_app() -> Commands:
     app.add_typer(executions.app, name="executions")
     app.add_typer(bulk.app, name="operations")
     app.add_typer(services.app, name="services")
+    app.add_typer(keys.app, name="keys")
     app.add_typer(deliveries.app, name="deliveries")
     app.add_typer(queues.app, name="queues")
     app.command("upcoming")(list_upcoming)

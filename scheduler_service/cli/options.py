@@ -212,6 +212,7 @@ PLACES = {
     "execution": ("executions", "EXECUTION"),
     "delivery": ("deliveries", "DELIVERY_ID"),
     "operation": ("operations", "OPERATION_ID"),
+    "key": ("keys", "KEY_ID"),
     "queue": ("queues", "NAME"),
     "service": ("services", "NAME"),
 }

@@ -20,6 +20,7 @@ from scheduler_service.maintenance.examined_servers import (
 )
 from scheduler_service.maintenance.examined_service import examine_service
 from scheduler_service.maintenance.findings import DoctorFinding, ExaminedPart, ExaminedService
+from scheduler_service.ports.errors import StoreError
 from scheduler_service.settings import SettingsError
 from scheduler_service.settings.sources import read_env_file
 from scheduler_service.system_jobs.alert_jobs import find_troubles
@@ -42,7 +43,7 @@ def _exposure(subject: ExaminedService) -> DoctorFinding:
     server = subject.loaded.settings.server
     try:
         check_exposure(subject.loaded.settings)
-    except SettingsError as error:
+    except (SettingsError, StoreError) as error:
         remedy = "set server.key (PUNCTUAL_SERVER__KEY), or listen on 127.0.0.1"
         return SETTINGS.fail("key", str(error).partition(";")[0], remedy)
     if server.key is None:

@@ -4,11 +4,12 @@ import base64
 import hmac
 from collections import OrderedDict
 from dataclasses import dataclass
-from enum import StrEnum
 from hashlib import sha256
 from ipaddress import ip_address, ip_network
 
 import msgspec
+
+from scheduler_service.domain.access_keys import Role as Role
 
 SESSION_MS = 12 * 3_600_000
 """After so long a browser signs in again."""
@@ -22,53 +23,49 @@ IN_ALL = 100
 MOST_ADDRESSES = 1_000
 
 
-class Role(StrEnum):
-    """What a caller may do. Each role may also do everything that the roles before it may.
-
-    A viewer reads; an operator triggers, cancels, replays and pauses; an editor creates, updates and
-    destroys; an admin manages keys and settings.
-    """
-
-    VIEWER = "viewer"
-    OPERATOR = "operator"
-    EDITOR = "editor"
-    ADMIN = "admin"
-
-    def includes(self, needed: "Role") -> bool:
-        """Whether a caller of this role may do what needs `needed`."""
-        return _RANKS[self] >= _RANKS[needed]
-
-
-_RANKS = {role: rank for rank, role in enumerate(Role)}
-
-
 class Caller(msgspec.Struct, frozen=True, gc=False):
     """The sender of a request. `service` None: not a service, so all jobs of the tenant are visible.
 
     `name` is that of its key; without keys that of this machine's user. It is the creator of jobs whose
-    definition names none (SPEC section 2).
+    definition names none (SPEC section 2). `key_id` is empty for the key of the settings, and without keys.
+    `labels` (`NAME:VALUE`): jobs that have all of these alone are visible. `rotations`: those of the key
+    before its secret that the caller has.
     """
 
     tenant: str
     role: Role
     service: str | None = None
     name: str = ""
+    key_id: str = ""
+    labels: tuple[str, ...] = ()
+    rotations: int = 0
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it sees a part of its tenant alone."""
+        return self.service is not None or bool(self.labels)
 
 
 class Session(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Who signed in: what a caller is, until `expires` (ms since 1970)."""
+    """Who signed in: what a caller is, until `expires` (ms since 1970).
+
+    `key_id` is the key with which the session was opened, after so many `rotations`; empty: that of the
+    settings.
+    """
 
     tenant: str
     role: Role
     name: str
     expires: int
+    key_id: str = ""
+    rotations: int = 0
 
 
 class SessionSeal:
-    """Writes and reads sessions under a key that is derived from the service's key.
+    """Writes and reads sessions under a key that is derived from `key`.
 
-    So a session holds on every node and over a restart, and ends when the key is changed. It cannot be taken
-    back before its end: there is no list of sessions.
+    That is the service's key, so that a session holds on every node and over a restart, and ends when the key
+    is changed. There is no list of sessions: one that was opened with a key of the table ends with that key.
     """
 
     def __init__(self, *, key: bytes) -> None:

@@ -108,6 +108,8 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "job_not_woken": Word(WARNING),
         "job_paused": Word(WARNING),
         "jobs_moved": Word(INFO),
+        "keys_not_read": Word(WARNING),
+        "keys_read_again": Word(INFO),
         "leases_not_swept": Word(WARNING),
         "library_failed": Word(ERROR, kind=("logger",)),
         "library_warned": Word(WARNING, kind=("logger",)),

@@ -8,9 +8,9 @@ from pydantic import AwareDatetime, Field
 from client_sdk.models.answers.form import AnswerModel, EventKind, FailureType, HealthStatus, TriggeredBy
 
 __all__ = [
-    "Alerts", "Cleaned", "ConfiguredAlert", "Daily", "DailyStatistics", "DayFigures", "Event", "FailingJob",
-    "Figures", "Health", "HealthPart", "JobStatistics", "Node", "NodeProcess", "OpenAlert", "Session",
-    "SlowJob", "Spread", "Statistics",
+    "Alerts", "ApiKey", "Cleaned", "ConfiguredAlert", "Daily", "DailyStatistics", "DayFigures", "Event",
+    "FailingJob", "Figures", "Health", "HealthPart", "JobStatistics", "MadeKey", "Node", "NodeProcess",
+    "OpenAlert", "Session", "SlowJob", "Spread", "Statistics",
 ]  # fmt: skip
 
 
@@ -70,12 +70,47 @@ class Node(AnswerModel):
     formats: dict[str, str] = Field({})
 
 
+class ApiKey(AnswerModel):
+    """A key: `kind` is `person` or `service`, `state` `living`, `expired` or `revoked`.
+
+    `lastUsedAt` is right to a minute. `earlierUntil`: so long the text before the last rotation is valid.
+    """
+
+    key_id: str
+    name: str
+    tenant: str
+    role: str
+    kind: str
+    service: str | None = None
+    labels: list[str] = Field([])
+    state: str
+    created_at: AwareDatetime
+    created_by: str
+    expires_at: AwareDatetime | None = None
+    last_used_at: AwareDatetime | None = None
+    revoked_at: AwareDatetime | None = None
+    rotations: int = 0
+    earlier_until: AwareDatetime | None = None
+
+
+class MadeKey(ApiKey):
+    """A new key, or one with a new text: `key`, which is shown this once."""
+
+    key: str
+
+
 class Session(AnswerModel):
-    """Who the caller is; `role` null: not known, where `needsKey`. `expiresAt` null: it has no end."""
+    """Who the caller is; `role` null: not known, where `needsKey`. `expiresAt` null: it has no end.
+
+    `service` and `labels`: the part of the tenant that the caller's key is for; null and none: all of it.
+    """
 
     name: str | None
     tenant: str | None
     role: str | None
+    service: str | None = None
+    labels: list[str] = Field([])
+    key_id: str | None = None
     expires_at: AwareDatetime | None
     needs_key: bool
 

@@ -127,10 +127,12 @@ listFirings
 listJobs
 listNodes
 listOutcomes
+listKeys
 listQueues
 listRevisions
 listServices
 listUpcoming
+makeKey
 pauseQueue
 pauseService
 previewTemplate
@@ -141,6 +143,7 @@ readChildLogs
 readChildLogsByExecution
 readExecution
 readJob
+readKey
 readLog
 readOperation
 readQueue
@@ -154,6 +157,8 @@ reportFeedback
 resendDelivery
 resumeQueue
 resumeService
+revokeKey
+rotateKey
 sayAlive
 sayReady
 showDailyStatistics

@@ -13,7 +13,8 @@ from tests.unit.api.world import World, definition, pointers
 KEY = "a-key-of-this-service"
 BASE = "https://jobs.example"
 MARKED = {"X-Punctual-Console": "1", "Origin": BASE}
-NOBODY = {"name": None, "tenant": None, "role": None, "expiresAt": None, "needsKey": True}
+UNKNOWN = dict.fromkeys(("name", "tenant", "role", "service", "keyId", "expiresAt"))
+NOBODY = {**UNKNOWN, "labels": [], "needsKey": True}
 
 
 @pytest.fixture
@@ -250,9 +251,8 @@ async def test_without_a_key_this_machine_needs_no_session() -> None:
     world = World(user="bob")
     async with world.client() as client:
         shown = (await client.get("/session")).json()["data"]
-        assert shown == {
-            "name": "bob", "tenant": "default", "role": "admin", "expiresAt": None, "needsKey": False,
-        }  # fmt: skip
+        known = {"name": "bob", "tenant": "default", "role": "admin", "needsKey": False}
+        assert shown == NOBODY | known
         answer = await client.post("/session", json={"key": "anything"})
         assert (answer.json()["data"], "set-cookie" in answer.headers) == (shown, False)
         gone = await client.delete("/session", headers={"X-Punctual-Console": "1"})

@@ -54,6 +54,25 @@ async def test_the_key_is_the_caller_s_choice(monkeypatch: pytest.MonkeyPatch) -
             assert [job async for job in client.jobs.list()] == []
 
 
+async def test_keys_are_made_rotated_and_revoked() -> None:
+    """By an admin; who has one finds out what it may do (SPEC section 14)."""
+    async with running(server={"key": "right-and-long-enough"}) as world:
+        transport = httpx.ASGITransport(world.service.api)
+        async with Client(SERVED, key="right-and-long-enough", transport=transport) as admin:
+            end = datetime(2026, 2, 1, tzinfo=UTC)
+            made = await admin.keys.create("ci", role="operator", labels={"team": "ops"}, expires_at=end)
+            assert (made.labels, made.expires_at) == (["team:ops"], end)
+            rotated = await admin.keys.rotate(made.key_id, overlap_seconds=60)
+            async with Client(SERVED, key=rotated.key, transport=transport) as caller:
+                known = await caller.keys.who_am_i()
+                assert (known.name, known.role, known.key_id) == ("ci", "operator", made.key_id)
+                assert [key.key_id async for key in admin.keys.list()] == [made.key_id]
+                assert (await admin.keys.revoke(made.key_id)).state == "revoked"
+                assert (await admin.keys.get(made.key_id)).revoked_at is not None
+                with pytest.raises(Unauthorized):
+                    await caller.jobs.get("one")
+
+
 async def test_an_older_client_reads_a_newer_service(world: World) -> None:
     """Every answer says more than this version knows; requests that do are refused by the service."""
     newer = NewerLine(httpx.ASGITransport(world.service.api))

@@ -1,0 +1,119 @@
+"""Callers' keys, managed in the database itself: no service has to run, and one that runs sees it at once."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from client_sdk.models.requests import NewKey
+from scheduler_service.api.bodies import read_model
+from scheduler_service.api.keys import key_wire, read_new_key
+from scheduler_service.app.data_folder import history_address
+from scheduler_service.app.own_process import machine_user
+from scheduler_service.domain.errors import PunctualError
+from scheduler_service.domain.job_key import DEFAULT_TENANT
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.hosts.clock import SystemClock
+from scheduler_service.maintenance.folder_formats import NOT_USED
+from scheduler_service.persistence.history.database import HistoryDatabase
+from scheduler_service.persistence.keys.key_table import SqlKeyTable
+from scheduler_service.persistence.sql.sqlite import file_of
+from scheduler_service.security.key_ring import KeyRing
+from scheduler_service.settings import Settings
+
+Row = dict[str, Any]
+T = TypeVar("T")
+
+
+class NoKeyError(PunctualError):
+    """There is no such key, or no database that could have one."""
+
+
+def make_key(settings: Settings, wanted: Mapping[str, object]) -> Row:
+    """A new key in wire form, with its text. Raises StoreError, PunctualError for what no key can be."""
+
+    async def make(ring: KeyRing) -> Row:
+        posted = read_model(NewKey, wanted)
+        tenant = posted.tenant or DEFAULT_TENANT
+        made, text = await ring.create(
+            read_new_key(posted, tenant=tenant, created_by=machine_user(), now=_now())
+        )
+        return key_wire(made, _now()) | {"key": text}
+
+    folder = Path(settings.store.data)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return _with_ring(settings, make)
+
+
+def list_keys(settings: Settings, tenant: str | None) -> list[Row]:
+    """The keys of a tenant in wire form. Raises StoreError, NoKeyError."""
+
+    async def read(ring: KeyRing) -> list[Row]:
+        return [key_wire(key, _now()) for key in ring.list(tenant or DEFAULT_TENANT)]
+
+    _check_there(settings)
+    return _with_ring(settings, read)
+
+
+def revoke_key(settings: Settings, key_id: str) -> Row:
+    """Ends a key, in wire form. Raises StoreError, NoKeyError."""
+
+    async def revoke(ring: KeyRing) -> Row:
+        if (key := await ring.revoke(key_id)) is None:
+            raise _no_key(key_id)
+        return key_wire(key, _now())
+
+    _check_there(settings)
+    return _with_ring(settings, revoke)
+
+
+def rotate_key(settings: Settings, key_id: str, overlap_seconds: float) -> Row:
+    """Gives a key a new text, in wire form with that. Raises StoreError, NoKeyError."""
+
+    async def rotate(ring: KeyRing) -> Row:
+        rotated = await ring.rotate(key_id, round(overlap_seconds * SECOND))
+        if rotated is None:
+            raise _no_key(key_id)
+        key, text = rotated
+        return key_wire(key, _now()) | {"key": text}
+
+    _check_there(settings)
+    return _with_ring(settings, rotate)
+
+
+def _with_ring(settings: Settings, work: Callable[[KeyRing], Awaitable[T]]) -> T:
+    async def run() -> T:
+        database = HistoryDatabase(url=_address(settings), durability=settings.store.durability)
+        table = SqlKeyTable(database=database)
+        try:
+            ring = KeyRing(table=table, clock=SystemClock(skew=0, on_step=_ignore_step))
+            await ring.load()
+            return await work(ring)
+        finally:
+            await table.close()
+            database.close()
+
+    return asyncio.run(run())
+
+
+def _address(settings: Settings) -> str:
+    return history_address(settings, Path(settings.store.data))
+
+
+def _check_there(settings: Settings) -> None:
+    place = file_of(_address(settings))
+    if place is not None and not place.is_file():
+        raise NoKeyError(f"{place} is missing: {NOT_USED}")
+
+
+def _no_key(key_id: str) -> NoKeyError:
+    return NoKeyError(f"there is no living key {key_id!r}")
+
+
+def _now() -> int:
+    return round(time.time() * SECOND)
+
+
+async def _ignore_step(skew: int) -> None:
+    """Nothing waits for a moment."""

@@ -1,0 +1,1 @@
+"""Keys of callers in the database of the history."""

@@ -1,0 +1,251 @@
+"""The keys of callers in the memory of a process: made, looked up, ended (SPEC section 14)."""
+
+import asyncio
+import hmac
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from hashlib import sha256
+
+from msgspec.structs import replace
+
+from scheduler_service.domain.access_keys import AccessKey, Role, read_key, write_key
+from scheduler_service.ports.clock import Clock
+from scheduler_service.ports.keys import KeyTable, Mark
+
+LOOK_SECONDS = 0.4
+"""So often the table is asked: what another process makes or revokes counts here within a second."""
+NOTED_MS = 60_000
+"""The last use of a key is written once in so much time."""
+MOST_KEYS = 1_000
+"""So many living keys one tenant may have."""
+SECRET_BYTES = 32
+_NOBODY = AccessKey(
+    key_id="", tenant="", name="", role=Role.VIEWER, digest=bytes(32), created_at=0, created_by=""
+)
+
+
+class KeyRing:
+    """All keys of `table`, so that no request waits for a database.
+
+    What is made here counts at once, what other processes make or revoke within a second; so do the ends of
+    keys. While the table cannot be read, the keys that were read last are valid: `on_trouble` is told why,
+    and with None when it can be read again. Between two looks it `rests` for so many seconds of real time,
+    however `clock` goes. `is_equal` takes the same time whatever it compares. Moments are wall ms.
+    """
+
+    def __init__(
+        self,
+        *,
+        table: KeyTable,
+        clock: Clock,
+        on_trouble: Callable[[str | None], None] = lambda _: None,
+        rest: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        is_equal: Callable[[bytes, bytes], bool] = hmac.compare_digest,
+    ) -> None:
+        self._table = table
+        self._clock = clock
+        self._on_trouble = on_trouble
+        self._rest = rest
+        self._is_equal = is_equal
+        self._keys: dict[str, AccessKey] = {}
+        self._mark: Mark = (0, 0)
+        self._uses: dict[str, int] = {}
+        self._watches: dict[asyncio.Timeout, tuple[str, int]] = {}
+        self._reading = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+
+    async def load(self) -> None:
+        """Reads all keys. Raises StoreUnavailable."""
+        async with self._reading:
+            self._mark, keys = await self._table.keys()
+            self._keys = {key.key_id: key for key in keys}
+        self._end_watches()
+
+    def start(self) -> None:
+        """Begins to follow the table."""
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Ends, and notes the last uses; those that cannot be written are lost."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await asyncio.gather(self._note_uses(self._uses), return_exceptions=True)
+
+    async def look(self) -> None:
+        """Reads what has changed, and ends what waits under keys that are over. Raises StoreUnavailable."""
+        if await self._table.mark() != self._mark:
+            await self.load()
+        self._end_watches()
+        now = self._clock.now().wall
+        if due := {name: at for name, at in self._uses.items() if self._must_note(name, now)}:
+            await self._note_uses(due)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether there ever was a key: callers need one from then on, also when the last one has ended."""
+        return bool(self._keys)
+
+    def find(self, text: str) -> AccessKey | None:
+        """The living key with this text; its use is noted. How long it takes says nothing of any key.
+
+        Of the secret before the last rotation: the key as it was before that, in its `rotations`.
+        """
+        parts = read_key(text)
+        if parts is None:
+            return None
+        key_id, secret = parts
+        digest, now = sha256(secret.encode()).digest(), self._clock.now().wall
+        key = self._keys.get(key_id, _NOBODY)
+        earlier = key.earlier if key.has_earlier(now) else _NOBODY.digest
+        # Both are compared, whichever fits.
+        is_present, is_earlier = self._is_equal(digest, key.digest), self._is_equal(digest, earlier)
+        if not (is_present or is_earlier) or key is _NOBODY or not key.lives(now):
+            return None
+        self._uses[key_id] = now
+        return key if is_present else replace(key, rotations=key.rotations - 1)
+
+    def get(self, key_id: str, rotations: int) -> AccessKey | None:
+        """The living key of a session that began after so many rotations, while that secret is valid."""
+        key, now = self._keys.get(key_id), self._clock.now().wall
+        if key is None or not key.lives(now):
+            return None
+        is_valid = rotations == key.rotations or (rotations == key.rotations - 1 and key.has_earlier(now))
+        return key if is_valid else None
+
+    def list(self, tenant: str) -> Sequence[AccessKey]:
+        """The keys of a tenant in order of creation, revoked and expired ones too."""
+        return [self._seen(key) for key in self._keys.values() if key.tenant == tenant]
+
+    def read(self, key_id: str) -> AccessKey | None:
+        """One key of any tenant, or None."""
+        key = self._keys.get(key_id)
+        return None if key is None else self._seen(key)
+
+    def is_full(self, tenant: str) -> bool:
+        """Whether a tenant has as many living keys as it may."""
+        now = self._clock.now().wall
+        return sum(key.tenant == tenant and key.lives(now) for key in self._keys.values()) >= MOST_KEYS
+
+    async def create(self, key: AccessKey) -> tuple[AccessKey, str]:
+        """Stores `key` under a new id and secret; the key, and its text, which nobody can read again.
+
+        Raises StoreUnavailable.
+        """
+        made, text = new_key(key)
+        await self._table.add(made)
+        await self._take(made)
+        return made, text
+
+    async def revoke(self, key_id: str) -> AccessKey | None:
+        """Ends a key for good, at once; None: there is no such key. Raises StoreUnavailable."""
+        return await self._change(key_id, lambda key, now: key if key.revoked_at else revoked(key, now))
+
+    async def rotate(self, key_id: str, overlap: int) -> tuple[AccessKey, str] | None:
+        """Gives a living key a new secret; the old one is valid for `overlap` ms more.
+
+        The key and its new text; None: there is no living key. Raises StoreUnavailable.
+        """
+        text = ""
+
+        def change(key: AccessKey, now: int) -> AccessKey | None:
+            nonlocal text
+            if not key.lives(now):
+                return None
+            changed, text = rotated(key, now, overlap)
+            return changed
+
+        key = await self._change(key_id, change)
+        return None if key is None else (key, text)
+
+    @asynccontextmanager
+    async def watching(self, key_id: str, rotations: int) -> AsyncIterator[None]:
+        """What waits inside ends with TimeoutError within a second of the end of the key or its secret."""
+        async with asyncio.timeout(None) as limit:
+            self._watches[limit] = key_id, rotations
+            try:
+                yield
+            finally:
+                del self._watches[limit]
+
+    async def _change(
+        self, key_id: str, change: Callable[[AccessKey, int], AccessKey | None]
+    ) -> AccessKey | None:
+        while True:
+            key = self._keys.get(key_id)
+            if key is None:
+                return None
+            changed = change(key, self._clock.now().wall)
+            if changed is None or changed is key:
+                return changed
+            if await self._table.replace(changed):
+                changed = replace(changed, version=changed.version + 1)
+                await self._take(changed)
+                return changed
+            await self.load()  # somebody else was earlier
+
+    async def _take(self, key: AccessKey) -> None:
+        """Has what was written before anybody is told of it; the next look reads what others wrote."""
+        async with self._reading:
+            known = self._keys.get(key.key_id)
+            if known is None or known.version < key.version:
+                self._keys[key.key_id] = key
+        self._end_watches()
+
+    async def _run(self) -> None:
+        while True:
+            await self._rest(LOOK_SECONDS)
+            try:
+                await self.look()
+                self._on_trouble(None)
+            except Exception as error:  # noqa: BLE001 - nobody awaits this task: a defect would end it unseen
+                self._on_trouble(str(error))
+
+    def _end_watches(self) -> None:
+        for limit, (key_id, rotations) in self._watches.items():
+            if self.get(key_id, rotations) is None and not limit.expired():
+                limit.reschedule(asyncio.get_running_loop().time())
+
+    def _must_note(self, key_id: str, now: int) -> bool:
+        key = self._keys.get(key_id)
+        noted = None if key is None else key.last_used_at
+        return noted is None or now - noted >= NOTED_MS
+
+    async def _note_uses(self, uses: dict[str, int]) -> None:
+        if not uses:
+            return
+        await self._table.note_uses(uses)
+        for key_id, at in uses.items():
+            if (key := self._keys.get(key_id)) is not None:
+                self._keys[key_id] = replace(key, last_used_at=at)
+            if self._uses.get(key_id) == at:
+                del self._uses[key_id]
+
+    def _seen(self, key: AccessKey) -> AccessKey:
+        at = self._uses.get(key.key_id)
+        return key if at is None else replace(key, last_used_at=at)
+
+
+def new_key(key: AccessKey) -> tuple[AccessKey, str]:
+    """`key` under a new id and secret, and its text."""
+    key_id, secret = secrets.token_hex(8), secrets.token_urlsafe(SECRET_BYTES)
+    return replace(key, key_id=key_id, digest=sha256(secret.encode()).digest()), write_key(key_id, secret)
+
+
+def rotated(key: AccessKey, now: int, overlap: int) -> tuple[AccessKey, str]:
+    """`key` with a new secret, and its text; the secret before is valid for `overlap` ms more."""
+    secret = secrets.token_urlsafe(SECRET_BYTES)
+    changed = replace(
+        key,
+        digest=sha256(secret.encode()).digest(),
+        earlier=key.digest if overlap else b"",
+        earlier_until=now + overlap if overlap else 0,
+        rotations=key.rotations + 1,
+    )
+    return changed, write_key(key.key_id, secret)
+
+
+def revoked(key: AccessKey, now: int) -> AccessKey:
+    """`key`, ended at `now`."""
+    return replace(key, revoked_at=now)

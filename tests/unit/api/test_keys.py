@@ -1,0 +1,202 @@
+"""Keys of callers over the API: who makes them, what they may do, and when they end (SPEC section 14)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+import pytest
+
+from scheduler_service.security.key_ring import KeyRing
+from tests.manual_clock import ManualClock
+from tests.rows import each_row
+from tests.unit.api.stores import START
+from tests.unit.api.world import World, definition, pointers
+from tests.unit.security.memory_keys import MemoryKeys
+
+ADMIN = {"Authorization": "Bearer the-key-of-the-settings"}
+LATER = "2027-01-01T00:00:00Z"
+
+
+class Keyed:
+    """A service whose callers need keys; `admin_key` None: until one is made, none."""
+
+    def __init__(self, admin_key: str | None = "the-key-of-the-settings") -> None:
+        self.table, self.clock = MemoryKeys(), ManualClock(wall=START)
+        self.ring = KeyRing(table=self.table, clock=self.clock)
+        self.world = World(admin_key=admin_key, key_ring=self.ring, clock=self.clock)
+        self.client = self.world.client()
+
+    async def make(self, *, by: Mapping[str, str] = ADMIN, **members: Any) -> tuple[str, dict[str, str]]:
+        """The id of a new key, and the header of its owner."""
+        wanted = {"name": "a key", "role": "viewer", **members}
+        answer = await self.client.post("/keys", json=wanted, headers=by)
+        assert answer.status_code == 201, answer.text
+        data = answer.json()["data"]
+        return data["keyId"], {"Authorization": f"Bearer {data['key']}"}
+
+    async def status(self, path: str, of: Mapping[str, str], method: str = "GET", **more: Any) -> int:
+        """What a caller is answered there."""
+        return (await self.client.request(method, path, headers=dict(of), **more)).status_code
+
+
+@pytest.fixture
+def keyed() -> Keyed:
+    return Keyed()
+
+
+async def test_a_key_is_shown_once(keyed: Keyed) -> None:
+    """With who made it, and in no list; its answer is kept by no cache."""
+    answer = await keyed.client.post(
+        "/keys",
+        json={"name": "ci", "role": "editor", "labels": ["team:ops"], "expiresAt": LATER},
+        headers=ADMIN,
+    )
+    assert (answer.status_code, answer.headers["cache-control"]) == (201, "no-store")
+    made = answer.json()["data"]
+    text = made.pop("key")
+    assert text.startswith("pk_")
+    assert answer.headers["location"] == f"/keys/{made['keyId']}"
+    assert made["expiresAt"] == "2027-01-01T00:00:00.000Z"
+    assert (made["createdBy"], made["kind"], made["state"]) == ("admin", "person", "living")
+    listed = await keyed.client.get("/keys", headers=ADMIN)
+    assert listed.json()["data"] == {"items": [made], "nextCursor": None}
+    read = await keyed.client.get(f"/keys/{made['keyId']}", headers=ADMIN)
+    assert read.json()["data"] == made
+    secret = text.rpartition("_")[2]
+    for shown in (listed.text, read.text, str(keyed.world.logged), str(keyed.table.rows)):
+        assert secret not in shown
+
+
+@each_row(
+    ("members", "pointer"),
+    [
+        ({"role": "owner"}, "/role"),
+        ({"name": ""}, "/name"),
+        ({"name": "two\nlines"}, "/name"),
+        ({"role": "admin", "service": "billing"}, "/role"),
+        ({"role": "admin", "labels": ["team:ops"]}, "/role"),
+        ({"labels": ["team"]}, "/labels/0"),
+        ({"service": "a b"}, "/service"),
+        ({"tenant": "a|b"}, "/tenant"),
+        ({"expiresAt": "soon"}, "/expiresAt"),
+        ({"expiresAt": "2020-01-01T00:00:00Z"}, "/expiresAt"),
+        ({"secret": "mine"}, "/secret"),
+    ],
+)
+async def test_what_no_key_can_be_is_refused(members: dict[str, Any], pointer: str) -> None:
+    """422, and nothing is made."""
+    keyed = Keyed()
+    answer = await keyed.client.post("/keys", json={"name": "a", "role": "viewer", **members}, headers=ADMIN)
+    assert (answer.status_code, [where for where, _ in pointers(answer)]) == (422, [pointer])
+    assert not keyed.table.rows
+
+
+async def test_a_role_may_do_what_it_says(keyed: Keyed) -> None:
+    """And what the roles before it may; 403 names both. The jobs of a key have its name as creator."""
+    _, viewer = await keyed.make(role="viewer")
+    _, operator = await keyed.make(role="operator")
+    _, editor = await keyed.make(role="editor", name="ed")
+    _, admin = await keyed.make(role="admin")
+    plain = {name: value for name, value in definition().items() if not name.startswith("creator")}
+    made = await keyed.client.post("/jobs/j1", json=plain, headers=editor)
+    assert made.json()["data"]["definition"]["creator"] == "ed"
+    for method, path, least in (
+        ("GET", "/jobs/j1", 0),
+        ("POST", "/jobs/j1/trigger", 1),
+        ("POST", "/jobs/j1/update", 2),
+        ("GET", "/keys", 3),
+    ):
+        for rank, of in enumerate((viewer, operator, editor, admin)):
+            body = plain if path.endswith("update") else None
+            found = await keyed.status(path, of, method, json=body)
+            assert found == (200 if rank >= least else 403), (path, rank)
+    refused = await keyed.client.post("/jobs/j1/trigger", headers=viewer)
+    assert pointers(refused) == [("/Authorization", "role")]
+    assert {"operator", "viewer"} <= set(refused.json()["detail"].replace(";", "").split())
+
+
+async def test_a_revoked_key_is_unknown(keyed: Keyed) -> None:
+    """At once where it is revoked, sessions too; the key of the settings goes on."""
+    key_id, of = await keyed.make(role="admin")
+    text = of["Authorization"].removeprefix("Bearer ")
+    signed_in = await keyed.client.post("/session", json={"key": text})
+    assert (signed_in.status_code, signed_in.json()["data"]["keyId"]) == (200, key_id)
+    assert await keyed.status("/jobs", {}) == 200, "by the cookie"
+    assert await keyed.status(f"/keys/{key_id}", ADMIN, "DELETE") == 200
+    assert await keyed.status("/jobs", {}) == 401
+    assert await keyed.status("/jobs", of) == 401
+    assert (await keyed.client.get("/session")).json()["data"]["role"] is None
+    assert (await keyed.client.post("/session", json={"key": text})).status_code == 401
+    assert await keyed.status(f"/keys/{key_id}", ADMIN, "DELETE") == 200, "it stays revoked"
+    assert await keyed.status(f"/keys/{key_id}/rotate", ADMIN, "POST") == 409
+    assert (await keyed.client.get(f"/keys/{key_id}", headers=ADMIN)).json()["data"]["state"] == "revoked"
+    assert await keyed.status("/keys/0000000000000000", ADMIN) == 404
+
+
+async def test_a_key_is_rotated_without_a_gap(keyed: Keyed) -> None:
+    """Both texts are valid while they overlap; a session of the old one ends with it."""
+    key_id, old = await keyed.make()
+    await keyed.client.post("/session", json={"key": old["Authorization"].removeprefix("Bearer ")})
+    answer = await keyed.client.post(f"/keys/{key_id}/rotate", json={"overlapSeconds": 60}, headers=ADMIN)
+    data = answer.json()["data"]
+    new = {"Authorization": f"Bearer {data['key']}"}
+    assert (data["keyId"], data["rotations"]) == (key_id, 1)
+    assert [await keyed.status("/jobs", of) for of in (old, new, {})] == [200, 200, 200]
+    keyed.clock.advance(60_000)
+    assert [await keyed.status("/jobs", of) for of in (old, new, {})] == [401, 200, 401]
+
+
+async def test_a_key_ends_at_its_end(keyed: Keyed) -> None:
+    """With its sessions, which say so before."""
+    _, of = await keyed.make(expiresAt=LATER)
+    text = of["Authorization"].removeprefix("Bearer ")
+    keyed.clock.advance(1_798_761_600_000 - START - 1_000)
+    signed_in = await keyed.client.post("/session", json={"key": text})
+    assert signed_in.json()["data"]["expiresAt"] == "2027-01-01T00:00:00.000Z"
+    assert [await keyed.status("/jobs", one) for one in (of, {})] == [200, 200]
+    keyed.clock.advance(1_000)
+    assert [await keyed.status("/jobs", one) for one in (of, {})] == [401, 401]
+
+
+async def test_an_admin_manages_the_keys_of_its_tenant() -> None:
+    """One of the tenant `default` those of all; another tenant's key is 404 (SPEC section 14)."""
+    keyed = Keyed()
+    own, shop = await keyed.make(role="admin", tenant="shop")
+    other, _ = await keyed.make(tenant="default")
+    inner, _ = await keyed.make(by=shop)
+    listed = (await keyed.client.get("/keys", headers=shop)).json()["data"]["items"]
+    assert [one["keyId"] for one in listed] == [own, inner]
+    assert [await keyed.status(f"/keys/{one}", shop) for one in (inner, other)] == [200, 404]
+    assert await keyed.status(f"/keys/{other}", shop, "DELETE") == 404
+    assert await keyed.status(f"/keys/{other}/rotate", shop, "POST") == 404
+    wanted = {"name": "a", "role": "viewer", "tenant": "default"}
+    assert await keyed.status("/keys", shop, "POST", json=wanted) == 403
+    assert await keyed.status("/keys?tenant=default", shop) == 403
+    assert await keyed.status(f"/keys/{inner}", ADMIN) == 200
+    of_shop = (await keyed.client.get("/keys?tenant=shop&limit=1", headers=ADMIN)).json()["data"]
+    assert [one["keyId"] for one in of_shop["items"]] == [own]
+    cursor = of_shop["nextCursor"]
+    rest = await keyed.client.get(f"/keys?tenant=shop&cursor={cursor}", headers=ADMIN)
+    assert [one["keyId"] for one in rest.json()["data"]["items"]] == [inner]
+
+
+async def test_with_the_first_key_everybody_needs_one() -> None:
+    """So it is an admin's; this machine is served without any before. The last admin's key stays."""
+    keyed = Keyed(admin_key=None)
+    assert await keyed.status("/jobs", {}) == 200
+    refused = await keyed.client.post("/keys", json={"name": "a", "role": "viewer"})
+    assert (refused.status_code, pointers(refused)) == (409, [("/role", "first_key")])
+    key_id, admin = await keyed.make(by={}, role="admin")
+    assert await keyed.status("/jobs", {}) == 401
+    assert await keyed.status("/jobs", admin) == 200
+    far = httpx.AsyncClient(
+        transport=httpx.ASGITransport(keyed.world.api, client=("192.0.2.1", 1)), base_url="https://jobs.test"
+    )
+    assert (await far.get("/jobs", headers=admin)).status_code == 200
+    last = await keyed.client.delete(f"/keys/{key_id}", headers=admin)
+    assert (last.status_code, pointers(last)) == (409, [("/keyId", "last_admin")])
+    other, second = await keyed.make(by=admin, role="admin")
+    assert await keyed.status(f"/keys/{key_id}", second, "DELETE") == 200
+    keyed.table.rows.clear()
+    assert await keyed.status("/jobs", {}) == 401, "what was closed stays closed"
+    assert other

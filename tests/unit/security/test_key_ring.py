@@ -1,0 +1,250 @@
+"""The keys of callers in memory: what one process makes or ends counts at the others (SPEC section 14)."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+
+from scheduler_service.domain.access_keys import AccessKey, Role, read_key, write_key
+from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.security.key_ring import LOOK_SECONDS, NOTED_MS, KeyRing
+from tests.manual_clock import ManualClock
+from tests.unit.security.memory_keys import MemoryKeys
+
+pytestmark = pytest.mark.anyio
+WANTED = AccessKey(
+    key_id="", tenant="default", name="ci", role=Role.EDITOR, digest=b"", created_at=0, created_by="me"
+)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Processes:
+    """Two processes over one table, by one clock."""
+
+    def __init__(self) -> None:
+        self.table, self.clock = MemoryKeys(), ManualClock(wall=1_000_000)
+        self.troubles: list[str | None] = []
+        self.here = KeyRing(table=self.table, clock=self.clock)
+        self.there = KeyRing(
+            table=self.table,
+            clock=self.clock,
+            on_trouble=self.troubles.append,
+            rest=lambda seconds: self.clock.sleep(round(seconds * 1_000)),
+        )
+
+    async def make(self, **members: object) -> tuple[AccessKey, str]:
+        """A key that both know."""
+        made, text = await self.here.create(replace(WANTED, **members))
+        await self.there.look()
+        return made, text
+
+
+async def settle(until: Callable[[], bool]) -> None:
+    """Lets other tasks run until this is so; they wait for nothing outside."""
+    for _ in range(1_000):
+        if until():
+            return
+        await asyncio.sleep(0)
+    assert until()
+
+
+async def test_a_key_is_found_by_its_text_alone() -> None:
+    """Where it was made at once, elsewhere with the next look; nothing else of it is stored than a digest."""
+    processes = Processes()
+    key, text = await processes.here.create(WANTED)
+    assert processes.here.find(text) == key
+    assert processes.there.find(text) is None
+    await processes.there.look()
+    assert processes.there.find(text) == key
+    parts = read_key(text)
+    assert parts is not None
+    secret = parts[1]
+    assert len(secret) >= 43
+    assert secret not in str(processes.table.rows)
+    for wrong in (write_key(key.key_id, "x" * 43), text[:-1], text + "a", secret, "", "pk_é", "pk_" * 1_000):
+        assert processes.here.find(wrong) is None, wrong
+
+
+async def test_a_revoked_key_ends_everywhere() -> None:
+    """For good, with sessions and with what waits, at the next look; a second revocation changes nothing."""
+    processes = Processes()
+    key, text = await processes.make()
+
+    async def wait_there() -> None:
+        async with processes.there.watching(key.key_id, 0):
+            await asyncio.get_running_loop().create_future()
+
+    waiting = asyncio.ensure_future(wait_there())
+    await asyncio.sleep(0)
+    revoked = await processes.here.revoke(key.key_id)
+    assert revoked is not None
+    assert processes.here.find(text) is None
+    assert processes.here.get(key.key_id, 0) is None
+    assert not waiting.done()
+    await processes.there.look()
+    with pytest.raises(TimeoutError):
+        await waiting
+    assert processes.there.find(text) is None
+    assert await processes.there.revoke(key.key_id) == revoked
+    assert await processes.there.rotate(key.key_id, 0) is None
+    assert await processes.here.revoke("nobody") is None
+
+
+async def test_a_process_looks_by_itself_within_a_second() -> None:
+    """Once begun; what it cannot read is told, and the keys that it knows stay valid."""
+    processes = Processes()
+    key, text = await processes.make()
+    assert LOOK_SECONDS <= 0.5
+    processes.there.start()
+    await asyncio.sleep(0)
+    await processes.here.revoke(key.key_id)
+    processes.clock.advance(500)
+    await settle(lambda: processes.there.find(text) is None)
+    other, text = await processes.here.create(WANTED)
+    processes.clock.advance(500)
+    await settle(lambda: processes.there.find(text) is not None)
+    processes.table.is_down = True
+    processes.clock.advance(500)
+    await settle(lambda: "the keys cannot be read" in processes.troubles)
+    assert processes.there.find(text) == other
+    processes.table.is_down = False
+    processes.clock.advance(500)
+    await settle(lambda: processes.troubles[-1] is None)
+    await processes.there.stop()
+
+
+async def test_a_rotated_key_has_two_texts_for_a_while() -> None:
+    """Sessions and streams that were opened with the old one end with it."""
+    processes = Processes()
+    key, old = await processes.make()
+    rotated = await processes.here.rotate(key.key_id, 60_000)
+    assert rotated is not None
+    changed, new = rotated
+    await processes.there.look()
+
+    async def wait() -> None:
+        async with processes.there.watching(key.key_id, 0):
+            await asyncio.get_running_loop().create_future()
+
+    waiting = asyncio.ensure_future(wait())
+    await asyncio.sleep(0)
+    for ring in (processes.here, processes.there):
+        by_old, by_new = ring.find(old), ring.find(new)
+        assert by_old is not None
+        assert by_new is not None
+        assert (by_old.rotations, by_new.rotations) == (0, 1)
+        assert ring.get(key.key_id, 0) == ring.get(key.key_id, 1) == changed
+    processes.clock.advance(60_000)
+    await processes.there.look()
+    with pytest.raises(TimeoutError):
+        await waiting
+    for ring in (processes.here, processes.there):
+        assert (ring.find(old), ring.get(key.key_id, 0)) == (None, None)
+        assert ring.find(new) is not None
+    at_once = await processes.here.rotate(key.key_id, 0)
+    assert at_once is not None
+    assert processes.here.find(new) is None
+    assert processes.here.find(at_once[1]) is not None
+
+
+async def test_a_key_ends_by_itself() -> None:
+    """At its end, to the ms; what waits under it with the next look. It stays in the list."""
+    processes = Processes()
+    key, text = await processes.make(expires_at=1_005_000)
+    processes.clock.advance(4_999)
+    assert processes.there.find(text) is not None
+    processes.clock.advance(1)
+    assert processes.there.find(text) is None
+    assert [one.key_id for one in processes.there.list("default")] == [key.key_id]
+    assert processes.there.list("other") == []
+    assert processes.there.is_used, "a key is needed, though the last one has ended"
+
+
+async def test_two_processes_change_one_key() -> None:
+    """The later one changes what the earlier one left."""
+    processes = Processes()
+    key, text = await processes.make()
+    await processes.here.rotate(key.key_id, 60_000)
+    assert await processes.there.rotate(key.key_id, 60_000) is not None
+    await processes.here.look()
+    found = processes.here.read(key.key_id)
+    assert found is not None
+    assert (found.rotations, processes.here.find(text)) == (2, None)
+
+
+async def test_nothing_is_read_where_nothing_has_changed() -> None:
+    """A look asks for the mark alone."""
+    processes = Processes()
+    await processes.make()
+    reads = processes.table.reads
+    for _ in range(5):
+        await processes.there.look()
+    assert processes.table.reads == reads
+
+
+async def test_the_last_use_is_written_now_and_then() -> None:
+    """And shown at once where the key was used; a change of the key meanwhile stays."""
+    processes = Processes()
+    key, text = await processes.make()
+    for _ in range(3):
+        processes.here.find(text)
+        await processes.here.look()
+        processes.clock.advance(1_000)
+    assert processes.table.noted == [{key.key_id: 1_000_000}]
+    seen = processes.here.read(key.key_id)
+    assert seen is not None
+    assert seen.last_used_at == 1_002_000
+    processes.clock.advance(NOTED_MS)
+    processes.here.find(text)
+    await processes.here.look()
+    assert [*processes.table.noted[1]] == [key.key_id]
+    processes.here.find(text)
+    processes.clock.advance(1)
+    processes.here.find(text)
+    await processes.here.stop()
+    assert len(processes.table.noted) == 3
+    processes.table.is_down = True
+    processes.here.find(text)
+    await processes.here.stop()
+
+
+async def test_what_cannot_be_written_is_not_in_force() -> None:
+    """Whoever was told that it failed has no key, and an old one still counts."""
+    processes = Processes()
+    key, text = await processes.make()
+    processes.table.is_down = True
+    for attempt in (
+        processes.here.create(WANTED),
+        processes.here.revoke(key.key_id),
+        processes.here.rotate(key.key_id, 0),
+    ):
+        with pytest.raises(StoreUnavailable):
+            await attempt
+    assert processes.here.find(text) is not None
+    assert len(processes.here.list("default")) == 1
+
+
+async def test_every_look_up_compares_the_same() -> None:
+    """Two digests, whether the key is there, has ended, or has an earlier text."""
+    compared: list[int] = []
+
+    def is_equal(one: bytes, other: bytes) -> bool:
+        compared.append(len(one) + len(other))
+        return one == other
+
+    processes = Processes()
+    ring = KeyRing(table=processes.table, clock=processes.clock, is_equal=is_equal)
+    key, text = await ring.create(WANTED)
+    rotated = await ring.rotate(key.key_id, 60_000)
+    assert rotated is not None
+    ended, gone = await ring.create(WANTED)
+    await ring.revoke(ended.key_id)
+    for given in (text, rotated[1], gone, write_key("0" * 16, "x" * 43), write_key(key.key_id, "x" * 43)):
+        compared.clear()
+        ring.find(given)
+        assert compared == [64, 64], given

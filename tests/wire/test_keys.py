@@ -1,0 +1,46 @@
+"""Keys of callers at a whole service: what waits ends with its key, and commands without a service count."""
+
+import asyncio
+from pathlib import Path
+
+from scheduler_service.maintenance import kept_keys
+from scheduler_service.settings import Settings
+from tests.wire.event_stream import listening
+from tests.wire.service import data_of, running
+
+KEY = "the-key-of-the-settings"
+
+
+async def test_a_stream_and_a_claim_end_with_their_key(tmp_path: Path) -> None:
+    """Both within a second, though another process revoked it; a claim is told why (SPEC section 14)."""
+    settings = Settings.model_validate({"server": {"key": KEY}, "store": {"data": str(tmp_path)}})
+    async with running(server=settings.server.model_dump(), store={"data": str(tmp_path)}) as world:
+        admin = world.caller(headers={"Authorization": f"Bearer {KEY}"})
+        made = data_of(await admin.post("/keys", json={"name": "worker", "role": "editor"}), 201)
+        worker = {"Authorization": f"Bearer {made['key']}"}
+        caller = world.caller(headers=worker)
+        claim = asyncio.ensure_future(
+            caller.post("/queues/q/claim", json={"instanceId": "i", "waitSeconds": 60})
+        )
+        async with listening(world) as served, served.stream(headers=worker) as stream:
+            await asyncio.to_thread(kept_keys.revoke_key, settings, made["keyId"])
+            async with asyncio.timeout(60):
+                assert (await claim).status_code == 401
+                await stream.rest()
+        assert (await caller.get("/jobs")).status_code == 401
+
+
+async def test_a_key_that_a_command_makes_counts_in_a_running_service(tmp_path: Path) -> None:
+    """Without a restart, and from then on everybody needs one (SPEC section 14)."""
+    settings = Settings.model_validate({"store": {"data": str(tmp_path)}})
+    async with running(store={"data": str(tmp_path)}) as world:
+        assert (await world.client.get("/jobs")).status_code == 200
+        made = await asyncio.to_thread(kept_keys.make_key, settings, {"name": "me", "role": "admin"})
+        caller = world.caller(headers={"Authorization": f"Bearer {made['key']}"})
+
+        async def is_needed() -> bool:
+            return (await world.client.get("/jobs")).status_code == 401
+
+        await world.until(is_needed)
+        assert (await caller.get("/jobs")).status_code == 200
+        assert [one["keyId"] for one in data_of(await caller.get("/keys"))["items"]] == [made["keyId"]]
