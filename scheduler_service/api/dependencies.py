@@ -24,6 +24,8 @@ from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import RequestStore
 from scheduler_service.security.key_ring import KeyRing
+from scheduler_service.security.secret_masks import SecretMasks
+from scheduler_service.security.secrets import SecretSources
 from scheduler_service.services.drift import DriftReport
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.reconcile import Reconcile
@@ -73,6 +75,7 @@ class ApiDependencies:
     - `events`: None: there is no event stream.
     - `alerts`: None: this service has no alerts.
     - `metrics`: None: they are off.
+    - `secrets`: what claimed requests are completed with. `secret_masks`: hides them in what callers report.
     """
 
     jobs: Shard
@@ -121,6 +124,8 @@ class ApiDependencies:
     find_unfit: Callable[[CatalogueEntry], Problem | None] = lambda _: None
     list_unfit: Callable[[], Awaitable[Sequence[tuple[str, Problem]]]] | None = None
     metrics: Exposition | None = None
+    secrets: SecretSources = field(default_factory=lambda: SecretSources(()))
+    secret_masks: SecretMasks = field(default_factory=lambda: SecretMasks(sources=(), environment={}))
 
     @cached_property
     def authentication(self) -> Authentication:

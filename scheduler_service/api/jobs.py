@@ -47,6 +47,7 @@ from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.state import Remembered
 from scheduler_service.security.callers import Role
+from scheduler_service.security.secret_masks import NO_MASK
 
 ROUTES = Routes("jobs")
 MAX_DELAY_SECONDS = 315_360_000
@@ -412,7 +413,9 @@ async def report_feedback(request: ApiRequest) -> Response:
     deps = request.deps
     await deps.feedback_keys.check(deps.jobs, deps.catalogue, request.job_key, request_counts, token)
     raw = await request.body(deps.feedback_bytes)
-    event = FeedbackArrived(request_counts, token, read_json(raw), shard, request.trace)
+    mask = deps.secret_masks.of_tenant(read_job_key(request.job_key)[0]) or NO_MASK
+    report = mask.value(read_json(raw))
+    event = FeedbackArrived(request_counts, token, report, shard, request.trace)
     remembered = request.remembered(f"jobs/{job_id}/feedback/{request_counts}", raw)
     await run_command(request, request.job_key, Command(event, remembered=remembered))
     return succeed(None)

@@ -22,11 +22,15 @@ from scheduler_service.domain.leases import HeldPart, Leased, QueueFigures, Queu
 from scheduler_service.domain.moments import SECOND, Now, rfc3339
 from scheduler_service.domain.parts import PartEnd, PartName, write_part_id
 from scheduler_service.domain.registered_services import Kind
+from scheduler_service.domain.secret_places import Unfilled
+from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.engine.parts.step_options import read_queue
 from scheduler_service.language.values import LARGE_BYTES, as_json, parse_json
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.common.pagination import mark_list, write_cursor
 from scheduler_service.security.callers import Role
+from scheduler_service.security.secret_masks import NO_MASK, SecretMask
+from scheduler_service.security.secrets import fill_request
 from scheduler_service.services.pull_queues import Completed
 
 ROUTES = Routes("queues")
@@ -128,7 +132,13 @@ async def claim_work(request: ApiRequest) -> Response:
     now, slices, items = request.deps.clock.now(), Slices(), []
     for one in found:
         await slices.pause(len(one.part.request.body or b""))
-        items.append(_item(one, now))
+        filled = fill_request(one.part.request, request.deps.secrets)
+        if isinstance(filled, Unfilled):  # nobody can do it: it ends as an attempt that is sent ends
+            kind = FailureType.TEMPLATE
+            end = PartEnd(error=kind.value, failure_type=kind, message=filled.message, at=now.wall)
+            await queues.complete(one.lease, end)
+        else:
+            items.append(_item(one, filled, now))
     return succeed({"items": items})
 
 
@@ -145,7 +155,9 @@ async def renew_lease(request: ApiRequest) -> Response:
     lease, queues = request.path["lease"], request.deps.queues
     _, value = await request.json_object()
     posted = read_model(Renewal, value)
-    renewed = await queues.renew(lease, progress=posted.progress, message=posted.message)
+    mask = request.deps.secret_masks.of_tenant(request.caller.tenant) or NO_MASK
+    progress, message = mask.value(posted.progress), mask.value(posted.message)
+    renewed = await queues.renew(lease, progress=progress, message=message)
     if renewed is None:
         raise _lost(lease)
     return succeed(
@@ -176,7 +188,8 @@ async def complete_work(request: ApiRequest) -> Response:
     if posted.status == FAILED and posted.error in RESERVED:
         text = f"error {posted.error!r} is a code of Punctual; give a code of your own, or an HTTP status"
         raise invalid("/error", "reserved", text)
-    completed = await queues.complete(lease, _end(posted, request.deps.clock.now().wall))
+    mask = request.deps.secret_masks.of_tenant(request.caller.tenant) or NO_MASK
+    completed = await queues.complete(lease, _end(posted, mask, request.deps.clock.now().wall))
     if completed is Completed.LOST:
         raise _lost(lease)
     if completed is Completed.STALE:
@@ -301,7 +314,7 @@ def _held(one: HeldPart, now: Now) -> dict[str, object]:
     }
 
 
-def _item(leased: Leased, now: Now) -> dict[str, object]:
+def _item(leased: Leased, filled: OutboundRequest, now: Now) -> dict[str, object]:
     part = leased.part
     name = part.name
     return {
@@ -313,7 +326,7 @@ def _item(leased: Leased, now: Now) -> dict[str, object]:
         "unexpectedRetryDelaySeconds": part.options.delay / SECOND,
         "executionId": write_execution_id(name.uid, name.execute_number),
         "requestCounts": name.request_counts,
-        "request": _request(leased, now),
+        "request": _request(filled, leased.first_claim, now),
         "shardIndex": name.index,
         "shardTotal": part.total,
         "scheduledAt": rfc3339(part.scheduled_at),
@@ -321,9 +334,8 @@ def _item(leased: Leased, now: Now) -> dict[str, object]:
     }
 
 
-def _request(leased: Leased, now: Now) -> dict[str, object]:
+def _request(request: OutboundRequest, first: int | None, now: Now) -> dict[str, object]:
     """The request with until when its work is awaited; an earlier version did not keep that."""
-    request, first = leased.part.request, leased.first_claim
     headers = dict(request.headers)
     if request.awaited and first is not None:
         headers["X-Scheduling-Deadline"] = _wall(first + request.awaited, now)
@@ -341,12 +353,12 @@ def _wall(steady: int, now: Now) -> str:
     return rfc3339(now.wall + steady - now.steady)
 
 
-def _end(posted: Completion, at: int) -> PartEnd:
-    body = as_json(posted.data) if "data" in posted.model_fields_set else None
+def _end(posted: Completion, mask: SecretMask, at: int) -> PartEnd:
+    body = as_json(mask.value(posted.data)) if "data" in posted.model_fields_set else None
     if posted.status != FAILED:
         return PartEnd(body=body, at=at)
-    code = posted.error or FAILED
-    message = posted.message or f"the instance reported {code}"
+    code = mask.value(posted.error) or FAILED
+    message = mask.value(posted.message) or f"the instance reported {code}"
     kind = FailureType.BUSINESS
     return PartEnd(body=body, error=code, failure_type=kind, message=message, at=at)
 

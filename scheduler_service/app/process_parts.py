@@ -27,15 +27,16 @@ from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.log import Log
-from scheduler_service.ports.secrets import Secrets
 from scheduler_service.ports.sending import CallingSender
 from scheduler_service.ports.services import Router
 from scheduler_service.ports.state import OpenStore, StateStore
 from scheduler_service.security.masking import Masking
+from scheduler_service.security.secret_masks import SecretMasks
 from scheduler_service.security.secrets import GivenSecrets, SecretFiles, SecretSources
 from scheduler_service.settings import LoadedSettings, SettingsError
 from scheduler_service.system_jobs.alert_jobs import made_here
 from scheduler_service.telemetry.trouble import HistoryWatch
+from scheduler_service.transport.completion import CompletingSender
 from scheduler_service.transport.pool import RESPONSES_BYTES
 
 Confirm = Callable[[Sequence[tuple[str, int]]], Awaitable[None]]
@@ -110,18 +111,23 @@ class ProcessParts(ABC):
         return open_writer(lambda keys: self.store.written(keys), self.database, self.log, own, watch)
 
     @cached_property
-    def secrets(self) -> Secrets:
+    def secrets(self) -> SecretSources:
         """Those of all tenants; what settings say comes first, then files.
 
         Raises SettingsError where `secrets_dir` is no folder.
         """
-        sources: list[Secrets] = [GivenSecrets(self.settings.secrets)]
-        if self.settings.secrets_dir is not None:
-            folder = Path(self.settings.secrets_dir)
-            if not folder.is_dir():
-                raise SettingsError(f"secrets_dir = {str(folder)!r} is no folder; make it, or leave it out")
-            sources.append(SecretFiles(folder))
-        return SecretSources(sources)
+        given = GivenSecrets(self.settings.secrets)
+        if self.settings.secrets_dir is None:
+            return SecretSources([given])
+        folder = Path(self.settings.secrets_dir)
+        if not folder.is_dir():
+            raise SettingsError(f"secrets_dir = {str(folder)!r} is no folder; make it, or leave it out")
+        return SecretSources([given, SecretFiles(folder)])
+
+    @cached_property
+    def secret_masks(self) -> SecretMasks:
+        """Hides the values of secrets in what comes back and is kept."""
+        return SecretMasks(sources=[self.secrets], environment=self.surroundings.environment)
 
     @cached_property
     def host_parts(self) -> HostParts:
@@ -129,12 +135,17 @@ class ProcessParts(ABC):
         decorators, history = self.telemetry.decorators, self.settings.history
         limits, notification = self.settings.limits, self.settings.notification
         masking = Masking(
-            headers=history.mask, members=history.mask, body_bytes=history.body_bytes, detail=history.detail
+            headers=history.mask,
+            members=history.mask,
+            body_bytes=history.body_bytes,
+            detail=history.detail,
+            secrets=self.secret_masks,
         )
+        completing = CompletingSender(sender=self.sender, secrets=self.secrets, masks=self.secret_masks)
         return HostParts(
             core=Core(self.compiler.stored),
             history=decorators.history(self.writer),
-            sender=decorators.sender(self.sender),
+            sender=decorators.sender(completing),
             answer_room=self.answer_room,
             router=self.router,
             clock=self.clock,

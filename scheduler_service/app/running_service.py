@@ -358,6 +358,8 @@ class RunningService(ProcessParts):
             own_url=settings.server.external_url,
             user=machine_user(),
             heartbeat_seconds=settings.services.heartbeat_seconds,
+            secrets=self.secrets,
+            secret_masks=self.secret_masks,
             body_bytes=settings.limits.body_bytes,
             feedback_bytes=settings.limits.feedback_bytes,
         )

@@ -16,6 +16,7 @@ from scheduler_service.domain.execution import (
     TriggeredBy,
 )
 from scheduler_service.domain.feedback_tokens import MARK
+from scheduler_service.domain.secret_places import hide_places
 from scheduler_service.domain.wire import Fault, Headers, OutboundRequest, Outcome
 
 
@@ -106,6 +107,8 @@ class Exchange(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 def exchange_of(request: OutboundRequest, outcome: Outcome, sent_at: int) -> Exchange:
     """What came of `request`, sent at `sent_at` (wall ms)."""
+    if request.at_send is not None:
+        request = hide_places(request)
     if type(outcome) is Fault:
         return Exchange(
             method=request.method,

@@ -8,6 +8,18 @@ import msgspec
 Headers = tuple[tuple[str, str], ...]
 
 
+class AtSend(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a request gets when it is sent, and not before: values of secrets (SPEC section 14).
+
+    `mark` and a number stand in it where the secret of that number in `names` goes (`domain.secret_places`);
+    empty: it has none itself, and its job has some.
+    """
+
+    tenant: str
+    mark: str = ""
+    names: tuple[str, ...] = ()
+
+
 class OutboundRequest(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One rendered HTTP request; a request sent again after a crash is equal byte by byte (SPEC section 4).
 
@@ -17,6 +29,7 @@ class OutboundRequest(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
     `base` is the address of the instance chosen for a `service:` URL; empty: the transport finds it.
     `awaited`: for how many ms after it is sent its work is awaited; 0: as long as its answer, `timeout`. The
     sender makes `X-Scheduling-Deadline` of it, so a request that is sent again has a deadline of its own.
+    `at_send`: what is added when it is sent; None: nothing.
     """
 
     method: str
@@ -29,6 +42,7 @@ class OutboundRequest(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
     base: str = ""
     awaited: int = 0
     span: str = ""
+    at_send: AtSend | None = None
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -52,6 +66,7 @@ class FaultKind(StrEnum):
     TIMEOUT = "timeout"  # the HTTP timeout of the call ran out
     EGRESS = "egress"  # the address guard refused the target
     NO_INSTANCE = "no_instance"  # the service has no address
+    TEMPLATE = "template"  # a secret is missing, or cannot stand where it is named
 
 
 @final

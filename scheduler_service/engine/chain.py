@@ -35,6 +35,7 @@ FAILURE_TYPES = {
     FaultKind.TIMEOUT: (OWN_FAULT, FailureType.TIMEOUT),
     FaultKind.EGRESS: ("egress", FailureType.EGRESS),
     FaultKind.NO_INSTANCE: ("no_instance", FailureType.NO_INSTANCE),
+    FaultKind.TEMPLATE: ("template", FailureType.TEMPLATE),
 }
 
 

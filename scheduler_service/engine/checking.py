@@ -18,6 +18,7 @@ from scheduler_service.engine.requests import (
     make_request,
     own_headers,
     span_tail,
+    unmarked,
 )
 from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.scope import feedback_token
@@ -33,6 +34,11 @@ from scheduler_service.language.values import parse_json
 
 TOLERATED = 2
 ACCEPTED = 202
+FINAL_FAULTS = {
+    FaultKind.EGRESS: Failure("egress", FailureType.EGRESS),
+    FaultKind.TEMPLATE: Failure("template", FailureType.TEMPLATE),
+}
+"""Faults that another check would meet again."""
 
 
 class FailedCheck(msgspec.Struct, frozen=True):
@@ -57,9 +63,9 @@ def send_check(turn: TurnState, run: Open) -> None:
 
 def handle_check(turn: TurnState, run: Open, checking: Checking, outcome: Outcome) -> None:
     """Takes the answer of a check: the execution goes on waiting, or its outcome is decided."""
-    if isinstance(outcome, Fault) and outcome.kind is FaultKind.EGRESS:
-        record_check(turn, run, checking, outcome, error="egress")
-        _end(turn, run, Failure("egress", FailureType.EGRESS), outcome.message, None)
+    if isinstance(outcome, Fault) and outcome.kind in FINAL_FAULTS:
+        record_check(turn, run, checking, outcome, error=outcome.kind.value)
+        _end(turn, run, FINAL_FAULTS[outcome.kind], outcome.message, None)
         return
     report = _read(turn, run, outcome)
     if isinstance(report, FailedCheck):
@@ -122,6 +128,7 @@ def _request(turn: TurnState, run: Open, serial: int) -> OutboundRequest | Refus
             timeout=timeout,
             trace=trace,
             span=span_tail(turn, program, run, span, trace),
+            at_send=unmarked(program),
         )
     return make_request(turn, program, run, program.check, key=key, timeout=timeout, span=span)
 

@@ -24,6 +24,7 @@ from scheduler_service.timing.timer import Timer, TimerText, compile_timer, stan
 
 RESERVED_IDS = frozenset({"check-timers", "clean", "outbox"})
 ROOT_NAMES = frozenset({"responses", "trigger"})
+RESERVED_NAMES = ROOT_NAMES | {"secrets"}
 PER_ATTEMPT = FEEDBACK_URLS | {"schedulingRequestCounts"}
 OWN = ("jobName", "jobDescription", "objectId", "labels")
 """The texts in which jobs of one shape may differ, by their JSON names."""
@@ -227,7 +228,7 @@ def _check_names(definition: JobDefinition) -> list[Problem]:
         if name is None:
             continue
         pointer = f"/request/{index}/respEnvName"
-        if name in ROOT_NAMES or name.startswith("scheduling"):
+        if name in RESERVED_NAMES or name.startswith("scheduling"):
             text = f"respEnvName {name!r} is reserved; choose another"
             problems.append(Problem(pointer, "reserved", text))
         elif name in seen:
@@ -316,6 +317,7 @@ def _assemble(
         params_schema=definition.params_schema,
         system=system,
         short_bytes=_short_bytes(targets),
+        secrets=tuple(sorted(frozenset().union(*(target.secrets for _, target in targets_of(targets))))),
     )
 
 

@@ -7,6 +7,7 @@ from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.feedback_tokens import MARK
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.records import DeliveryRecord, DeliveryTry, exchange_of, hide_token
+from scheduler_service.domain.secret_places import hide_places
 from scheduler_service.domain.tracing import DELIVERY, span_of, trace_of
 from scheduler_service.domain.wire import Answer, OutboundRequest, Outcome
 
@@ -46,7 +47,7 @@ def may_be_superseded(delivery: Delivery) -> bool:
 def record_of(delivery: Delivery, outcome: Outcome | None, now: Now) -> DeliveryRecord:
     """The record of the delivery for the history; `outcome` is that of the try that just ended, if any."""
     is_planned = delivery.due is not None and delivery.state == DeliveryState.PENDING
-    exchange, url, token = None, delivery.request.url, delivery.token
+    exchange, url, token = None, hide_places(delivery.request).url, delivery.token
     if outcome is not None:
         exchange = exchange_of(delivery.request, outcome, now.wall - outcome.elapsed)
     if token:

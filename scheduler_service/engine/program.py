@@ -83,8 +83,9 @@ class Target(msgspec.Struct, frozen=True, gc=False):
 
     `inside`: the target is a service, so that feedback URLs take their internal form. `fixed`: its URL and
     headers if they are constant. `variables` and `members`: the system variables and the members of the root
-    that its templates name. `has_own_limit`: `timeout` is its own, not that of the setting. `refused`: why no
-    request of it can be made as settings are now, though it was accepted; empty: it can.
+    that its templates name, `secrets` the secrets. `has_own_limit`: `timeout` is its own, not that of the
+    setting. `refused`: why no request of it can be made as settings are now, though it was accepted; empty:
+    it can.
     """
 
     method: str
@@ -98,6 +99,7 @@ class Target(msgspec.Struct, frozen=True, gc=False):
     fixed: Prerendered | None = None
     variables: frozenset[str] = frozenset()
     members: frozenset[str] = frozenset()
+    secrets: frozenset[str] = frozenset()
     has_own_limit: bool = False
     refused: str = ""
 
@@ -151,7 +153,8 @@ class Program(msgspec.Struct, frozen=True, gc=False):
     """A whole definition, ready to run. Times in ms; `fingerprint` is equal for equal definitions.
 
     `short_bytes`: where an execution has more of parameters and responses, rendering its requests takes long;
-    negative: it always does. `problems`: what of a stored definition cannot be done as settings are now.
+    negative: it always does. `secrets`: the names of all that its requests have. `problems`: what of a stored
+    definition cannot be done as settings are now.
     """
 
     job_id: str
@@ -185,6 +188,7 @@ class Program(msgspec.Struct, frozen=True, gc=False):
     params_schema: object = None
     system: bool = False
     short_bytes: int = LARGE_BYTES
+    secrets: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
 
     @property

@@ -7,16 +7,23 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from scheduler_service.domain.document import Context, Kept, Open
+from scheduler_service.domain.document import Context, Head, Kept, Open
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.moments import SECOND, rfc3339
+from scheduler_service.domain.secret_places import (
+    IN_FORM,
+    IN_JSON_IN_FORM,
+    IN_TEXT,
+    rewrite_places,
+    write_place,
+)
 from scheduler_service.domain.texts import scrub
 from scheduler_service.domain.tracing import SpanPlace, is_sampled, span_of, tail_of, trace_in, trace_of
-from scheduler_service.domain.wire import FaultKind, Headers, OutboundRequest
+from scheduler_service.domain.wire import AtSend, FaultKind, Headers, OutboundRequest
 from scheduler_service.engine.decision import SMALL_BYTES
 from scheduler_service.engine.ownership import OWN, OWN_BEHIND
 from scheduler_service.engine.program import Prerendered, Program, Target
-from scheduler_service.engine.scope import scope_for
+from scheduler_service.engine.scope import scope_for, secret_mark
 from scheduler_service.engine.turn_state import TurnState
 from scheduler_service.language.rendering import Scope, Unrenderable, render_json, render_text, render_url
 from scheduler_service.language.urls import ForeignOrigin, NotAUrl, names_service, resolve_whole
@@ -66,27 +73,28 @@ def make_request(
     """
     if target.refused:
         return Refused("template", target.refused)
-    head, responses = turn.head, turn.contexts[run.execute_number].responses
+    head, responses, at_send = turn.head, turn.contexts[run.execute_number].responses, None
     fixed, body = target.fixed, target.body
     # Most requests use nothing of the execution: no scope is made for them (saves 8 of 20 µs).
     names = fixed is None or (body is not None and not body.is_constant)
     scope = scope_for(program, head, run, responses, target, extra) if names else EMPTY
+    if program.secrets:
+        scope, at_send = _with_places(program, head, run, target, key, scope)
     place = fixed or _render(program, responses, target, scope)
     if type(place) is Refused:
         return place
-    sent = _body(target, scope, place.headers)
+    sent = _body(target, scope, place.headers, at_send)
     if type(sent) is Refused:
         return sent
     url = at_owner(place.url, head.owner)
     if type(url) is Refused:
         return url
     content, kind = sent
-    own = own_headers(program, run, None if place.brings_key else key)
     trace = trace or trace_in(run.trace) or trace_of(head.uid, run.execute_number)
     return OutboundRequest(  # by position
         target.method,
         url,
-        (*own, *place.headers, *kind),
+        (*own_headers(program, run, None if place.brings_key else key), *place.headers, *kind),
         content,
         timeout,
         target.redirects,
@@ -94,7 +102,25 @@ def make_request(
         "",  # base
         awaited,
         span_tail(turn, program, run, span, trace),
+        at_send,
     )
+
+
+def _with_places(
+    program: Program, head: Head, run: Open, target: Target, key: str, scope: Scope
+) -> tuple[Scope, AtSend]:
+    """The scope with the places of secrets, and what fills them when the request `key` is sent."""
+    names = program.secrets
+    if not target.secrets:
+        return scope, AtSend(program.surroundings.tenant, "", names)
+    mark = secret_mark(head, f"{key}:{run.request_counts}")
+    places = {name: write_place(mark, number) for number, name in enumerate(names)}
+    return msgspec.structs.replace(scope, secrets=places), AtSend(program.surroundings.tenant, mark, names)
+
+
+def unmarked(program: Program) -> AtSend | None:
+    """The same for a request without templates, whose answer may have values of the job's secrets."""
+    return AtSend(program.surroundings.tenant, "", program.secrets) if program.secrets else None
 
 
 def take_growth(turn: TurnState, run: Open, target: Target, request: OutboundRequest) -> int | Refused:
@@ -277,7 +303,9 @@ def _check_length(what: str, text: str) -> Refused | None:
     return Refused("template", f"{what} has {len(text)} characters; {LONGEST} are allowed: send it in a body")
 
 
-def _body(target: Target, scope: Scope, headers: Headers) -> tuple[bytes | None, Headers] | Refused:
+def _body(
+    target: Target, scope: Scope, headers: Headers, at_send: AtSend | None
+) -> tuple[bytes | None, Headers] | Refused:
     if target.body is None:
         return None, ()
     if target.body.is_constant and not headers:
@@ -285,23 +313,35 @@ def _body(target: Target, scope: Scope, headers: Headers) -> tuple[bytes | None,
     rendered = render_json(target.body, scope)
     if type(rendered) is Unrenderable:
         return _refuse("body", rendered)
-    return encode_body(rendered.value, headers, as_json_by_member if scope.may_be_large else as_json)
+    mark = at_send.mark if at_send is not None and target.body.secrets else ""
+    encode = as_json_by_member if scope.may_be_large else as_json
+    return encode_body(rendered.value, headers, encode, mark=mark)
 
 
 def encode_body(
-    value: object, headers: Headers, encode: Callable[[object], bytes] = as_json
+    value: object, headers: Headers, encode: Callable[[object], bytes] = as_json, *, mark: str = ""
 ) -> tuple[bytes, Headers]:
-    """The body as bytes, and the Content-Type to add if the step has none; `encode` makes JSON of a value."""
+    """The body as bytes, and the Content-Type to add if the step has none; `encode` makes JSON of a value.
+
+    `mark` is that of places of secrets in it; empty: there are none.
+    """
     kind = _content_type(headers) if headers else None
     if kind is None:
         return encode(value), AS_JSON
     if JSON_TYPE.match(kind):
         return encode(value), ()
+    is_form = kind.startswith(FORM)
     if isinstance(value, str):
+        value = rewrite_places(value, mark, IN_FORM if is_form else IN_TEXT)
         return value.encode("utf-8", "replace"), ()
-    if kind.startswith(FORM) and isinstance(value, dict):
-        return urlencode({scrub(name): scrub(as_text(item)) for name, item in value.items()}).encode(), ()
+    if is_form and isinstance(value, dict):
+        return urlencode({scrub(name): _form_text(item, mark) for name, item in value.items()}).encode(), ()
     return encode(value), ()
+
+
+def _form_text(item: object, mark: str) -> str:
+    kind = IN_FORM if isinstance(item, str) else IN_JSON_IN_FORM
+    return rewrite_places(scrub(as_text(item)), mark, kind)
 
 
 def _content_type(headers: Headers) -> str | None:

@@ -28,6 +28,13 @@ def token_in(request: OutboundRequest, head: Head, request_counts: int) -> str:
     return token if is_in or token.encode() in (request.body or b"") else ""
 
 
+def secret_mark(head: Head, key: str) -> str:
+    """What stands in the request `key` (its Idempotency-Key) for the secrets in it: an HMAC with the key of
+    the job, letters and digits. Whoever knows no state of the job cannot make one.
+    """
+    return "secret" + hmac.new(head.key, f"secrets of {key}".encode(), hashlib.sha256).hexdigest()
+
+
 def feedback_url(base: str, program: Program, head: Head, request_counts: int) -> str:
     """The URL at which the target reports on one attempt."""
     token = feedback_token(head.key, head.uid, request_counts)
@@ -73,6 +80,11 @@ def names_in(target: Target) -> frozenset[str]:
 def members_in(target: Target) -> frozenset[str]:
     """The first members of the root that the templates of `target` may read; `*`: any."""
     return frozenset().union(*(template.members for template in templates_of(target)))
+
+
+def secrets_in(target: Target) -> frozenset[str]:
+    """The names of the secrets in the templates of `target`."""
+    return frozenset().union(*(template.secrets for template in templates_of(target)))
 
 
 def templates_of(target: Target) -> Iterator[Template]:

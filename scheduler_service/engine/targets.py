@@ -14,7 +14,7 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.parts.step_options import compile_dispatch, refuse_dispatch
 from scheduler_service.engine.program import Notification, Step, Surroundings, Target, Targets
 from scheduler_service.engine.requests import prerender
-from scheduler_service.engine.scope import members_in, names_in
+from scheduler_service.engine.scope import members_in, names_in, secrets_in
 from scheduler_service.language.compiled import JsonTemplate, TextTemplate, UrlTemplate
 from scheduler_service.language.expression import NOTIFY_BODY, SYSTEM_VARIABLES, Allowance, Names, Overspent
 from scheduler_service.language.places import OFFERED
@@ -167,7 +167,11 @@ class _Compiler:
             refused=refused,
         )
         return msgspec.structs.replace(
-            target, fixed=prerender(target), variables=names_in(target), members=members_in(target)
+            target,
+            fixed=prerender(target),
+            variables=names_in(target),
+            members=members_in(target),
+            secrets=secrets_in(target),
         )
 
     def _why_refused(self, pointer: str) -> str:
@@ -214,6 +218,7 @@ class _Compiler:
     def _service(self, step: RequestStep, pointer: str, names: Names) -> TextTemplate | None:
         if step.service_name is None:
             return None
+        names = msgspec.structs.replace(names, secrets=False)
         made = self._try(_text_maker(step.service_name, names), f"{pointer}/serviceName")
         if made is not None and made.is_constant and not names_service(made.text):
             text = (

@@ -1,12 +1,15 @@
 """Renders a template on a root without a job, for `POST /templates/preview` (SPEC sections 4 and 10)."""
 
 from collections.abc import Mapping
+from urllib.parse import quote
 
 import msgspec
 
 from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
+from scheduler_service.domain.feedback_tokens import MARK as SHOWN
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.engine.program import Surroundings
+from scheduler_service.language.compiled import Template
 from scheduler_service.language.expression import SYSTEM_VARIABLES, Allowance, Names
 from scheduler_service.language.rendering import (
     Rendered,
@@ -55,7 +58,7 @@ class TemplatePreview:
             raise DefinitionError(_below(problem) for problem in error.problems) from None
         except ExpressionError as error:
             raise DefinitionError([error.as_problem(POINTER)]) from None
-        rendered = _rendered(render_json(template, self._scope))
+        rendered = _rendered(render_json(template, self._scope_of(template)))
         assert isinstance(rendered, Rendered)
         return PreviewedTemplate(rendered.value, _warn_samples(template.variables))
 
@@ -66,7 +69,7 @@ class TemplatePreview:
         except ExpressionError as error:
             raise DefinitionError([error.as_problem(POINTER)]) from None
         return PreviewedTemplate(
-            _rendered(render_text(template, self._scope)), _warn_samples(template.variables)
+            _rendered(render_text(template, self._scope_of(template))), _warn_samples(template.variables)
         )
 
     def url(self, text: str) -> PreviewedTemplate:
@@ -76,11 +79,20 @@ class TemplatePreview:
             check_authority(template)
         except ExpressionError as error:
             raise DefinitionError([error.as_problem(POINTER)]) from None
-        url = _rendered(render_url(template, self._scope))
+        url = _rendered(render_url(template, self._scope_of(template)))
+        if template.secrets:
+            assert isinstance(url, str)
+            url = url.replace(quote(SHOWN, safe=""), SHOWN)
         if not template.whole:
             return PreviewedTemplate(url, _warn_samples(template.variables))
         assert isinstance(url, str)
         return _whole(url)
+
+    def _scope_of(self, template: Template) -> Scope:
+        """The scope with `***` for each secret that the template names."""
+        if not template.secrets:
+            return self._scope
+        return msgspec.structs.replace(self._scope, secrets=dict.fromkeys(template.secrets, SHOWN))
 
 
 def _sample_values(surroundings: Surroundings, now: int) -> dict[str, object]:

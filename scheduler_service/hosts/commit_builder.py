@@ -148,10 +148,10 @@ class CommitBuilder:
         document = turn.decision.document or cached.document
         assert document is not None
         program = turn.programs[document.head.revision]
-        records = self._redact(turn.decision.records, detail=program.history_detail)
+        tenant = program.surroundings.tenant
+        records = self._redact(turn.decision.records, detail=program.history_detail, tenant=tenant)
         if not records:
             return None
-        tenant = program.surroundings.tenant
         return Batch(document.head.uid, cached.job_id, tenant, cached.sequence, turn.now.wall, records)
 
     def _describe(self, cached: CachedJob, job: Job, now: Now) -> CatalogueEntry:

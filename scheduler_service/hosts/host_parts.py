@@ -7,6 +7,7 @@ from typing import Protocol
 import msgspec
 
 from scheduler_service.domain.effects import Effect
+from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import Due, Now
 from scheduler_service.domain.records import Record
 from scheduler_service.domain.turn_events import Event
@@ -40,8 +41,10 @@ class Core(msgspec.Struct, frozen=True):
 class Redact(Protocol):
     """`Masking.redact_all`: what of some records may be written."""
 
-    def __call__(self, records: Sequence[Record], *, detail: str | None = None) -> tuple[Record, ...]:
-        """Masked and cut; `detail` is the job's `historyDetail`, None: the setting."""
+    def __call__(
+        self, records: Sequence[Record], *, detail: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> tuple[Record, ...]:
+        """Masked and cut; `detail` is the job's `historyDetail`, None: the setting. `tenant`: the job's."""
 
 
 class Alarms(Protocol):

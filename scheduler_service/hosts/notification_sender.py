@@ -56,7 +56,8 @@ class DeliveryRecords:
     def batch(self, delivery: Delivery, outcome: Outcome | None) -> Batch | None:
         """The record of a delivery after a try, or without one; None: nothing of it is recorded."""
         now = self._clock.now()
-        records = self._redact((record_of(delivery, outcome, now),), detail=delivery.detail)
+        record, tenant = record_of(delivery, outcome, now), delivery.tenant
+        records = self._redact((record,), detail=delivery.detail, tenant=tenant)
         if not records:
             return None
         return Batch(delivery.uid, delivery.job_id, delivery.tenant, _sequence(delivery), now.wall, records)

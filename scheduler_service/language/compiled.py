@@ -22,12 +22,14 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
     """What all templates have in common.
 
     `variables`: the system variables that it uses. `members`: the first members of the root that it may
-    read; `*`: any. `searches`: its paths that search. `is_constant`: it has no expression.
+    read; `*`: any. `searches`: its paths that search. `secrets`: the names of its secrets. `is_constant`: it
+    has no expression.
     """
 
     variables: frozenset[str] = frozenset()
     members: frozenset[str] = frozenset()
     searches: tuple[Path, ...] = ()
+    secrets: frozenset[str] = frozenset()
     is_constant: bool = False
 
 

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 import msgspec
 
 from scheduler_service.domain.errors import ExpressionError
+from scheduler_service.domain.secret_places import SECRET_NAME
 from scheduler_service.language.jsonpath import Path, compile_path
 from scheduler_service.language.places import OFFERED
 
@@ -34,12 +35,16 @@ DEFINITION_EXPRESSIONS_MAX = 1_000
 DEFINITION_CHARACTERS_MAX = 20_000
 """How many expressions, and characters in them, a definition may have: parsing a JSONPath is slow."""
 
+NOT_HERE = "a secret can be in a header, in a body and in the query of a url"
+
 _OPENING = re.compile(r"\$?\$\{")
 _STOP = re.compile(r"""['"}]""")
 _NAME = re.compile(r"[A-Za-z_\u0080-\uD7FF\uE000-\U0010FFFF][A-Za-z0-9_\u0080-\uD7FF\uE000-\U0010FFFF]*")
 _JSON = re.compile(r"\|json(?![A-Za-z0-9_])")
 _PIPED = re.compile(r"\s*\|\s*json\s*$")
 _RESERVED = "scheduling"
+SECRETS = "secrets"
+_SECRET = re.compile(rf"{SECRETS}\.({SECRET_NAME.pattern})")
 
 
 class Overspent(ExpressionError):
@@ -74,7 +79,7 @@ class Names(msgspec.Struct, frozen=True):
 
     `system`: the system variables. `environment`: the names of the tenant's environment. `resp_env_names`:
     the named responses. `allowance`: the limit that the texts of a definition share, if any. `schemes`: those
-    of a url that messages offer.
+    of a url that messages offer. `secrets`: they may be named.
     """
 
     system: frozenset[str] = SYSTEM_VARIABLES
@@ -82,6 +87,7 @@ class Names(msgspec.Struct, frozen=True):
     resp_env_names: tuple[str, ...] = ()
     allowance: Allowance | None = None
     schemes: tuple[str, ...] = OFFERED
+    secrets: bool = True
 
 
 class Expression(msgspec.Struct, frozen=True):
@@ -105,6 +111,12 @@ class Name(Expression, frozen=True):
 
 class Environment(Expression, frozen=True):
     """A name read only from the environment: no response may decide where a URL goes."""
+
+    name: str
+
+
+class SecretName(Expression, frozen=True):
+    """`secrets.NAME`: rendered as a place, whose value is known when the request is sent."""
 
     name: str
 
@@ -187,6 +199,8 @@ def _parse(text: str, column: int, names: Names) -> Expression:
 def _named(text: str, name: str, column: int, names: Names) -> Expression:
     if name in names.system:
         return Variable(text, name, None if name == text else _path("$." + text, text, column))
+    if name == SECRETS:
+        return _secret(text, column, names)
     if name.startswith(_RESERVED):
         raise _unknown(name, column, names)
     if name == text:
@@ -194,6 +208,18 @@ def _named(text: str, name: str, column: int, names: Names) -> Expression:
     if text[len(name)] not in ".[ \t\r\n":
         raise _unreadable(text, column)
     return Query(text, _path("$." + text, text, column))
+
+
+def _secret(text: str, column: int, names: Names) -> SecretName:
+    secret = _SECRET.fullmatch(text)
+    if secret is None:
+        message = (
+            f"${{{text}}} names no secret; write ${{secrets.NAME}}, or ${{$.{text}}} for a response's member"
+        )
+        raise ExpressionError(message, column=column)
+    if not names.secrets:
+        raise ExpressionError(f"${{{text}}}: {NOT_HERE}", column=column)
+    return SecretName(text, secret[1])
 
 
 def _path(path: str, text: str, column: int) -> Path:

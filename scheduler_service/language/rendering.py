@@ -20,7 +20,7 @@ from scheduler_service.language.compiled import (
     TextTemplate,
     UrlTemplate,
 )
-from scheduler_service.language.expression import Environment, Expression, Name, Query, Variable
+from scheduler_service.language.expression import Environment, Expression, Name, Query, SecretName, Variable
 from scheduler_service.language.filters import Budget
 from scheduler_service.language.jsonpath import NODES_MAX, Missing, Path, Stopped, evaluate
 from scheduler_service.language.places import ValuePlace, encode_value, place_after
@@ -54,7 +54,8 @@ class Scope(msgspec.Struct, frozen=True):
     `system`: the system variables that it names. `root`: the root of JSONPath. `environment`: the tenant's
     variables. `aliases`: `jobId` and `executeNumber`. `budget`: shared by all JSONPaths of the request.
     `has_bytes`: `NOT_TEXT` is among the root's values, or its `responses`; what finds it is Unrenderable.
-    `may_be_large`: a body that is made of the values is to be encoded member by member.
+    `may_be_large`: a body that is made of the values is to be encoded member by member. `secrets`: the places
+    of secrets by name; a value never is in a scope.
     """
 
     system: Mapping[str, object]
@@ -64,6 +65,7 @@ class Scope(msgspec.Struct, frozen=True):
     budget: Budget = msgspec.field(default_factory=lambda: Budget(NODES_MAX))
     has_bytes: bool = False
     may_be_large: bool = False
+    secrets: Mapping[str, str] = {}
 
 
 @final
@@ -162,6 +164,8 @@ def _value_of(expression: Expression, scope: Scope) -> object | Unrenderable:
         return _looked_up(expression, (scope.root, scope.environment, scope.aliases))
     if isinstance(expression, Environment):
         return _looked_up(expression, (scope.environment,))
+    if isinstance(expression, SecretName):
+        return _looked_up(expression, (scope.secrets,))
     assert isinstance(expression, Variable)
     value = _looked_up(expression, (scope.system,))
     if expression.path is None or isinstance(value, Unrenderable):
@@ -170,7 +174,7 @@ def _value_of(expression: Expression, scope: Scope) -> object | Unrenderable:
 
 
 def _looked_up(
-    expression: Name | Environment | Variable, places: tuple[Mapping[str, object], ...]
+    expression: Name | Environment | SecretName | Variable, places: tuple[Mapping[str, object], ...]
 ) -> object | Unrenderable:
     for place in places:
         if expression.name in place:
@@ -262,8 +266,11 @@ def _placed(slot: Slot, scope: Scope, pieces: list[str], room: int) -> str | Unr
         )
     if slot.place in RAW:
         return text
-    if slot.place is ValuePlace.LATER and place_after("".join(pieces), opened=False) not in ENCODED:
+    place = place_after("".join(pieces), opened=False) if slot.place is ValuePlace.LATER else slot.place
+    if place not in ENCODED:
         return Unrenderable(slot.expression.text, "would be in the scheme or the host of the url")
+    if isinstance(slot.expression, SecretName) and place is not ValuePlace.QUERY:
+        return Unrenderable(slot.expression.text, "would not be in the query of the url")
     return encode_value(text)
 
 

@@ -20,6 +20,7 @@ from scheduler_service.language.compiled import (
 from scheduler_service.language.expression import (
     EXPRESSIONS_MAX,
     FEEDBACK_URLS,
+    NOT_HERE,
     Environment,
     Expression,
     Found,
@@ -27,6 +28,7 @@ from scheduler_service.language.expression import (
     Names,
     Overspent,
     Query,
+    SecretName,
     Variable,
     scan,
 )
@@ -58,6 +60,7 @@ def compile_text(text: str, *, names: Names) -> TextTemplate:
         variables=_variables(used),
         members=_members(used),
         searches=_searches(used),
+        secrets=_secrets(used),
         is_constant=not used,
     )
 
@@ -83,6 +86,7 @@ def compile_json(value: object, *, names: Names) -> JsonTemplate:
         variables=_variables(used),
         members=_members(used),
         searches=_searches(used),
+        secrets=_secrets(used),
         size=len(encoded),
     )
 
@@ -116,6 +120,7 @@ def compile_url(text: str, *, names: Names) -> UrlTemplate:
         variables=_variables(used),
         members=_members(used),
         searches=_searches(used),
+        secrets=_secrets(used),
         is_constant=not used,
     )
 
@@ -154,6 +159,10 @@ def _variables(expressions: Iterable[Expression]) -> frozenset[str]:
 def _searches(expressions: Iterable[Expression]) -> tuple[JSONPath, ...]:
     paths = [one.path for one in expressions if isinstance(one, Query | Variable)]
     return tuple(path for path in paths if path is not None and not path.singular)
+
+
+def _secrets(expressions: Iterable[Expression]) -> frozenset[str]:
+    return frozenset(one.name for one in expressions if isinstance(one, SecretName))
 
 
 def _members(expressions: Iterable[Expression]) -> frozenset[str]:
@@ -229,6 +238,9 @@ def _check_json(pieces: list[str | Found]) -> None:
     if len(marked) > 1:
         message = "a value can have one |json; make each one a member of its own"
         raise ExpressionError(message, column=marked[1].column)
+    if marked and isinstance(marked[0].expression, SecretName):
+        message = f"a secret is a text; write ${{{marked[0].expression.text}}} without |json"
+        raise ExpressionError(message, column=marked[0].column)
     if marked and len(pieces) > 1:
         message = f"${{{marked[0].expression.text}}}|json must be alone; remove |json or the rest"
         raise ExpressionError(message, column=marked[0].column)
@@ -294,15 +306,20 @@ def _placed_parts(pieces: list[str | Found], names: Names) -> tuple[str | Slot, 
             parts.append(literal if is_last else close_escape(literal))
             prefix += piece
         else:
-            parts.append(_slot(piece, place_after(prefix, opened=opened), names))
+            parts.append(_slot(piece, place_after(prefix, opened=opened), "?" in prefix, names))
             prefix += "x"
     if not opened:
         check_start(prefix, offered=names.schemes)
     return tuple(parts)
 
 
-def _slot(piece: Found, place: ValuePlace, names: Names) -> Slot:
+def _slot(piece: Found, place: ValuePlace, is_behind_mark: bool, names: Names) -> Slot:
+    """`is_behind_mark`: a `?` stands before the expression."""
     expression = piece.expression
+    if isinstance(expression, SecretName):
+        if place is ValuePlace.QUERY or (place is ValuePlace.LATER and is_behind_mark):
+            return Slot(expression, place)
+        raise ExpressionError(f"${{{expression.text}}}: {NOT_HERE}", column=piece.column)
     if place in (ValuePlace.PATH, ValuePlace.QUERY, ValuePlace.FRAGMENT, ValuePlace.LATER):
         return Slot(expression, place)
     if isinstance(expression, Name) and expression.name in names.environment:

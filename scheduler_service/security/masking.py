@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from scheduler_service.domain.execution import DeliveryState, ExecutionState
 from scheduler_service.domain.feedback_tokens import MARK, tokens_in
+from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.records import (
     AttemptEnded,
     AttemptStarted,
@@ -27,6 +28,7 @@ from scheduler_service.domain.records import (
 from scheduler_service.domain.wire import Headers
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.security.concealment import Concealment, hide_query
+from scheduler_service.security.secret_masks import SecretMasks
 
 MASKED_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key"})
 BODY_BYTES = 4_096
@@ -52,7 +54,8 @@ class Masking:
     - `none`: only executions, firings and deliveries are kept, deliveries without headers, bodies and the
       query of their address.
 
-    Trigger parameters are masked, cut and dropped like bodies.
+    Trigger parameters are masked, cut and dropped like bodies. `secrets` hides the values of secrets in all
+    that is kept; None: there are none.
     """
 
     def __init__(
@@ -62,11 +65,13 @@ class Masking:
         members: Iterable[str] = (),
         body_bytes: int = BODY_BYTES,
         detail: str = "all",
+        secrets: SecretMasks | None = None,
     ) -> None:
         self._headers = MASKED_HEADERS | {name.lower() for name in headers}
         self._conceal = Concealment(headers=self._headers, members=members)
         self._body_bytes = body_bytes
         self._detail = detail
+        self._secrets = secrets
         self._names: dict[str, bool] = {}
         self._plain_names: set[str] = set()  # those of `_names` that are not secret
         # The records that may have secrets. A table, since it is fastest: every turn redacts records.
@@ -85,8 +90,13 @@ class Masking:
         """Whether much of a large body is searched: all of it for members, or much is kept of it."""
         return self._conceal.needle is not None or self._body_bytes > LARGE_BYTES
 
-    def redact_all(self, records: Sequence[Record], *, detail: str | None = None) -> tuple[Record, ...]:
+    def redact_all(
+        self, records: Sequence[Record], *, detail: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> tuple[Record, ...]:
         """The records of a turn as written; `detail` is the job's `historyDetail`, None: the setting."""
+        mask = None if self._secrets is None else self._secrets.of_tenant(tenant)
+        if mask is not None:
+            return tuple(map(mask.record, self._redact_some(records, detail)))
         if (detail or self._detail) != "all":
             return self._redact_some(records, detail)
         kinds, found = self._kinds, []

@@ -1,17 +1,19 @@
 """The sources of secrets: settings, a file for each in a folder, and what the API has stored."""
 
+import itertools
 import json
 import os
 import re
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from scheduler_service.domain.job_key import DEFAULT_TENANT
+from scheduler_service.domain.secret_places import SECRET_NAME, Unfilled, fill_places
+from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.ports.secrets import Secrets
 
-SECRET_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
 TENANT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 LEAST_CHARACTERS = 4
 """Of a value: what is shorter stands in every text, and could not be masked."""
@@ -46,7 +48,9 @@ def read_values(given: object) -> tuple[str, ...]:
     for one in values:
         if len(one) < LEAST_CHARACTERS:
             raise ValueError(f"a value has at least {LEAST_CHARACTERS} characters: less could not be masked")
-        if len(one.encode("utf-8", "surrogatepass")) > MOST_BYTES:
+        if any("\ud800" <= character <= "\udfff" for character in one):
+            raise ValueError("a value is a text of characters that can be sent, in UTF-8")
+        if len(one.encode()) > MOST_BYTES:
             raise ValueError(f"a value has at most {MOST_BYTES} bytes")
     return tuple(values)
 
@@ -63,6 +67,15 @@ def read_text(text: str) -> str | list[str]:
     return text
 
 
+def fill_request(request: OutboundRequest, secrets: Secrets) -> OutboundRequest | Unfilled:
+    """A request with the values of its secrets, the first one of each; `Unfilled`: one is missing."""
+    at_send = request.at_send
+    if at_send is None:
+        return request
+    tenant = at_send.tenant
+    return fill_places(request, lambda name: next(iter(secrets.find(tenant, name)), None))
+
+
 class GivenSecrets:
     """Those of the settings (`ports.secrets.Secrets`)."""
 
@@ -72,6 +85,10 @@ class GivenSecrets:
     def find(self, tenant: str, name: str) -> tuple[str, ...]:
         """The values in the settings."""
         return self._by_tenant.get(tenant, {}).get(name, ())
+
+    def values(self, tenant: str) -> Iterable[str]:
+        """All values of a tenant."""
+        return [value for values in self._by_tenant.get(tenant, {}).values() for value in values]
 
 
 class _Known(NamedTuple):
@@ -101,6 +118,14 @@ class SecretFiles:
                 return values
         return ()
 
+    def values(self, tenant: str) -> Iterable[str]:
+        """All values in the tenant's files, of 10,000 files at most."""
+        if not TENANT_NAME.fullmatch(tenant):
+            return []
+        folders = [self._folder / tenant, *([self._folder] if tenant == DEFAULT_TENANT else [])]
+        names = {name for folder in folders for name in _list(folder)}
+        return [value for name in names for value in self.find(tenant, name)]
+
     def _places(self, tenant: str, name: str) -> Sequence[Path]:
         own = self._folder / tenant / name
         return (self._folder / name, own) if tenant == DEFAULT_TENANT else (own,)
@@ -122,6 +147,14 @@ class SecretFiles:
         return values
 
 
+def _list(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as found:
+            return [one.name for one in itertools.islice(found, MOST_FILES)]
+    except OSError:
+        return []
+
+
 def _read_file(path: Path) -> tuple[str, ...]:
     """Opened without waiting: meanwhile a pipe may have taken the file's place."""
     most = 2 * MOST_BYTES + 64
@@ -136,10 +169,17 @@ def _read_file(path: Path) -> tuple[str, ...]:
         return ()
 
 
+class Source(Secrets, Protocol):
+    """One place of secrets."""
+
+    def values(self, tenant: str) -> Iterable[str]:
+        """All values of a tenant. Never raises."""
+
+
 class SecretSources:
     """Several sources as one: the first that has a secret decides (`ports.secrets.Secrets`)."""
 
-    def __init__(self, sources: Sequence[Secrets]) -> None:
+    def __init__(self, sources: Sequence[Source]) -> None:
         self._sources = tuple(sources)
 
     def find(self, tenant: str, name: str) -> tuple[str, ...]:
@@ -149,3 +189,7 @@ class SecretSources:
             if values:
                 return values
         return ()
+
+    def values(self, tenant: str) -> Iterable[str]:
+        """All values of a tenant, of all sources."""
+        return [value for source in self._sources for value in source.values(tenant)]

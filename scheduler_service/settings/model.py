@@ -18,8 +18,9 @@ from pydantic import (
 from client_sdk.models import JOB_ID_FORM, RetryPolicy
 from client_sdk.models.definition import MAX_ENTRIES
 from scheduler_service.domain.errors import ExpressionError
+from scheduler_service.domain.secret_places import SECRET_NAME
 from scheduler_service.persistence.contexts.address import read_address
-from scheduler_service.security.secrets import SECRET_NAME, TENANT_NAME, read_values
+from scheduler_service.security.secrets import TENANT_NAME, read_values
 from scheduler_service.settings.alert_settings import Alerts
 from scheduler_service.timing.zones import load_zone
 

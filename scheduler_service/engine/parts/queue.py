@@ -5,6 +5,7 @@ from scheduler_service.domain.effects import ReconfigureParts, WithdrawParts
 from scheduler_service.domain.parts import SHARD, PartEnd, PartName, QueueOptions
 from scheduler_service.domain.records import Exchange, exchange_of
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
+from scheduler_service.domain.secret_places import hide_places
 from scheduler_service.domain.texts import cut_error, cut_message, cut_progress
 from scheduler_service.domain.turn_events import PartEnded, PartProgressed
 from scheduler_service.domain.wire import Answer, Fault, OutboundRequest
@@ -149,7 +150,7 @@ def _event_of(turn: TurnState, end: PartEnd) -> NotificationEvent:
 
 
 def _exchange(turn: TurnState, phase: PartsQueued, end: PartEnd, request: OutboundRequest) -> Exchange:
-    failed = end.error is not None
+    failed, request = end.error is not None, hide_places(request)
     return Exchange(
         method=request.method,
         url=request.url,

@@ -1,0 +1,132 @@
+"""The places of secrets in a rendered request: filled in when it is sent, hidden wherever it is shown.
+
+A request is rendered, stored and sent again without a byte of a secret. Where a value is to go stands the
+request's `mark` and the number of the secret's name. The mark is an HMAC with the job's own random key
+(`engine.scope.secret_mark`), another one for each request, and leaves the scheduler in none: no response, no
+parameter and no variable can contain it, so that data never names a secret.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from typing import final
+from urllib.parse import quote, quote_plus
+
+import msgspec
+
+from scheduler_service.domain.feedback_tokens import MARK as SHOWN
+from scheduler_service.domain.wire import OutboundRequest
+
+SECRET_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
+_DIGITS = 4
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+IN_JSON, IN_TEXT, IN_FORM, IN_JSON_IN_FORM = "j", "t", "f", "g"
+"""How a value is written into a body: as the content of a JSON string, as it is, or in a form."""
+
+Find = Callable[[str], str | None]
+"""The value of the secret of a name; None: there is none."""
+
+
+@final
+class Unfilled(msgspec.Struct, frozen=True):
+    """Why a request cannot be sent: names of fields and secrets, never a value."""
+
+    message: str
+
+
+def write_place(mark: str, number: int) -> str:
+    """The place of the secret `number` of a request; letters and digits, which no encoding changes."""
+    return f"{mark}{number:0{_DIGITS}d}{IN_JSON}"
+
+
+def rewrite_places(text: str, mark: str, kind: str) -> str:
+    """The text with places of another kind: a body turned out to be no JSON."""
+    return re.sub(rf"({mark}\d{{{_DIGITS}}}){IN_JSON}", rf"\g<1>{kind}", text) if mark else text
+
+
+def hide_places(request: OutboundRequest) -> OutboundRequest:
+    """The request as it is shown and kept in the history: `***` for each secret."""
+    if request.at_send is None or not request.at_send.mark:
+        return request
+    pattern = re.compile(rf"{request.at_send.mark}\d{{{_DIGITS}}}[a-z]")
+    body = request.body
+    return msgspec.structs.replace(
+        request,
+        url=pattern.sub(SHOWN, request.url),
+        headers=tuple([(name, pattern.sub(SHOWN, value)) for name, value in request.headers]),
+        body=None if body is None else re.sub(pattern.pattern.encode(), SHOWN.encode(), body),
+    )
+
+
+def fill_places(request: OutboundRequest, find: Find) -> OutboundRequest | Unfilled:
+    """The request as it leaves; `Unfilled` where a secret is missing, or cannot stand where it is named."""
+    if request.at_send is None or not request.at_send.mark:
+        return request
+    filler = _Filler(request.at_send.mark, request.at_send.names, find)
+    try:
+        url = filler.text(request.url, "url", _in_query)
+        headers = [
+            (name, filler.text(value, f"header {name}", _in_header)) for name, value in request.headers
+        ]
+        body = None if request.body is None else filler.body(request.body)
+    except _Unfit as unfit:
+        return Unfilled(str(unfit))
+    return msgspec.structs.replace(request, url=url, headers=tuple(headers), body=body, at_send=None)
+
+
+class _Unfit(Exception):
+    """A place cannot be filled; the message names it."""
+
+
+class _Filler:
+    def __init__(self, mark: str, names: tuple[str, ...], find: Find) -> None:
+        self._mark, self._names, self._find = mark, names, find
+
+    def text(self, text: str, field: str, write: Callable[[str], str]) -> str:
+        first, *rest = text.split(self._mark)
+        pieces = [first]
+        for piece in rest:
+            pieces += (self._value(piece[:_DIGITS], field, write), piece[_DIGITS + 1 :])
+        return "".join(pieces)
+
+    def body(self, body: bytes) -> bytes:
+        first, *rest = body.split(self._mark.encode())
+        pieces = [first]
+        for piece in rest:
+            kind = piece[_DIGITS : _DIGITS + 1].decode()
+            value = self._value(piece[:_DIGITS].decode(), "body", _WRITERS[kind])
+            pieces += (value.encode(), piece[_DIGITS + 1 :])
+        return b"".join(pieces)
+
+    def _value(self, number: str, field: str, write: Callable[[str], str]) -> str:
+        name = self._names[int(number)]
+        value = self._find(name)
+        if value is None:
+            raise _Unfit(f"{field}: ${{secrets.{name}}}: there is no secret of that name")
+        try:
+            return write(value)
+        except ValueError as error:
+            raise _Unfit(f"{field}: ${{secrets.{name}}}: {error}") from None
+
+
+def _in_query(value: str) -> str:
+    return quote(value, safe="")
+
+
+def _in_header(value: str) -> str:
+    if _CONTROL.search(value):
+        raise ValueError("has a control character, which a header may not contain")
+    return value
+
+
+def _in_json(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)[1:-1]
+
+
+_WRITERS: dict[str, Callable[[str], str]] = {
+    IN_JSON: _in_json,
+    IN_TEXT: str,
+    IN_FORM: quote_plus,
+    IN_JSON_IN_FORM: lambda value: quote_plus(_in_json(value)),
+}

@@ -1,0 +1,240 @@
+"""Hides the values of secrets in whatever comes back, is kept or shown (SPEC section 14).
+
+A target may hand on what it was sent: in its answer, a report, the address of a redirect. A value is found as
+it is, percent-encoded, escaped in JSON (also JSON in a JSON string) and in base64, at each of the three
+places that it can have in one.
+"""
+
+import base64
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+from urllib.parse import quote, quote_plus
+
+import msgspec
+
+from scheduler_service.domain.feedback_tokens import MARK
+from scheduler_service.domain.job_key import DEFAULT_TENANT
+from scheduler_service.domain.records import (
+    CheckEnded,
+    DeliveryRecord,
+    Exchange,
+    ExecutionRecord,
+    FeedbackSeen,
+    Record,
+    StepEnded,
+)
+from scheduler_service.domain.wire import Answer, AtSend, Outcome
+from scheduler_service.language.values import as_json
+from scheduler_service.security.secrets import LEAST_CHARACTERS, Source, speaks_of_secret
+
+MOST_VALUES = 2_000
+"""So many values of a tenant are remembered, those that are no longer valid included."""
+MOST_CACHED = 1_000
+RENEWED_SECONDS = 1.0
+"""So long the values of a tenant are taken as they were; one that is sent is known at once."""
+LEAST_PREFIX = 4
+"""So many characters of a value at the end of a body that was cut are hidden as well."""
+SAID = frozenset(
+    {
+        "url", "headers", "body", "message", "fault", "text", "params", "progress", "error", "exchange",
+        "tries", "request_headers", "request_body", "response_headers", "response_body",
+    }
+)  # fmt: skip
+"""The fields of outcomes and records that have something of a target, a caller or a template."""
+_FOR_HTML = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&"})
+_MARK = MARK.encode()
+_ENCODER = msgspec.msgpack.Encoder()
+Kept = TypeVar("Kept")
+
+
+class SecretMask:
+    """Hides some values; what has none of them is returned itself, not a copy."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        forms = {form for value in values for form in forms_of(value)}
+        self._forms = sorted(forms, key=lambda form: (-len(form), form))
+
+    def finds(self, text: bytes) -> bool:
+        """Whether one of the values is in it."""
+        for form in self._forms:  # noqa: SIM110 - every record is searched: no generator
+            if text.find(form) >= 0:
+                return True
+        return False
+
+    def body(self, body: bytes, *, is_cut: bool = False) -> bytes:
+        """A body without the values; of one that is cut also without the begin of one at its end."""
+        for form in self._forms:
+            if body.find(form) >= 0:
+                body = body.replace(form, _MARK)
+        return self._tail(body) if is_cut else body
+
+    def text(self, text: str) -> str:
+        """A text without the values."""
+        encoded = text.encode("utf-8", "surrogatepass")
+        return self.body(encoded).decode("utf-8", "surrogatepass") if self.finds(encoded) else text
+
+    def value(self, value: Kept) -> Kept:
+        """A JSON value without the values, in its names as well; a number that has one becomes `***`."""
+        return self._hide_in_json(value) if self._forms and self.finds(as_json(value)) else value
+
+    def outcome(self, outcome: Outcome) -> Outcome:
+        """What came of a request, without the values: in its address, headers, body and message."""
+        if isinstance(outcome, Answer) and outcome.truncated:
+            outcome = msgspec.structs.replace(outcome, body=self._tail(outcome.body))
+        return self._whole(outcome)
+
+    def record(self, record: Record) -> Record:
+        """A record without the values, after its bodies were cut."""
+        match record:
+            case FeedbackSeen(truncated=True):
+                record = msgspec.structs.replace(record, body=self._tail(record.body))
+            case ExecutionRecord(params_complete=False, params=bytes() as params):
+                record = msgspec.structs.replace(record, params=self._tail(params))
+            case StepEnded() | CheckEnded() | DeliveryRecord(exchange=Exchange()):
+                record = msgspec.structs.replace(record, exchange=self._exchange(record.exchange))
+        return self._whole(record)
+
+    def _exchange(self, exchange: Exchange | None) -> Exchange | None:
+        if exchange is None or not (exchange.request_truncated or exchange.response_truncated):
+            return exchange
+        bodies = exchange.request_body, exchange.response_body
+        request, response = [None if body is None else self._tail(body) for body in bodies]
+        return msgspec.structs.replace(exchange, request_body=request, response_body=response)
+
+    def _whole(self, value: Kept) -> Kept:
+        return self._hide(value) if self.finds(_ENCODER.encode(value)) else value
+
+    def _hide(self, value: Any) -> Any:
+        match value:
+            case bytes():
+                return self.body(value)
+            case tuple():
+                return tuple([self._hide(one) for one in value])
+            case msgspec.Struct():
+                said = [name for name in value.__struct_fields__ if name in SAID]
+                return msgspec.structs.replace(
+                    value, **{name: self._hide(getattr(value, name)) for name in said}
+                )
+            case _:
+                return self.text(value) if type(value) is str else value
+
+    def _hide_in_json(self, value: Any) -> Any:
+        match value:
+            case str():
+                return self.text(value)
+            case dict():
+                return {self.text(name): self._hide_in_json(one) for name, one in value.items()}
+            case list():
+                return [self._hide_in_json(one) for one in value]
+            case None | bool():
+                return value
+            case _:
+                return MARK if self.finds(str(value).encode()) else value
+
+    def _tail(self, body: bytes) -> bytes:
+        for form in self._forms:
+            for size in range(min(len(form) - 1, len(body)), LEAST_PREFIX - 1, -1):
+                if body.endswith(form[:size]):
+                    return body[:-size] + _MARK
+        return body
+
+
+NO_MASK = SecretMask(())
+"""Hides nothing."""
+
+
+def forms_of(value: str) -> set[bytes]:
+    """The forms in which a value may come back."""
+    escaped = _escaped(value)
+    texts = {value} | escaped | {further for one in escaped for further in _escaped(one)}
+    encoded = {quote(one, safe="") for one in (value, *escaped)} | {quote_plus(value), quote(value)}
+    encoded |= {quote(one, safe="") for one in tuple(encoded)} | {_lower_escapes(one) for one in encoded}
+    plain = {text.encode() for text in texts | encoded}
+    return plain | {form for text in {value, *escaped} for form in _base64_forms(text.encode())}
+
+
+def _escaped(text: str) -> set[str]:
+    """The content of a JSON string, as different programs write it."""
+    written = {json.dumps(text, ensure_ascii=is_ascii)[1:-1] for is_ascii in (True, False)}
+    written |= {one.replace("/", "\\/") for one in written}
+    return written | {one.translate(_FOR_HTML) for one in written}
+
+
+def _lower_escapes(text: str) -> str:
+    first, *rest = text.split("%")
+    return "%".join([first, *(piece[:2].lower() + piece[2:] for piece in rest)])
+
+
+def _base64_forms(data: bytes) -> Iterable[bytes]:
+    """What of its base64 is the same whatever stands before and behind it."""
+    for before, begin in ((0, 0), (1, 2), (2, 3)):
+        whole = base64.b64encode(bytes(before) + data)
+        inner = whole[begin : (before + len(data)) * 8 // 6]
+        if len(inner) >= LEAST_CHARACTERS:
+            yield inner
+            yield inner.replace(b"+", b"-").replace(b"/", b"_")
+            yield quote(inner, safe="").encode()
+
+
+class SecretMasks:
+    """The masks of all tenants. A value that was once seen stays hidden while the process runs.
+
+    `environment` are the variables of templates: those whose names speak of secrets are hidden, too.
+    """
+
+    def __init__(
+        self,
+        *,
+        sources: Iterable[Source],
+        environment: Mapping[str, str],
+        read_clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._sources = tuple(sources)
+        self._read_clock = read_clock
+        self._seen: dict[str, dict[str, None]] = {}
+        self._masks: dict[str, tuple[float, SecretMask | None]] = {}
+        self._of_requests: dict[tuple[str, ...], SecretMask] = {}
+        own = (value for name, value in environment.items() if speaks_of_secret(name))
+        self._environment = tuple(value for value in own if len(value) >= LEAST_CHARACTERS)
+
+    def of_tenant(self, tenant: str) -> SecretMask | None:
+        """Hides all values of a tenant; None: it has none."""
+        now = self._read_clock()
+        known = self._masks.get(tenant)
+        if known is not None and now < known[0]:
+            return known[1]
+        seen = self._seen.setdefault(tenant, {})
+        has_new = self._note(seen, self._environment if tenant == DEFAULT_TENANT else ())
+        for source in self._sources:
+            has_new |= self._note(seen, source.values(tenant))
+        mask = known[1] if known is not None and not has_new else SecretMask(seen) if seen else None
+        if len(self._masks) >= MOST_CACHED:
+            self._masks.clear()
+        self._masks[tenant] = (now + RENEWED_SECONDS, mask)
+        return mask
+
+    def of_request(self, at_send: AtSend, find: Callable[[str, str], tuple[str, ...]]) -> SecretMask:
+        """Hides the values, as they are now, of the secrets that a job names. `find`: `Secrets.find`."""
+        values = tuple(value for name in at_send.names for value in find(at_send.tenant, name))
+        mask = self._of_requests.get(values)
+        if mask is None:
+            if len(self._of_requests) >= MOST_CACHED:
+                self._of_requests.clear()
+            mask = self._of_requests[values] = SecretMask(values)
+            if self._note(self._seen.setdefault(at_send.tenant, {}), values):
+                self._masks.pop(at_send.tenant, None)
+        return mask
+
+    @staticmethod
+    def _note(seen: dict[str, None], values: Iterable[str]) -> bool:
+        """Whether there was a new one among them."""
+        has_new = False
+        for value in values:
+            if value not in seen:
+                has_new = True
+                if len(seen) >= MOST_VALUES:
+                    del seen[next(iter(seen))]
+                seen[value] = None
+        return has_new

@@ -1,0 +1,48 @@
+"""Completes a request when it is sent: with values of secrets, which stand nowhere else (SPEC section 14)."""
+
+from collections.abc import Coroutine
+from typing import Any
+
+from scheduler_service.domain.errors import PunctualError
+from scheduler_service.domain.secret_places import Unfilled
+from scheduler_service.domain.wire import AtSend, Fault, FaultKind, OutboundRequest, Outcome
+from scheduler_service.ports.secrets import Secrets
+from scheduler_service.ports.sending import MayGo, NotSent, Sender, always
+from scheduler_service.security.secret_masks import SecretMasks
+from scheduler_service.security.secrets import fill_request
+
+
+class SendFailed(PunctualError):
+    """The sender behind it raised an error; its words, without values of secrets."""
+
+
+class CompletingSender:
+    """`ports.sending.Sender` in front of another one, at no cost for requests to which nothing is added.
+
+    What comes back of others has no value of a secret that their job names: the answer is stored, and may be
+    shown and handed on.
+    """
+
+    def __init__(self, *, sender: Sender, secrets: Secrets, masks: SecretMasks) -> None:
+        self._send = sender.send
+        self._secrets = secrets
+        self._masks = masks
+        self.close = sender.close
+
+    def send(self, request: OutboundRequest, may_go: MayGo = always) -> Coroutine[Any, Any, Outcome]:
+        """The outcome; a Fault `template` where a secret is missing. Raises as the sender behind it."""
+        at_send = request.at_send
+        return self._send(request, may_go) if at_send is None else self._complete(request, at_send, may_go)
+
+    async def _complete(self, request: OutboundRequest, at_send: AtSend, may_go: MayGo) -> Outcome:
+        # Of what is sent now, whatever comes meanwhile.
+        mask = self._masks.of_request(at_send, self._secrets.find)
+        filled = fill_request(request, self._secrets)
+        if isinstance(filled, Unfilled):
+            return Fault(FaultKind.TEMPLATE, filled.message)
+        try:
+            return mask.outcome(await self._send(filled, may_go))
+        except NotSent:
+            raise
+        except Exception as error:  # noqa: BLE001 - what is logged of it may have the address
+            raise SendFailed(mask.text(repr(error))) from None

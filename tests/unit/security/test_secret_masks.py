@@ -1,0 +1,180 @@
+"""Values of secrets are hidden in what comes back and is kept, in each form (SPEC section 14)."""
+
+import base64
+import html
+import json
+from collections.abc import Callable
+from urllib.parse import quote, quote_plus
+
+import msgspec
+
+from scheduler_service.domain.records import AttemptEnded, DeliveryRecord, DeliveryTry, Exchange, StepEnded
+from scheduler_service.domain.wire import Answer, AtSend, Fault, FaultKind
+from scheduler_service.security.masking import Masking
+from scheduler_service.security.secret_masks import NO_MASK, SecretMask, SecretMasks
+from scheduler_service.security.secrets import GivenSecrets
+from tests.rows import each_row
+
+PLAIN = "t0p-Secret_of.the.shop"
+NASTY = 'a/b "c"\\d+é&=%{}'
+
+
+@each_row("value", [PLAIN, NASTY, "four"])
+@each_row(
+    "write",
+    [
+        str,
+        lambda value: f"Bearer {value}",
+        lambda value: json.dumps({"a": [value]}),
+        lambda value: json.dumps({"a": [value]}, ensure_ascii=False),
+        lambda value: json.dumps({"data": json.dumps({"a": value}, ensure_ascii=False)}),
+        lambda value: json.dumps({"a": value}).replace("/", "\\/"),
+        lambda value: f"http://t/?k={quote(value, safe='')}&l=1",
+        lambda value: f"http://t/?k={quote(value)}",
+        lambda value: f"k={quote_plus(value)}",
+        lambda value: f"k={quote(value, safe='').lower() if value.islower() else quote(value, safe='')}",
+        lambda value: f"next={quote(quote(value, safe=''), safe='')}",
+    ],
+)
+def test_each_form_is_hidden(value: str, write: Callable[[str], str]) -> None:
+    """As it is, escaped, encoded, and encoded twice."""
+    mask = SecretMask([value])
+    text = write(value)
+    assert mask.finds(text.encode())
+    hidden = mask.text(text)
+    assert value not in hidden
+    assert "***" in hidden
+    assert mask.body(text.encode()) == hidden.encode()
+
+
+@each_row("before", ["", "u", "us", "user:", "somebody:"])
+@each_row("behind", ["", "x", "xy", "xyz"])
+def test_base64_hides_it_at_each_place(before: str, behind: str) -> None:
+    """A user and a password, say: what comes before and behind moves it by parts of a character."""
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        text = encode(f"{before}{NASTY}{behind}".encode())
+        hidden = SecretMask([NASTY]).body(b"Basic " + text + b"\n")
+        assert b"***" in hidden
+        assert len(hidden) < len(text) + 7 - len(NASTY) // 2
+
+
+def test_what_has_none_is_returned_itself() -> None:
+    """No copy of a large body."""
+    mask, body = SecretMask([PLAIN]), b"x" * 100_000
+    answer = Answer(200, (("a", "b"),), body, url="http://t/")
+    assert mask.body(body) is body
+    assert mask.outcome(answer) is answer
+    value = {"a": [1, "b", None]}
+    assert mask.value(value) is value
+    assert NO_MASK.value(value) is value
+
+
+def test_an_outcome_has_none() -> None:
+    """In the address after a redirect, in headers, in the body, in the words of a fault."""
+    mask = SecretMask([PLAIN])
+    answer = Answer(
+        302,
+        (("location", f"http://t/?k={PLAIN}"),),
+        f'{{"k":"{PLAIN}"}}'.encode(),
+        url=f"http://t/?k={PLAIN}",
+    )
+    hidden = mask.outcome(answer)
+    assert PLAIN not in repr(hidden)
+    assert (hidden.status, hidden.body) == (302, b'{"k":"***"}')
+    fault = mask.outcome(Fault(FaultKind.CONNECT, f"http://t/?k={PLAIN} refused"))
+    assert fault == Fault(FaultKind.CONNECT, "http://t/?k=*** refused")
+
+
+def test_a_body_that_was_cut_ends_with_no_begin_of_a_value() -> None:
+    """The limit of a response may lie within it."""
+    mask = SecretMask([PLAIN])
+    for size in range(4, len(PLAIN)):
+        answer = Answer(200, (), b"x " + PLAIN[:size].encode(), truncated=True)
+        assert mask.outcome(answer) == msgspec.structs.replace(answer, body=b"x ***")
+
+
+def test_json_values() -> None:
+    """Names and numbers as well; what is no text stays JSON."""
+    mask = SecretMask([PLAIN, "12345678"])
+    value = {"a": [PLAIN, 1, None, True, 12345678], PLAIN: {"b": f"x{PLAIN}"}}
+    assert mask.value(value) == {"a": ["***", 1, None, True, "***"], "***": {"b": "x***"}}
+
+
+def masks(
+    values: dict[str, dict[str, tuple[str, ...]]], environment: dict[str, str] | None = None
+) -> SecretMasks:
+    return SecretMasks(sources=[GivenSecrets(values)], environment=environment or {}, read_clock=lambda: 0.0)
+
+
+def test_each_tenant_has_its_own() -> None:
+    """Else one could find out by guesses what another has."""
+    known = masks({"default": {"A": (PLAIN,)}, "team": {"A": ("of-the-team",)}})
+    own, other = known.of_tenant("default"), known.of_tenant("team")
+    assert own is not None
+    assert other is not None
+    assert own.text(f"{PLAIN} of-the-team") == "*** of-the-team"
+    assert other.text(f"{PLAIN} of-the-team") == f"{PLAIN} ***"
+    assert known.of_tenant("third") is None
+    assert known.of_tenant("default") is own
+
+
+def test_a_value_that_was_replaced_stays_hidden() -> None:
+    """A target may answer late with what it was sent; new ones are known at once where they are sent."""
+    values = {"default": {"A": ("before-it",)}}
+    known, source = masks(values), GivenSecrets(values)
+    at_send = AtSend("default", "mark", ("A",))
+    assert known.of_request(at_send, source.find).text("before-it") == "***"
+    values["default"]["A"] = ("newest-one", "before-it")
+    assert known.of_request(at_send, source.find).text("newest-one before-it") == "*** ***"
+    values["default"]["A"] = ("only-this",)
+    assert known.of_request(at_send, source.find).text("only-this") == "***"
+    mask = known.of_tenant("default")
+    assert mask is not None
+    assert mask.text("before-it newest-one only-this") == "*** *** ***"
+
+
+def test_values_of_the_environment_whose_names_speak() -> None:
+    """Those of the tenant default; others are shown."""
+    known = masks({}, {"API_KEY": "k3y-of-env", "REGION": "eu-north", "PIN_TOKEN": "abc"})
+    mask = known.of_tenant("default")
+    assert mask is not None
+    assert mask.text("k3y-of-env eu-north abc") == "*** eu-north abc"
+    assert known.of_tenant("team") is None
+
+
+def exchange(**changes: object) -> Exchange:
+    return msgspec.structs.replace(Exchange("POST", "http://t/", status=200), **changes)
+
+
+def test_records_of_the_history_have_none() -> None:
+    """In no field that has something of a target; their ids and times stay."""
+    masking = Masking(secrets=masks({"default": {"A": (PLAIN,)}}))
+    step = StepEnded(
+        1,
+        1,
+        0,
+        5,
+        exchange(
+            url=f"http://t/?k={PLAIN}",
+            request_headers=(("a", PLAIN),),
+            request_body=PLAIN.encode(),
+            response_headers=(("b", PLAIN),),
+            response_body=f"{html.escape(PLAIN)} {PLAIN}".encode(),
+        ),
+    )
+    delivery = DeliveryRecord(
+        "d-1", 1, 1, "succeed", f"http://t/{PLAIN}", "failed", tries=(DeliveryTry(1, None, f"at {PLAIN}"),)
+    )
+    end = AttemptEnded(1, 1, 5, "500", None, f"the target said {PLAIN}")
+    found = masking.redact_all((step, delivery, end))
+    assert PLAIN not in repr(found)
+    assert found[1].delivery_id == "d-1"  # type: ignore[attr-defined]
+    assert masking.redact_all((step,), tenant="team") == (step,)
+
+
+def test_a_record_is_hidden_at_its_cut() -> None:
+    """The history keeps the begin of a body, which may end within a value."""
+    masking = Masking(secrets=masks({"default": {"A": (PLAIN,)}}), body_bytes=12)
+    (found,) = masking.redact_all((StepEnded(1, 1, 0, 5, exchange(response_body=b"1234" + PLAIN.encode())),))
+    assert isinstance(found, StepEnded)
+    assert found.exchange.response_body == b"1234***"
