@@ -160,6 +160,7 @@ class BlockingScheduler(_BlockingGroup):
     daily = _call(Scheduler.daily)
     nodes = _call(Scheduler.nodes)
     alerts = _call(Scheduler.alerts)
+    audit = _iterate(Scheduler.audit)
     upcoming = _iterate(Scheduler.upcoming)
     upcoming_counts = _call(Scheduler.upcoming_counts)
     preview_timer = _call(Scheduler.preview_timer)

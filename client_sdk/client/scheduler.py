@@ -57,6 +57,33 @@ class Scheduler(CallGroup):
         """The alerts of the settings, and what of them lasts now."""
         return await self._connection.read(answers.Alerts, "/alerts")
 
+    def audit(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        who: str | None = None,
+        key: str | None = None,
+        operation: str | None = None,
+        job_id: str | None = None,
+        service: str | None = None,
+        page: int = PAGE,
+    ) -> AsyncIterator[answers.AuditLine]:
+        """What was changed, the newest first: by whom, from where, with which key, and the difference.
+
+        `key`: the id of a key. `operation`: its name in the API, as `updateJob`. It needs the role admin.
+        """
+        query = {
+            "from": write_moment(since),
+            "to": write_moment(until),
+            "who": who,
+            "key": key,
+            "operation": operation,
+            "jobId": job_id,
+            "service": service,
+        }
+        return iterate(self._connection, answers.AuditLine, "/audit", page=page, **query)
+
     async def upcoming_counts(
         self, *, planned_from: datetime | None = None, bucket_seconds: int = 60, buckets: int = 60
     ) -> answers.UpcomingCounts:

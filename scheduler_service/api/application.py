@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scheduler_service.api import (
+    audit,
     bulk,
     bulk_jobs,
     counts,
@@ -33,6 +34,7 @@ from scheduler_service.api import (
     statistics,
     trials,
 )
+from scheduler_service.api.auditing import AuditNote, Way, audited
 from scheduler_service.api.authentication import Authenticate, check_role
 from scheduler_service.api.bodies import ClientGone
 from scheduler_service.api.dependencies import ApiDependencies
@@ -84,6 +86,7 @@ _MODULES = (
     sessions,
     keys,
     events,
+    audit,
 )
 # Paths are matched in this order, those of busy operations first.
 OPERATIONS = tuple(
@@ -207,7 +210,9 @@ class Endpoint:
 
     async def _handle(self, operation: ApiOperation, request: ApiRequest) -> Response:
         try:
-            return await operation.handler(request)
+            if operation.audit_way is not Way.REQUEST or request.note is None:
+                return await operation.handler(request)
+            return await audited(request, request.note, lambda: operation.handler(request))
         finally:
             if request.memory is not None:
                 request.memory.leave()
@@ -246,6 +251,9 @@ class Endpoint:
             receive=receive,
             path=scope["path_params"],
             query=read_query(scope["query_string"], operation.query),
+            operation=operation.name,
+            is_audited=operation.is_audited,
+            note=_note_of(operation, scope) if operation.has_note else None,
         )
 
     def _count(self, scope: Scope, status: int, began: float) -> None:
@@ -281,6 +289,11 @@ def _mount(prefix: str, app: ASGIApp) -> Iterable[BaseRoute]:
         return RedirectResponse(f"{prefix.rpartition('/')[2]}/{query}")
 
     return Route(prefix, add_slash, include_in_schema=False), Mount(prefix, app)
+
+
+def _note_of(operation: ApiOperation, scope: Scope) -> AuditNote:
+    """The line of a request in the audit: it is about what its path names."""
+    return AuditNote(operation.audit_kind, next(iter(scope["path_params"].values()), ""))
 
 
 def _description(document: Callable[[], dict[str, Any]]) -> ApiOperation:

@@ -78,7 +78,9 @@ async def change_many_jobs(request: ApiRequest) -> Response:
         raise invalid("/labels", "required", 'labels is required; write {"name": "value"}, null removes one')
     check_role(request.caller, Role.EDITOR if posted.action in EDITING else Role.OPERATOR)
     asked = _AskedOperation(request, JOBS, posted.action, raw)
+    asked.tell_audit(posted.select.filter, posted.select.job_ids)
     if posted.dry_run:
+        request.tell_audit(changed=False)
         return _show_selected(await select_jobs(request, posted.select, is_checked=True))
     if (begun := await asked.find_begun()) is not None:
         return _show_begun(begun)
@@ -102,7 +104,9 @@ async def change_many_executions(request: ApiRequest) -> Response:
     posted = read_model(BulkExecutions, await read_json_by_size(raw))
     _check_members(posted, posted.action)
     asked = _AskedOperation(request, EXECUTIONS, posted.action, raw)
+    asked.tell_audit(posted.select.filter, posted.select.execution_ids)
     if posted.dry_run:
+        request.tell_audit(changed=False)
         return _show_selected(*await select_executions(request, posted))
     if (begun := await asked.find_begun()) is not None:
         return _show_begun(begun)
@@ -161,6 +165,11 @@ class _AskedOperation:
             self._id = sha256(name.encode()).hexdigest()[:32]
         self.key = f"bulk:{self._id}"
 
+    def tell_audit(self, chosen: Mapping[str, object] | None, named: Sequence[str] | None) -> None:
+        """What the request's line says; what is done with each has a line of its own."""
+        what = {"filter": chosen} if named is None else {"count": len(named)}
+        self._request.tell_audit(subject=self._id, detail={"given": {"action": self._action, **what}})
+
     async def find_begun(self) -> Operation | None:
         """The operation, if it was begun under this key and was not interrupted: it is not done again.
 
@@ -171,6 +180,7 @@ class _AskedOperation:
         if known is not None and known.digest != self._digest:
             raise key_reused()
         if known is not None and known.state != INTERRUPTED:
+            self._request.tell_audit(changed=False)
             return known
         try:
             operations.check_room()

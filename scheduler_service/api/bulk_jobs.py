@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from client_sdk.models import JobDefinition, answers
 from scheduler_service.api import examples, parameters
+from scheduler_service.api.auditing import AuditNote, Way, audited
 from scheduler_service.api.bodies import read_each, read_items
 from scheduler_service.api.definitions import (
     DefinitionChecks,
@@ -28,13 +29,14 @@ from scheduler_service.api.responses import (
     succeed,
     write_flaw,
 )
+from scheduler_service.domain.acts import ActKind
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken
 from scheduler_service.domain.turn_events import Updated
 from scheduler_service.engine.program import GROUP_BYTES
 from scheduler_service.hosts.large_work import work_by_size
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.delivery import Command
-from scheduler_service.ports.errors import StoreError, StoreStopping
+from scheduler_service.ports.errors import StoreError, StoreStopping, StoreUncertain
 from scheduler_service.security.callers import Role
 
 ROUTES = Routes("jobs")
@@ -55,6 +57,8 @@ Result = dict[str, Any]
     data=answers.Results,
     headers=("X-Service",),
     is_busy=True,
+    audit=Way.HANDLER,
+    kind=ActKind.JOBS,
 )
 async def create_jobs(request: ApiRequest) -> Response:
     """Create or update up to 1,000 jobs, each on its own: one result per item, in order."""
@@ -131,13 +135,30 @@ class _BulkJobs:
         await self._create_valid(valid)
 
     async def _create_valid(self, valid: Sequence[tuple[int, PostedDefinition]]) -> None:
-        replies = await self._deps.jobs.create_all([checked.definition for _, checked in valid], self._owner)
+        replies = await self._create_noted([checked for _, checked in valid])
         for (index, checked), reply in zip(valid, replies, strict=True):
             self._results[index] = (
                 await self._go_on(index, checked, reply)
                 if _is_conflict(reply)
                 else self._conclude(checked.job_id, reply, checked.warnings)
             )
+
+    async def _create_noted(self, some: Sequence[PostedDefinition]) -> Sequence[Reply | StoreError]:
+        """Creates these jobs, all of them with one line in the audit: that of an array costs little."""
+        if not some:
+            return ()
+        note = AuditNote(ActKind.JOBS, items=[checked.job_id for checked in some])
+
+        async def create() -> Sequence[Reply | StoreError]:
+            replies = await self._deps.jobs.create_all([checked.definition for checked in some], self._owner)
+            note.items = [job_id for job_id, reply in zip(note.items, replies, strict=True) if _may_be(reply)]
+            note.changed = bool(note.items)
+            return replies
+
+        try:
+            return await audited(self._request, note, create)
+        except StoreError as error:  # the audit's: each of them is refused, and those before them stay
+            return [error] * len(some)
 
     async def _check(self, index: int) -> PostedDefinition | None:
         """None: it is refused, and its result says why."""
@@ -166,7 +187,7 @@ class _BulkJobs:
         except StoreError as error:
             return self._conclude(checked.job_id, error)
         if kept is not checked:
-            (reply,) = await self._deps.jobs.create_all([kept.definition], self._owner)
+            (reply,) = await self._create_noted([kept])
         if self._may_update and _is_conflict(reply):
             return await self._update(kept)
         return self._conclude(checked.job_id, reply, kept.warnings)
@@ -199,6 +220,11 @@ class _BulkJobs:
 def _is_conflict(reply: Reply | StoreError) -> bool:
     """Whether the job exists with another definition."""
     return isinstance(reply, Refusal) and reply.code is RefusalCode.CONFLICT
+
+
+def _may_be(reply: Reply | StoreError) -> bool:
+    """Whether the job was created, or may have been."""
+    return isinstance(reply, Taken | StoreUncertain)
 
 
 def _accept(job_id: str, status: str, warnings: Sequence[FoundFlaw]) -> Result:

@@ -19,10 +19,12 @@ from scheduler_service.hosts.processes.shards import Shard
 from scheduler_service.pacing.room import Room
 from scheduler_service.persistence.history.history_reads import HistoryReads
 from scheduler_service.ports.alerts import AlertLine
+from scheduler_service.ports.audit import AuditLog
 from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import RequestStore
+from scheduler_service.security.audited_changes import MaskedChanges
 from scheduler_service.security.key_ring import KeyRing
 from scheduler_service.security.secret_masks import SecretMasks
 from scheduler_service.security.secrets import SecretSources
@@ -60,6 +62,7 @@ class ApiDependencies:
     - `compile_definition`: raises DefinitionError with all errors. `compile_stored`: never refuses.
     - `ready`: the names of what is not ready yet; empty when all is. `parts`: each part with its state.
     - `standstills`: for how long the loop was held lately.
+    - `audit`: the lines of changes. `changes`: what of a difference they show.
     - `admin_key`: None: only loopback is served (SPEC section 14); callers are then this machine's `user`.
     - `key_ring`: the keys that were made; None: there are none.
     - `own_url`: `server.external_url`, whose pages are the service's own.
@@ -88,6 +91,8 @@ class ApiDependencies:
     operations: Operations
     trials: Trials
     history: HistoryReads
+    audit: AuditLog
+    changes: MaskedChanges
     clean: Cleanup
     clock: Clock
     registry: Registry

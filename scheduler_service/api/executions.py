@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from client_sdk.models import Cancellation, ReplayRequest, answers
 from scheduler_service.api import examples, parameters
+from scheduler_service.api.auditing import Way
 from scheduler_service.api.bodies import read_model
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.jobs import find_job, read_definition, show_started
@@ -80,7 +81,10 @@ async def read_execution(request: ApiRequest) -> Response:
     behind = await request.catch_up()
     execution_id, counts = request.path["executionId"], request.query["requestCounts"]
     execution = await find_execution(request, execution_id, behind, request_counts=counts)
-    return succeed(await _with_queue(request, execution), warnings=behind)
+    parsed = parse_execution_id(execution_id)
+    assert parsed is not None, "the history has it"
+    acts = await request.deps.audit.of_execution(request.caller.tenant, *parsed)
+    return succeed({**await _with_queue(request, execution), "acts": acts}, warnings=behind)
 
 
 @ROUTES.add(
@@ -108,6 +112,7 @@ async def read_log(request: ApiRequest) -> Response:
     body=PostedBody(Cancellation, {"reason": "wrong day"}),
     data=answers.Held,
     statuses=(404, 409),
+    audit=Way.TURN,
 )
 async def cancel_execution(request: ApiRequest) -> Response:
     """Cancel an execution that has not ended; 409 if it has."""
@@ -126,6 +131,7 @@ async def cancel_execution(request: ApiRequest) -> Response:
     body=PostedBody(dict),
     data=answers.Held,
     statuses=(404, 409),
+    audit=Way.TURN,
 )
 async def release_execution(request: ApiRequest) -> Response:
     """Run an execution that a debug switch holds."""
@@ -133,7 +139,8 @@ async def release_execution(request: ApiRequest) -> Response:
     execution_id = request.path["executionId"]
     entry, number = await _find_life(request, execution_id)
     remembered = request.remembered(f"executions/{execution_id}/release", raw)
-    await run_command(request, entry.job_id, Command(Released(number), remembered=remembered))
+    act = request.act(execute_number=number)
+    await run_command(request, entry.job_id, Command(Released(number), remembered=remembered, act=act))
     return succeed({"executionId": execution_id, "executeNumber": number})
 
 
@@ -143,6 +150,7 @@ async def release_execution(request: ApiRequest) -> Response:
     body=PostedBody(ReplayRequest, examples.REPLAY),
     data=answers.Triggered,
     statuses=(404, 409),
+    audit=Way.TURN,
 )
 async def replay_execution(request: ApiRequest) -> Response:
     """Run an execution again, from the start or from a step."""
@@ -160,7 +168,8 @@ async def cancel_one(
     """Ends one execution, and returns its number. Raises ApiProblem (404, 409), StoreError."""
     entry, number = await _find_life(request, execution_id)
     event = CancelRequested(number, reason) if reason else CancelRequested(number)
-    await run_command(request, entry.job_id, Command(event, remembered=remembered))
+    act = request.act({"given": {"reason": reason}} if reason else None, execute_number=number)
+    await run_command(request, entry.job_id, Command(event, remembered=remembered, act=act))
     return number
 
 
@@ -183,7 +192,8 @@ async def replay_one(
     responses = await _responses(request, execution_id, posted.from_step)
     params = await _recall_params(request, execution_id) if posted.params is None else as_json(posted.params)
     event = Triggered(params=params, replay=Replay(number, posted.from_step, responses), trace=request.trace)
-    return job_id, await run_command(request, entry.job_id, Command(event, remembered=remembered))
+    act = request.act({"given": {"executionId": execution_id, "fromStep": posted.from_step}})
+    return job_id, await run_command(request, entry.job_id, Command(event, remembered=remembered, act=act))
 
 
 async def find_execution(

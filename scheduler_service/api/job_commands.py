@@ -14,6 +14,7 @@ from scheduler_service.domain.execution import ExecutionState, JobState, write_e
 from scheduler_service.domain.replies import Reactivated, Recalled, Refusal, Reply, Started, Taken, Unchanged
 from scheduler_service.engine.machine import NO_JOB
 from scheduler_service.engine.status import find_state
+from scheduler_service.hosts.large_work import work_by_size
 from scheduler_service.ports.delivery import Command
 
 _DECODER: msgspec.json.Decoder[Reply] = msgspec.json.Decoder(Taken | Unchanged | Started | Reactivated)
@@ -31,14 +32,17 @@ class CommandReply(msgspec.Struct, frozen=True):
 async def run_command(request: ApiRequest, job_id: str, command: Command) -> Reply:
     """The turn's reply, or the reply of the earlier turn with the same Idempotency-Key.
 
-    Raises ApiProblem for a refusal and for a key that came with another body, StoreError.
+    The turn writes down who changes the job, unless `command` says so already. Raises ApiProblem for a
+    refusal and for a key that came with another body, StoreError.
     """
     return (await run_command_once(request, job_id, command)).reply
 
 
 async def run_command_once(request: ApiRequest, job_id: str, command: Command) -> CommandReply:
     """As `run_command`; the execution of a known key has its present state (SPEC section 10)."""
-    reply = await request.deps.jobs.deliver(job_id, msgspec.structs.replace(command, answer=ENCODER.encode))
+    act = request.act() if command.act is None else command.act
+    asked = msgspec.structs.replace(command, answer=ENCODER.encode, act=act)
+    reply = await request.deps.jobs.deliver(job_id, asked)
     if isinstance(reply, Refusal):
         # A turn without a job does not know its name.
         raise no_job(job_id) if reply == NO_JOB else refused(reply)
@@ -86,6 +90,27 @@ class _StoredCreator(msgspec.Struct, frozen=True, rename="camel"):
 
     creator: str | None = None
     creator_name: str | None = None
+
+
+async def find_changes(request: ApiRequest, job_key: str, text: bytes) -> dict[str, object]:
+    """Where `text` differs from the present definition of the job, for the audit; nothing where it is absent.
+
+    Another one may change the job meanwhile: `fromRevision` is the revision that was read. Raises
+    StoreUnavailable.
+    """
+    entry = await request.deps.catalogue.get(job_key)
+    if entry is None or entry.state is JobState.DESTROYED or entry.tenant != request.caller.tenant:
+        return {}
+    before = await request.deps.store.definition(entry.uid, entry.revision)
+    if before is None:
+        return {}
+    return await work_by_size(
+        len(before) + len(text),
+        lambda: (
+            request.deps.changes(msgspec.json.decode(before), msgspec.json.decode(text))
+            | {"fromRevision": entry.revision}
+        ),
+    )
 
 
 async def keep_creator(

@@ -11,13 +11,20 @@ from starlette.responses import Response
 
 from client_sdk.models import Activation, JobDefinition, answers
 from scheduler_service.api import examples, parameters
+from scheduler_service.api.auditing import Way
 from scheduler_service.api.bodies import header, read_json, read_model
 from scheduler_service.api.definitions import (
     PostedDefinition,
     check_posted,
     warnings_today,
 )
-from scheduler_service.api.job_commands import keep_creator, read_owner, run_command, run_command_once
+from scheduler_service.api.job_commands import (
+    find_changes,
+    keep_creator,
+    read_owner,
+    run_command,
+    run_command_once,
+)
 from scheduler_service.api.listed_definitions import list_lines
 from scheduler_service.api.parameters import LONGEST_TEXT, check_length
 from scheduler_service.api.query_filters import JOB_FILTERS, job_query
@@ -70,6 +77,7 @@ READ_AT_ONCE = 8
     statuses=(409,),
     headers=("X-Service",),
     is_busy=True,
+    audit=Way.TURN,
 )
 async def create_job(request: ApiRequest) -> Response:
     """Create a job: 201; 200 where it exists with the same definition."""
@@ -127,6 +135,7 @@ async def list_jobs(request: ApiRequest) -> Response:
     data=answers.Job,
     statuses=(404, 412),
     headers=("If-Match", "X-Service"),
+    audit=Way.TURN,
 )
 async def update_job(request: ApiRequest) -> Response:
     """Replace a job's definition, unless `If-Match` names another revision, and schedule it anew."""
@@ -139,7 +148,8 @@ async def update_job(request: ApiRequest) -> Response:
     owner = read_owner(request) or None
     event = Updated(revision=0, active=posted.active, if_match=_revisions_of(if_match), owner=owner)
     remembered = request.remembered(f"jobs/{job_id}/update", raw)
-    await run_command(request, request.job_key, Command(event, posted.definition, remembered))
+    act = request.act(await find_changes(request, request.job_key, posted.definition.text))
+    await run_command(request, request.job_key, Command(event, posted.definition, remembered, act=act))
     warnings = await warnings_today(request.deps, posted)
     return succeed(*await _show_after(request, request.job_key), warnings=warnings)
 
@@ -161,6 +171,7 @@ async def update_job(request: ApiRequest) -> Response:
     body=PostedBody(Activation, {"active": 0}),
     data=answers.Job,
     statuses=(404,),
+    audit=Way.TURN,
 )
 async def switch_job(request: ApiRequest) -> Response:
     """Pause a job, or start it again from now; disable or enable it."""
@@ -169,14 +180,20 @@ async def switch_job(request: ApiRequest) -> Response:
         await edit_definition(request, request.job_key, name, lambda old: value or (old and False))
         return succeed(*await _show_after(request, request.job_key))
     event: Event = Activated(misfire=query["misfire"]) if value else Paused(drain=bool(query["drain"]))
-    reply = await run_command(request, request.job_key, Command(event))
+    act = request.act({"given": {"active": int(value)}})
+    reply = await run_command(request, request.job_key, Command(event, act=act))
     data, headers = await _show_after(request, request.job_key)
     return succeed(data | ({"missed": reply.missed} if isinstance(reply, Reactivated) else {}), headers)
 
 
-@ROUTES.add("DELETE /jobs/{jobId}", Role.EDITOR, data=answers.Destroyed, statuses=(404,))
+@ROUTES.add("DELETE /jobs/{jobId}", Role.EDITOR, data=answers.Destroyed, statuses=(404,), audit=Way.TURN)
 @ROUTES.add(
-    "DELETE /job/{jobId}", Role.EDITOR, name="destroyJobBySourcePath", data=answers.Destroyed, statuses=(404,)
+    "DELETE /job/{jobId}",
+    Role.EDITOR,
+    name="destroyJobBySourcePath",
+    data=answers.Destroyed,
+    statuses=(404,),
+    audit=Way.TURN,
 )
 async def destroy_job(request: ApiRequest) -> Response:
     """Destroy a job; its history stays until it is cleaned."""
@@ -201,6 +218,7 @@ async def destroy_job(request: ApiRequest) -> Response:
     data=answers.Triggered,
     statuses=(404, 429),
     is_busy=True,
+    audit=Way.TURN,
 )
 async def trigger_job(request: ApiRequest) -> Response:
     """Start one execution, now or later; under a known Idempotency-Key show that execution."""
@@ -260,8 +278,10 @@ async def edit_definition(
         text = ENCODER.encode(members | {name: after})
         definition = Definition(text, await request.deps.compile_stored(text))
         event = Updated(revision=0, if_match=frozenset({entry.revision}), keeps_schedule=True)
+        changes = request.deps.changes({name: before}, {name: after}) | {"fromRevision": entry.revision}
         try:
-            await run_command(request, job_key, Command(event, definition, remembered))
+            act = request.act(changes)
+            await run_command(request, job_key, Command(event, definition, remembered, act=act))
             return
         except ApiProblem as problem:
             if problem.status is not HTTPStatus.PRECONDITION_FAILED or not tries_left:
@@ -405,6 +425,7 @@ async def _trigger_once(request: ApiRequest, job_id: str, event: Triggered, reme
     statuses=(403, 404, 409),
     is_open=True,
     is_busy=True,
+    audit=Way.NONE,
 )
 async def report_feedback(request: ApiRequest) -> Response:
     """Report the progress or the end of an attempt, with the token of its feedback URL."""

@@ -43,6 +43,8 @@ async def make_key(request: ApiRequest) -> Response:
         message = f"the tenant {wanted.tenant!r} has {MOST_KEYS} living keys; revoke one"
         raise refuse(HTTPStatus.TOO_MANY_REQUESTS, "", "limit", message, retry_seconds=1)
     key, text = await ring.create(wanted)
+    made = ("name", "tenant", "role", "service", "labels")
+    request.tell_audit(subject=key.key_id, detail={"given": {name: getattr(key, name) for name in made}})
     headers = {"location": f"/keys/{key.key_id}", **UNKEPT}
     return succeed(_wire(request, key) | {"key": text}, headers, status=HTTPStatus.CREATED)
 
@@ -97,6 +99,7 @@ async def rotate_key(request: ApiRequest) -> Response:
     raw = await request.body()
     posted = read_model(Rotation, read_json(raw)) if raw else Rotation()
     key = _find(request)
+    request.tell_audit(detail={"given": {"overlapSeconds": posted.overlap_seconds}})
     rotated = await _ring(request).rotate(key.key_id, round(posted.overlap_seconds * SECOND))
     if rotated is None:
         message = f"the key {key.key_id} has ended, and stays so; make another one"

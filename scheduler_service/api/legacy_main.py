@@ -8,11 +8,13 @@ from starlette.responses import Response
 
 from client_sdk.models import answers
 from scheduler_service.api import parameters
+from scheduler_service.api.auditing import Way
 from scheduler_service.api.executions import find_execution
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.request import ApiRequest, Routes
 from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ApiProblem, FoundFlaw, absent, succeed
+from scheduler_service.domain.acts import ActKind
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.turn_events import Destroyed
 from scheduler_service.persistence.common.pagination import mark_list, read_cursor, write_cursor
@@ -42,6 +44,7 @@ class ChildPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
         parameters.integer("retainExecutionCount", "How many executions each living job keeps.", default=10),
     ),
     data=answers.Cleaned,
+    kind=ActKind.HISTORY,
 )
 async def clean_history(request: ApiRequest) -> Response:
     """Remove the history of destroyed jobs and old executions, also of what ended just before."""
@@ -95,6 +98,7 @@ async def read_child_logs_by_execution(request: ApiRequest) -> Response:
     query=(parameters.text("parentJobId", "The parent.", required=True),),
     data=answers.Family,
     statuses=(404,),
+    audit=Way.TURN,
 )
 async def destroy_family(request: ApiRequest) -> Response:
     """Destroy a job and all that it started, children first."""

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from client_sdk.models import JobDefinition, OutlookRequest, PreviewRequest, TemplateRequest, answers
 from client_sdk.models.definition_schema import definition_schema
 from scheduler_service.api import examples, parameters
+from scheduler_service.api.auditing import Way
 from scheduler_service.api.bodies import read_json_by_size, read_model
 from scheduler_service.api.counts import END_OF_TIMERS, count_planned
 from scheduler_service.api.definitions import (
@@ -59,6 +60,7 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
     query=(SOFT,),
     data=answers.PreviewOrProblem,
     tag="timers",
+    audit=Way.NONE,
 )
 async def preview_timer(request: ApiRequest) -> Response:
     """Try a timer without creating anything: its text for people, and its firings."""
@@ -71,6 +73,7 @@ async def preview_timer(request: ApiRequest) -> Response:
     body=PostedBody(TemplateRequest, examples.TEMPLATE, required=True),
     query=(SOFT,),
     data=answers.ValueOrProblem,
+    audit=Way.NONE,
 )
 async def preview_template(request: ApiRequest) -> Response:
     """Try a template on a root: its value, or the 422 that a job would get."""
@@ -207,6 +210,7 @@ def _failure(program: Program, code: str) -> Failure:
     body=PostedBody(JobDefinition, examples.DEFINITIONS[0], required=True),
     query=(SOFT,),
     data=answers.CheckOrProblem,
+    audit=Way.NONE,
 )
 async def check_definition(request: ApiRequest) -> Response:
     """Try a definition without creating anything: what is wrong with it, or what it would do."""
@@ -263,6 +267,7 @@ async def _find_existing(request: ApiRequest, checked: PostedDefinition) -> dict
     body=PostedBody(OutlookRequest, examples.OUTLOOK, required=True),
     query=(SOFT,),
     data=answers.OutlookOrProblem,
+    audit=Way.NONE,
 )
 async def show_outlook(request: ApiRequest) -> Response:
     """Show what a timer does over many days, without creating anything."""

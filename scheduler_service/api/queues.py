@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from client_sdk.models import Claim, Completion, HeldPartName, Renewal, answers
 from scheduler_service.api import examples, parameters
+from scheduler_service.api.auditing import Way
 from scheduler_service.api.bodies import ClientGone, read_model
 from scheduler_service.api.request import ApiRequest, PostedBody, Routes
 from scheduler_service.api.request_room import WaitingLine
@@ -118,6 +119,7 @@ async def resume_queue(request: ApiRequest) -> Response:
     body=PostedBody(Claim, examples.CLAIM, required=True),
     data=answers.Claimed,
     is_busy=True,
+    audit=Way.NONE,
 )
 async def claim_work(request: ApiRequest) -> Response:
     """Claim up to `max` parts, waiting for them up to `waitSeconds`."""
@@ -149,6 +151,7 @@ async def claim_work(request: ApiRequest) -> Response:
     data=answers.Renewed,
     statuses=(409,),
     is_busy=True,
+    audit=Way.NONE,
 )
 async def renew_lease(request: ApiRequest) -> Response:
     """Renew the lease of claimed work, and read whether it is cancelled."""
@@ -176,6 +179,7 @@ async def renew_lease(request: ApiRequest) -> Response:
     body=PostedBody(Completion, examples.COMPLETION, required=True),
     statuses=(409,),
     is_busy=True,
+    audit=Way.NONE,
 )
 async def complete_work(request: ApiRequest) -> Response:
     """Complete claimed work; 409 where that has no effect.

@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope
 from client_sdk.models import JOB_ID_FORM
 from client_sdk.models.fields import INSTANCE_ID
 from client_sdk.models.services import SERVICE_NAME
+from scheduler_service.api.auditing import SAFE, AuditNote, Way, act_of
 from scheduler_service.api.bodies import (
     check_object,
     header,
@@ -28,6 +29,7 @@ from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.parameters import LARGEST, Parameter, Values, read_integer
 from scheduler_service.api.request_room import BODIES_BUSY, WaitingLine, take_place, weigh
 from scheduler_service.api.responses import FoundFlaw, invalid
+from scheduler_service.domain.acts import Act, ActKind
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.tracing import read_traceparent
@@ -49,6 +51,8 @@ BEHIND = Problem(
     "history_behind",
     "the history could not be brought up to date: what happened last may be missing; ask again in a moment",
 )
+KINDS = {f"{kind.value}s": kind for kind in ActKind} | {"deliveries": ActKind.DELIVERY}
+"""By the tag of an operation."""
 _SERVICE = re.compile(SERVICE_NAME[1:-1])
 _INSTANCE = re.compile(INSTANCE_ID[1:-1])
 
@@ -57,7 +61,9 @@ _INSTANCE = re.compile(INSTANCE_ID[1:-1])
 class ApiRequest:
     """What the handler of an operation gets; `path` and `query` are the values of its parameters.
 
-    `memory` is the place of its body in `deps.body_room`, to be left; None: it needs none.
+    `memory` is the place of its body in `deps.body_room`, to be left; None: it needs none. `operation` is the
+    name of the operation; `is_audited`: its changes are written down. `note`: the line of the request itself,
+    to which its handler adds by `tell_audit`; None: there is none.
     """
 
     caller: Caller
@@ -67,6 +73,20 @@ class ApiRequest:
     path: Mapping[str, str]
     query: Values
     memory: Place | None = None
+    operation: str = ""
+    is_audited: bool = False
+    note: AuditNote | None = None
+
+    def act(
+        self, detail: Mapping[str, object] | None = None, *, execute_number: int | None = None
+    ) -> Act | None:
+        """Who changes a job with this request, for its turn; None: the operation is not audited."""
+        return act_of(self, detail, execute_number) if self.is_audited else None
+
+    def tell_audit(self, **known: Any) -> None:
+        """Sets members of the request's line in the audit, as `subject`; `changed` False: there is none."""
+        for name, value in known.items() if self.note is not None else ():
+            setattr(self.note, name, value)
 
     @property
     def job_id(self) -> str:
@@ -189,7 +209,13 @@ class ApiRequest:
         remembered = await work_by_size(len(raw), lambda: self.remembered(subject, raw))
         if remembered is None:
             return await work()
-        return await self.deps.keys.run_once(self.deps.store, remembered, work, is_final)
+        self.tell_audit(changed=False)  # an answer that is known changes nothing
+
+        async def work_and_tell() -> object:
+            self.tell_audit(changed=True)
+            return await work()
+
+        return await self.deps.keys.run_once(self.deps.store, remembered, work_and_tell, is_final)
 
 
 @dataclass(frozen=True)
@@ -211,6 +237,8 @@ class ApiOperation:
     success and of refusals that not every operation has.
     `is_open`: no key is needed, since the request has a token of its own or the answer is no secret.
     `media_type` is that of its answer; only JSON is in the envelope, of other ones `data` is a part.
+    `audit` says how its changes are written down, `kind` what they are about; by default each operation that
+    may change something is written down as its request.
     `is_busy`: its path is matched before those of other operations. `answer_line`: its answer may be
     longer than a MiB; few of those in one line are made at a time.
     """
@@ -229,12 +257,34 @@ class ApiOperation:
     is_open: bool = False
     is_busy: bool = False
     answer_line: WaitingLine | None = None
+    audit: Way | None = None
+    kind: ActKind | None = None
     media_type: str = "application/json"
 
     @cached_property
     def method(self) -> str:
         """The HTTP method."""
         return self.route.partition(" ")[0]
+
+    @cached_property
+    def audit_way(self) -> Way:
+        """How its changes are written down."""
+        return self.audit or (Way.NONE if self.method in SAFE else Way.REQUEST)
+
+    @cached_property
+    def is_audited(self) -> bool:
+        """Whether its changes are written down."""
+        return self.audit_way is not Way.NONE
+
+    @cached_property
+    def has_note(self) -> bool:
+        """Whether a request has a line of its own, beside those of turns."""
+        return self.audit_way in (Way.REQUEST, Way.HANDLER)
+
+    @cached_property
+    def audit_kind(self) -> ActKind:
+        """What its changes are about."""
+        return self.kind or KINDS.get(self.tag, ActKind.OPERATION)
 
     @cached_property
     def path(self) -> str:

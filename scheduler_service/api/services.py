@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from client_sdk.models import Heartbeat, InstanceRegistration, Problem, ServiceDeclaration, answers
 from scheduler_service.api import examples, parameters
+from scheduler_service.api.auditing import Way
 from scheduler_service.api.bodies import read_json, read_model
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.registrations import log_warnings, read_declaration, read_registration
@@ -25,7 +26,7 @@ from scheduler_service.api.responses import (
     invalid,
     succeed,
 )
-from scheduler_service.api.shapes import instance_line, pause_members, service_line
+from scheduler_service.api.shapes import instance_line, pause_members, service_line, service_members
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.registered_services import GRACE, Kind, RateLimit, Service
 from scheduler_service.language.values import LARGE_BYTES
@@ -80,6 +81,7 @@ async def put_service(request: ApiRequest) -> Response:
     timers, warnings = await read_declaration(deps, name, registration.timers)
     known = deps.registry.find(service.tenant, name)
     registered, is_new = await deps.registry.register(service, timers)
+    _tell_changes(request, known, registered)
     if known is None or known.digest != registered.digest:
         log_warnings(deps, name, warnings)
     if request.query["force"]:
@@ -170,6 +172,7 @@ async def show_drift(request: ApiRequest) -> Response:
     body=PostedBody(InstanceRegistration, examples.INSTANCE),
     data=answers.Instance,
     success=(201, 200),
+    audit=Way.NONE,
 )
 async def put_instance(request: ApiRequest) -> Response:
     """Register an instance, every 30 s.
@@ -207,7 +210,11 @@ async def put_instance(request: ApiRequest) -> Response:
 
 
 @ROUTES.add(
-    "DELETE /services/{name}/instances/{instanceId}", Role.OPERATOR, data=answers.InstanceRef, statuses=(404,)
+    "DELETE /services/{name}/instances/{instanceId}",
+    Role.OPERATOR,
+    data=answers.InstanceRef,
+    statuses=(404,),
+    audit=Way.NONE,
 )
 async def remove_instance(request: ApiRequest) -> Response:
     """Deregister an instance before it stops: it gets no more calls."""
@@ -224,6 +231,7 @@ async def remove_instance(request: ApiRequest) -> Response:
     data=answers.InstanceRef,
     statuses=(404,),
     is_busy=True,
+    audit=Way.NONE,
 )
 async def take_heartbeat(request: ApiRequest) -> Response:
     """Report that an instance is alive, and its load; after a 404 it has to register again."""
@@ -249,6 +257,17 @@ async def take_heartbeat(request: ApiRequest) -> Response:
 
     subject = f"services/{name}/instances/{instance_id}/heartbeat"
     return succeed(await request.run_once(subject, raw, work))
+
+
+def _tell_changes(request: ApiRequest, before: Service | None, after: Service) -> None:
+    """What the audit says of a registration: nothing where it changes nothing."""
+    old, new = ({} if one is None else service_members(one) for one in (before, after))
+    same_jobs = before is not None and before.digest == after.digest
+    changes = request.deps.changes(old, new)
+    request.tell_audit(
+        changed=not same_jobs or old != new or request.query["force"],
+        detail=changes if same_jobs else changes | {"given": {"timers": "changed"}},
+    )
 
 
 def find_service(request: ApiRequest) -> Service:

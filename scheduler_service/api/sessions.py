@@ -7,11 +7,13 @@ from starlette.responses import Response
 from client_sdk.models import answers
 from client_sdk.models.requests import SignIn
 from scheduler_service.api import examples
+from scheduler_service.api.auditing import Way, note_sign_in
 from scheduler_service.api.authentication import KnownCaller
 from scheduler_service.api.bodies import header, read_json, read_model
 from scheduler_service.api.cookies import check_console, check_origin, write_cookie
 from scheduler_service.api.request import ApiRequest, PostedBody, Routes
 from scheduler_service.api.responses import refuse, succeed
+from scheduler_service.domain.acts import ActKind
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.security.callers import Role
 
@@ -38,6 +40,8 @@ async def show_session(request: ApiRequest) -> Response:
     data=answers.Session,
     statuses=(401, 429),
     is_open=True,
+    audit=Way.HANDLER,
+    kind=ActKind.SESSION,
 )
 async def sign_in(request: ApiRequest) -> Response:
     """Sign in with a key, in a browser: it gets a cookie; where no key is needed, show who the caller is."""
@@ -49,14 +53,16 @@ async def sign_in(request: ApiRequest) -> Response:
     session = authentication.open_session(posted.key, request.scope)
     if session is None:
         authentication.count_wrong_key(request.scope)
+        await note_sign_in(request, None)
         message = "this key is not known; take the one of server.key, or one that was made"
         raise refuse(HTTPStatus.UNAUTHORIZED, "/key", "unauthorized", message)
     identity, text = session
+    await note_sign_in(request, identity.caller)
     cookie = write_cookie(request.scope, text, authentication.own_url)
     return succeed(_wire(identity, request), {**UNKEPT, "set-cookie": cookie})
 
 
-@ROUTES.add("DELETE /session", Role.VIEWER, data=answers.Session, is_open=True)
+@ROUTES.add("DELETE /session", Role.VIEWER, data=answers.Session, is_open=True, audit=Way.NONE)
 async def sign_out(request: ApiRequest) -> Response:
     """Sign out, in a browser; 200 also where there was no session."""
     authentication = request.deps.authentication

@@ -122,19 +122,26 @@ def pause_members(since: int | None, now: Now) -> dict[str, Any]:
 
 def service_line(service: Service, instances: Sequence[Instance], online: int) -> dict[str, Any]:
     """A service in a list: without its timers and instances; `online` of these take calls."""
-    limit = service.rate_limit
     return {
         "name": service.name,
+        **service_members(service),
+        "instanceCount": len(instances),
+        "onlineCount": online,
+        "createdAt": rfc3339(service.created_at),
+        "updatedAt": rfc3339(service.updated_at),
+    }
+
+
+def service_members(service: Service) -> dict[str, Any]:
+    """What a service says of itself, beside the jobs that it declares."""
+    limit = service.rate_limit
+    return {
         "address": service.address,
         "route": service.route,
         "tags": service.tags,
         "onChange": "keep" if service.keeps else "update",
         "graceSeconds": service.grace / SECOND,
         "rateLimit": None if limit is None else {"count": limit.count, "perSeconds": limit.per / SECOND},
-        "instanceCount": len(instances),
-        "onlineCount": online,
-        "createdAt": rfc3339(service.created_at),
-        "updatedAt": rfc3339(service.updated_at),
     }
 
 

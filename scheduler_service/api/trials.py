@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from client_sdk.models import TrialRequest, answers
 from scheduler_service.api import examples
+from scheduler_service.api.auditing import Way
 from scheduler_service.api.bodies import header, read_json_by_size, read_model
 from scheduler_service.api.definitions import (
     PostedDefinition,
@@ -52,6 +53,7 @@ _DECODER = msgspec.json.Decoder(_PostedTrial)
     data=answers.Trial,
     success=(201,),
     statuses=(429,),
+    audit=Way.TURN,
 )
 async def try_definition(request: ApiRequest) -> Response:
     """Run a definition once without saving it, in a job that the service destroys by itself.

@@ -1,10 +1,12 @@
 """What a service and a node of a cluster have alike: their parts, each built when it is first asked for."""
 
 import asyncio
+import contextlib
 import platform
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
+from secrets import token_hex
 from typing import TYPE_CHECKING, ClassVar
 
 from scheduler_service import __version__
@@ -14,6 +16,7 @@ from scheduler_service.app.metrics import make_exposition
 from scheduler_service.app.own_process import machine_user
 from scheduler_service.app.process_parts import ProcessParts
 from scheduler_service.app.service_registry import ServiceRegistry, SharedParts
+from scheduler_service.domain.acts import ActKind, ActOutcome, AuditEntry, act_of_system
 from scheduler_service.domain.effects import QueueWrite
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import DAY, rfc3339
@@ -23,15 +26,20 @@ from scheduler_service.hosts.host import Host, HostStatus
 from scheduler_service.hosts.operations.operations import Operations
 from scheduler_service.hosts.processes.shards import Shards
 from scheduler_service.pacing.interpreter import short_turns
+from scheduler_service.persistence.audit.lines import SqlAudit
 from scheduler_service.persistence.history.history_reads import HistoryReads
 from scheduler_service.persistence.history.retention import Retention
 from scheduler_service.persistence.keys.key_table import SqlKeyTable
 from scheduler_service.persistence.sql.database import Database
 from scheduler_service.ports.catalogue import Catalogue
+from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.queues import Queues
 from scheduler_service.ports.services import Router
 from scheduler_service.ports.state import JobStore, RequestStore
+from scheduler_service.security.audited_changes import MaskedChanges
+from scheduler_service.security.concealment import Concealment
 from scheduler_service.security.key_ring import KeyRing
+from scheduler_service.security.masking import MASKED_HEADERS
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.system_jobs import alert_jobs
 from scheduler_service.system_jobs.alert_jobs import made_here
@@ -150,6 +158,7 @@ class RunningService(ProcessParts):
         await self.key_ring.stop()
         await self.key_table.close()
         await self.reads.close()
+        await self.audit.close()
         await self.services.close()
         self.database.close()
         await self._close()
@@ -166,6 +175,7 @@ class RunningService(ProcessParts):
         await self.review.start(noted)
         await self.alerts.start()
         self.trial_rounds.start()
+        await self._note_start()
 
     async def _install(self, install_jobs: Callable[[], Awaitable[None]]) -> None:
         """Creates the system jobs. Raises StoreError: no service starts over a store it cannot write."""
@@ -210,6 +220,25 @@ class RunningService(ProcessParts):
         return HistoryReads(database=self.database, system_jobs=made_here(self.settings), reading=short_turns)
 
     @cached_property
+    def audit(self) -> SqlAudit:
+        """Who changed what."""
+        return SqlAudit(database=self.database, working=short_turns)
+
+    async def _note_start(self) -> None:
+        """A line of the audit; a history that cannot be written keeps no service from its start."""
+        began = AuditEntry(
+            entry_id=token_hex(),
+            tenant=DEFAULT_TENANT,
+            at=self.clock.now().wall,
+            act=act_of_system("start", __version__),
+            kind=ActKind.NODE,
+            subject=self.node_id,
+            outcome=ActOutcome.DONE,
+        )
+        with contextlib.suppress(StoreError):
+            await self.audit.put(began)
+
+    @cached_property
     def cleaner(self) -> Cleanup:
         """Removes history, destroyed jobs and trials."""
         history, store, clock = self.settings.history, self.kept_jobs, self.clock
@@ -219,6 +248,7 @@ class RunningService(ProcessParts):
             age=round(history.retain_days * DAY),
             max_bytes=history.max_bytes,
             statistics_days=history.statistics_days,
+            audit_age=round(self.settings.audit.retain_days * DAY),
         )
         # Later, when it is asked for: the jobs send requests, and what sends those knows the cleanup.
         trials = Trials(store=store, deliver=lambda *turn: self.jobs.deliver(*turn), clock=clock)
@@ -334,6 +364,8 @@ class RunningService(ProcessParts):
             clean=self.cleaner,
             trials=self.cleaner.trials,
             history=self.reads,
+            audit=self.audit,
+            changes=self._masked_changes(),
             registry=services.registry,
             reconcile=services.scan,
             drift=services.drift,
@@ -363,6 +395,10 @@ class RunningService(ProcessParts):
             body_bytes=settings.limits.body_bytes,
             feedback_bytes=settings.limits.feedback_bytes,
         )
+
+    def _masked_changes(self) -> MaskedChanges:
+        mask = self.settings.history.mask
+        return MaskedChanges(conceal=Concealment(headers=MASKED_HEADERS | set(mask), members=mask))
 
     @property
     def _exposition(self) -> Exposition | None:

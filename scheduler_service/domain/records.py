@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from scheduler_service.domain.acts import Act
 from scheduler_service.domain.execution import (
     DeliveryState,
     ExecutionState,
@@ -295,5 +296,18 @@ class DeliveryRecord(Record, frozen=True):
     trace: str = ""
 
 
-AnyRecord = ExecutionRecord | FiringRecord | DeliveryRecord | Detail
+class Audited(Record, frozen=True):
+    """Somebody changed the job with this turn; a line of the audit, whatever the history keeps.
+
+    `status` is that of the answer. `execute_number`: the execution that it started or changed. `revision` is
+    the one that the job has after the turn, 0 where it is gone.
+    """
+
+    act: Act
+    status: int
+    execute_number: int | None = None
+    revision: int = 0
+
+
+AnyRecord = ExecutionRecord | FiringRecord | DeliveryRecord | Audited | Detail
 """Every kind of record, for encoding and decoding."""

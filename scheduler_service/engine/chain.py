@@ -1,9 +1,10 @@
 """The chain: sends one step after the other and judges each answer (SPEC sections 4 and 5)."""
 
+from scheduler_service.domain.acts import act_of_system
 from scheduler_service.domain.document import Calling, CheckWaiting, FeedbackAwaited, Kept, Open
 from scheduler_service.domain.effects import Call, ReportPause
 from scheduler_service.domain.execution import ExecutionState, FailureType, FiringOutcome, TriggeredBy
-from scheduler_service.domain.records import Exchange, StepEnded, exchange_of, hide_token
+from scheduler_service.domain.records import Audited, Exchange, StepEnded, exchange_of, hide_token
 from scheduler_service.domain.tracing import STEP as STEP_SPAN
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.engine.attempt import STEP, Broken, cancel, fail, fresh_context, open_attempt, succeed
@@ -28,6 +29,7 @@ from scheduler_service.language.urls import quote_location
 RESPONSES = 4
 """So many of the largest responses an execution keeps for later templates."""
 GONE, JOB_GONE = "gone", "jobGone"
+PAUSE_ACT = act_of_system("pauseOfGone")
 GONE_STATUS, _JOB_STATE = 410, "x-job-state"
 """An answer with which a target says that it no longer knows the job (SPEC section 13)."""
 FAILURE_TYPES = {
@@ -182,6 +184,7 @@ def pause_gone(turn: TurnState, run: Open, broken: Broken) -> None:
         return
     turn.change_head(active=False, paused_at=turn.now.wall, pause_reason=GONE, updated_at=turn.now.wall)
     turn.effects.append(ReportPause(GONE, run.execute_number))
+    turn.records.append(Audited(PAUSE_ACT, 200, run.execute_number, turn.head.revision))
     for other in list(turn.opens.values()):
         if other.triggered_by is TriggeredBy.TIMER and other.state is ExecutionState.ENQUEUED:
             turn.record_firing(other, FiringOutcome.SKIPPED, GONE)

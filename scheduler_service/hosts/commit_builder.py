@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler_service.domain.acts import Act
 from scheduler_service.domain.document import Document
 from scheduler_service.domain.effects import (
     AcceptChanges,
@@ -20,8 +21,9 @@ from scheduler_service.domain.effects import (
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.job_key import is_trial
 from scheduler_service.domain.moments import Now
-from scheduler_service.domain.records import CheckEnded, StepEnded
-from scheduler_service.domain.replies import Refusal, Reply, Unchanged
+from scheduler_service.domain.records import Audited, CheckEnded, StepEnded
+from scheduler_service.domain.replies import Refusal, Reply, Started, Unchanged
+from scheduler_service.domain.turn_events import Created, Event
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine import status
 from scheduler_service.engine.decision import Decision, Job
@@ -162,6 +164,20 @@ class CommitBuilder:
         assert cached.entry is not None
         assert cached.document is not None
         return bury(cached.entry, cached.document, now)
+
+
+def note_act(decision: Decision, event: Event, act: Act) -> Decision:
+    """The decision with a line for the audit; itself where nothing was changed."""
+    reply, after = decision.reply, decision.document
+    if isinstance(reply, Refusal | Unchanged):
+        return decision
+    line = Audited(
+        act,
+        status=201 if isinstance(event, Created) else 200,
+        execute_number=reply.execute_number if isinstance(reply, Started) else act.execute_number,
+        revision=0 if after is None else after.head.revision,
+    )
+    return replace(decision, records=(*decision.records, line))
 
 
 def remember_reply(

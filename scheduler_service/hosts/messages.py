@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from scheduler_service.domain.acts import Act
 from scheduler_service.domain.document import Document
 from scheduler_service.domain.replies import Reactivated, Recalled, Refusal, Reply, Started, Taken, Unchanged
 from scheduler_service.domain.turn_events import (
@@ -92,6 +93,7 @@ class Ask(msgspec.Struct, frozen=True, omit_defaults=True):
     definition: bytes | None = None
     remembered: Remembered | None = None
     report: ReportMessage | None = None
+    act: Act | None = None
 
 
 class ReadReply(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -134,7 +136,12 @@ def write_ask(command: Command | None) -> bytes:
             ask = Ask(report=ReportMessage(bare, json.dumps(body).encode()), remembered=command.remembered)
         case event:
             text = None if command.definition is None else command.definition.text
-            ask = Ask(event=event, definition=text, remembered=command.remembered)  # type: ignore[arg-type]
+            ask = Ask(
+                event=event,  # type: ignore[arg-type]
+                definition=text,
+                remembered=command.remembered,
+                act=command.act,
+            )
     return _ENCODER.encode(ask)
 
 
@@ -217,6 +224,6 @@ async def answer_message(
             return write_document(None if job is None else job.document)
         text = ask.definition
         definition = None if text is None else Definition(text, await compile_text(text))
-        return write_reply(await take(Command(event, definition, ask.remembered, write_kept)))
+        return write_reply(await take(Command(event, definition, ask.remembered, write_kept, ask.act)))
     except StoreError as error:
         return write_error(error)

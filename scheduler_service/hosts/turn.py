@@ -31,6 +31,7 @@ from scheduler_service.hosts.commit_builder import (
     has_large_bodies,
     is_idle,
     is_stored,
+    note_act,
     remember_reply,
     sort_effects,
 )
@@ -141,6 +142,8 @@ class Turn:
         decision = self._core.decide(Job(None, programs, self._holder), born, now)
         if decision.document is None:
             return None
+        if command.act is not None:
+            decision = note_act(decision, event, command.act)
         kept = remembered and remember_reply(cached.job_id, remembered, decision.reply, command.answer)
         decision, deliveries, queued = sort_effects(cached.job_id, decision, self._lacks_room)
         text, weight = definition.text, definition.weight
@@ -269,6 +272,8 @@ class Turn:
             if isinstance(event, AlarmRang):
                 await self._look_again(cached, now)
             return decision.reply
+        if command.act is not None:
+            decision = note_act(decision, event, command.act)
         text = None if definition is None else accepted(before, decision.document, definition)
         # An answer after which nothing goes out may wait for others to be written with.
         may_wait = not decision.effects and isinstance(event, CallEnded)
@@ -278,7 +283,7 @@ class Turn:
             return await self._take(cached, command)
         is_apart = self._reads_bodies and has_large_bodies(decision)
         own = self._commits  # not its method: an object that would live as long as the turn waits
-        if own.must_be_durable(cached, turn):
+        if command.act is not None or own.must_be_durable(cached, turn):
             pending = await self._apart(own.prepare, cached, turn) if is_apart else own.prepare(cached, turn)
             await self._commit(cached, pending, place)
             return decision.reply

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from scheduler_service.domain.acts import Act
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.turn_events import Event
 from scheduler_service.engine.program import Program
@@ -26,13 +27,15 @@ class Command(msgspec.Struct, frozen=True, gc=False):
 
     `definition` comes with Created and Updated. Under `remembered` the turn is taken once: where its
     Idempotency-Key is known already, the reply is Recalled. `answer` turns the reply into the bytes that are
-    kept under the key; a Refusal is not kept.
+    kept under the key; a Refusal is not kept. `act`: who changes the job with it, for the audit; None: the
+    event is no change by anybody.
     """
 
     event: Event
     definition: Definition | None = None
     remembered: Remembered | None = None
     answer: Callable[[Reply], bytes] | None = None
+    act: Act | None = None
 
 
 Deliver = Callable[[str, Command], Awaitable[Reply]]

@@ -52,6 +52,10 @@ class Concealment:
         body = self.tokens(body)
         return self._mask_body(body) if self.may_have_member(body) else body
 
+    def is_secret_member(self, name: str) -> bool:
+        """Whether values of this name are masked in bodies."""
+        return name.lower() in self._members
+
     def tokens(self, body: bytes) -> bytes:
         """A body, or the begin of one, without tokens."""
         return mask_tokens_in(body)

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 
 import msgspec
 
+from scheduler_service.domain.acts import act_of_system
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.registered_services import Applied, Service
 from scheduler_service.domain.replies import Refusal
@@ -154,6 +155,8 @@ BATCH_SIZE = 50
 TURNS_AT_ONCE = 10
 """Turns that run at once and share a commit; in one round of the loop as many begin as fit a slice."""
 PAUSED = "paused"
+CHECK_TIMERS = "check-timers"
+"""The name of what it does in the audit."""
 COUNTED = {
     Action.CREATE: "created",
     Action.UPDATE: "updated",
@@ -298,7 +301,8 @@ class Reconcile:
         if event is None:
             return verdict.noted
         await slices.pause(0 if finding.definition is None else len(finding.definition.text))
-        reply = await self._deliver(case.job_id, Command(event, finding.definition))
+        act = act_of_system(CHECK_TIMERS, verdict.action.value, service=case.service.name)
+        reply = await self._deliver(case.job_id, Command(event, finding.definition, act=act))
         if isinstance(reply, Refusal):
             return case.applied  # the job changed meanwhile: the next scan sees how
         match verdict.action:

@@ -261,6 +261,12 @@ class HistorySettings(Group):
     statistics_days: Annotated[int, Field(ge=1, le=100_000)] = 400
 
 
+class AuditSettings(Group):
+    """For how long the audit is kept."""
+
+    retain_days: Positive = 365
+
+
 class NotificationSettings(Group):
     """Delivery of notifications (SPEC section 7)."""
 
@@ -378,6 +384,7 @@ class Settings(Group):
     feedback: FeedbackSettings = FeedbackSettings()
     limits: LimitsSettings = LimitsSettings()
     history: HistorySettings = HistorySettings()
+    audit: AuditSettings = AuditSettings()
     notification: NotificationSettings = NotificationSettings()
     services: ServicesSettings = ServicesSettings()
     log: LogSettings = LogSettings()

@@ -26,7 +26,7 @@ from scheduler_service.security.concealment import hide_query
 from scheduler_service.services.reconcile import ReadJob
 from scheduler_service.settings import Settings
 from scheduler_service.settings.alert_settings import Alert
-from scheduler_service.system_jobs.own_jobs import NAMES
+from scheduler_service.system_jobs.own_jobs import NAMES, START
 
 SEND = "alert"
 """The step of these jobs, `system://alert`, which does nothing: what is sent is their notification."""
@@ -134,11 +134,11 @@ class AlertJobs:
             self.troubles[alert.name] = f"a job has the id {job_id!r}; give the alert another name"
             self._taken.add(alert.name)
             return
-        reply = await self._deliver(job_id, Command(Created(uid="", key=b""), definition))
+        reply = await self._deliver(job_id, Command(Created(uid="", key=b""), definition, act=START))
         if isinstance(reply, Refusal):
-            await self._deliver(job_id, Command(Updated(0), definition))
+            await self._deliver(job_id, Command(Updated(0), definition, act=START))
         if await self._is_back(known):
-            await self._deliver(job_id, Command(Activated()))
+            await self._deliver(job_id, Command(Activated(), act=START))
 
     async def retire(self) -> None:
         """Pauses the jobs of alerts that are no longer in the settings. Raises StoreError.
@@ -160,7 +160,7 @@ class AlertJobs:
     async def _retire(self, job_id: str) -> None:
         name = job_id.removeprefix(PREFIX)
         try:
-            await self._deliver(job_id, Command(Paused(drain=True, reason=UNDECLARED)))
+            await self._deliver(job_id, Command(Paused(drain=True, reason=UNDECLARED), act=START))
         except StateUnreadable as error:
             self._log("alert_damaged", alert=name, error=str(error))
         else:

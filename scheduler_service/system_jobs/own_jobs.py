@@ -3,6 +3,7 @@
 import json
 from collections.abc import Awaitable, Callable, Mapping
 
+from scheduler_service.domain.acts import act_of_system
 from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.domain.replies import Refusal
 from scheduler_service.domain.turn_events import Created, Updated
@@ -14,6 +15,8 @@ from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings
 
 CHECK_TIMERS, CLEAN, OUTBOX = "check-timers", "clean", "outbox"
+START = act_of_system("start")
+"""What a start changes, as the settings say."""
 FOLLOWS = "follows"
 """The label of `check-timers` that says from which settings, zones and program stored moments follow."""
 NAMES = {
@@ -40,9 +43,9 @@ async def install(deliver: Deliver, compile_text: Compile, settings: Settings, f
     for text in system_definitions(settings, follows):
         definition = Definition(text, await compile_text(text))
         job_id = definition.program.job_id
-        reply = await deliver(job_id, Command(Created(uid="", key=b""), definition))
+        reply = await deliver(job_id, Command(Created(uid="", key=b""), definition, act=START))
         if isinstance(reply, Refusal):
-            await deliver(job_id, Command(Updated(0), definition))
+            await deliver(job_id, Command(Updated(0), definition, act=START))
 
 
 async def patiently(work: Callable[[], Awaitable[None]], *, clock: Timekeeper, log: Log) -> None:

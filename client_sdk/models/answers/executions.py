@@ -14,7 +14,8 @@ from client_sdk.models.answers.form import (
 )
 
 __all__ = [
-    "Attempt", "DeliveryCounts", "DeliveryLine", "DeliveryRef", "DurationSpread", "ErrorCount", "Execution",
+    "ActLine", "Attempt", "DeliveryCounts", "DeliveryLine", "DeliveryRef", "DurationSpread", "ErrorCount",
+    "Execution",
     "ExecutionCounts", "ExecutionInFull", "Held", "JobOutcomes", "LatenessSpread", "LeaseLine", "LogLine",
     "Message", "Outcome", "Outcomes", "QueuedParts", "Series", "SeriesBucket", "StepRun", "Told",
 ]  # fmt: skip
@@ -144,6 +145,16 @@ class Told(AnswerModel):
     next_try_at: AwareDatetime | None = None
 
 
+class ActLine(AnswerModel):
+    """Who triggered, replayed, cancelled or released an execution: `via` is `api` or `system`."""
+
+    operation: str
+    who: str
+    key_id: str | None
+    via: str
+    at: AwareDatetime
+
+
 class ExecutionInFull(Execution):
     """An execution with its history. `params` are incomplete if masked, truncated or not kept.
 
@@ -158,6 +169,7 @@ class ExecutionInFull(Execution):
     params_complete: bool
     attempts: list[Attempt]
     notifications: list[Told]
+    acts: list[ActLine] = Field([])
 
 
 class LogLine(AnswerModel):

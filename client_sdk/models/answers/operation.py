@@ -8,9 +8,10 @@ from pydantic import AwareDatetime, Field
 from client_sdk.models.answers.form import AnswerModel, EventKind, FailureType, HealthStatus, TriggeredBy
 
 __all__ = [
-    "Alerts", "ApiKey", "Cleaned", "ConfiguredAlert", "Daily", "DailyStatistics", "DayFigures", "Event",
-    "FailingJob", "Figures", "Health", "HealthPart", "JobStatistics", "MadeKey", "Node", "NodeProcess",
-    "OpenAlert", "Session", "SlowJob", "Spread", "Statistics",
+    "Alerts", "ApiKey", "AuditChange", "AuditLine", "Cleaned", "ConfiguredAlert", "Daily",
+    "DailyStatistics", "DayFigures", "Event", "FailingJob", "Figures", "Health", "HealthPart",
+    "JobStatistics", "MadeKey", "Node", "NodeProcess", "OpenAlert", "Session", "SlowJob", "Spread",
+    "Statistics",
 ]  # fmt: skip
 
 
@@ -97,6 +98,44 @@ class MadeKey(ApiKey):
     """A new key, or one with a new text: `key`, which is shown this once."""
 
     key: str
+
+
+class AuditChange(AnswerModel):
+    """One place (RFC 6901) of a difference; masked values are `***`, a long one is cut."""
+
+    pointer: str
+    before: Any
+    after: Any
+
+
+class AuditLine(AnswerModel):
+    """One change. `via`: `api`, `system` (the service itself) or `command` (on the data folder).
+
+    `outcome`: `done`; `refused`: nothing was changed; `unknown`: the store did not say; `asked`: it was under
+    way when its process ended. `items`: the ids, where one request changed several. `fromRevision`: what the
+    difference begins with. `truncated`: there are more differences.
+    """
+
+    id: str
+    at: AwareDatetime
+    who: str
+    key_id: str | None
+    via: str
+    address: str | None
+    operation: str
+    kind: str
+    subject: str
+    job_id: str | None
+    execution_id: str | None
+    service: str | None
+    from_revision: int | None
+    revision: int | None
+    outcome: str
+    status: int | None
+    given: dict[str, Any]
+    difference: list[AuditChange]
+    items: list[str]
+    truncated: bool
 
 
 class Session(AnswerModel):

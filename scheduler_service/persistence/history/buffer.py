@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from scheduler_service.domain.records import (
+    Audited,
     CheckEnded,
     DeliveryRecord,
     Detail,
@@ -142,6 +143,7 @@ def _weigh_exchange(exchange: Exchange) -> int:
 # Further records with bodies.
 _HEAVY: Mapping[type[Record], Callable[[Any], int]] = {
     FeedbackSeen: lambda record: len(record.body),
+    Audited: lambda record: len(record.act.detail),
     DeliveryRecord: lambda record: 0 if record.exchange is None else _weigh_exchange(record.exchange),
 }
 

@@ -9,6 +9,7 @@ import msgspec
 
 from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.records import (
+    Audited,
     DeliveryRecord,
     DeliveryTry,
     Detail,
@@ -16,6 +17,7 @@ from scheduler_service.domain.records import (
     ExecutionRecord,
     FiringRecord,
 )
+from scheduler_service.persistence.audit.lines import line_of
 from scheduler_service.persistence.sql.expressions import Row
 from scheduler_service.ports.history import Batch
 
@@ -63,6 +65,7 @@ class Rows(msgspec.Struct, frozen=True):
     entries: list[Row]
     firings: list[Row]
     deliveries: list[Row]
+    audit: list[Row]
 
 
 def coalesce(batches: Iterable[Batch]) -> Rows:
@@ -88,10 +91,11 @@ class _Merged:
         self._entries: dict[Execution, list[Entry]] = {}
         self._firings: dict[tuple[str, int, int, int], Firing] = {}
         self._deliveries: dict[str, tuple[tuple[int, int], Row]] = {}
+        self._audit: list[Row] = []
 
     def take(self, batch: Batch) -> None:
         """Adds the records of one turn, with few calls: it runs for every turn."""
-        record: Any  # by its type; any other than these three is a Detail
+        record: Any  # by its type; any other than these four is a Detail
         key: Execution = (batch.uid, 0)  # made anew only where the number changes
         for ordinal, record in enumerate(batch.records):
             kind = type(record)
@@ -100,6 +104,9 @@ class _Merged:
                 continue
             if kind is DeliveryRecord:
                 self._take_delivery(batch, record)
+                continue
+            if kind is Audited:
+                self._audit.append(line_of(batch, record))
                 continue
             if record.execute_number != key[1]:
                 key = (batch.uid, record.execute_number)
@@ -120,6 +127,7 @@ class _Merged:
             entries=entries,
             firings=[(*key, *found) for key, found in self._firings.items()],
             deliveries=[row for _, row in self._deliveries.values()],
+            audit=self._audit,
         )
 
     def _take_firing(self, batch: Batch, record: FiringRecord) -> None:

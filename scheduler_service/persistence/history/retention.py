@@ -14,6 +14,7 @@ from msgspec.structs import astuple
 
 from scheduler_service.domain.execution import TERMINAL
 from scheduler_service.domain.moments import DAY
+from scheduler_service.persistence.audit.lines import audit
 from scheduler_service.persistence.history.day_counts import SLOT, SLOT_DAYS
 from scheduler_service.persistence.history.day_statistics import fold_days
 from scheduler_service.persistence.history.schema import (
@@ -50,7 +51,8 @@ class Retention:
     """What is kept: of each job the newest `count` executions, and all that ended less than `age` ms ago.
 
     `ages` has other ages for outcomes (terminal states). `max_bytes` None: no bound on the size.
-    `statistics_days` are kept of the statistics per day, whatever becomes of the executions.
+    `statistics_days` are kept of the statistics per day, and `audit_age` ms of the audit, whatever becomes of
+    the executions.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Retention:
         ages: Mapping[str, int] | None = None,
         max_bytes: int | None = None,
         statistics_days: int = 400,
+        audit_age: int = 365 * DAY,
     ) -> None:
         self._writer = writer
         self._removal = Removal(writer.dialect)
@@ -69,6 +72,7 @@ class Retention:
         self._ages = dict.fromkeys(TERMINAL, age) | dict(ages or {})
         self._max_bytes = max_bytes
         self._statistics_days = statistics_days
+        self._audit_age = audit_age
 
     async def run(self, now: int) -> RemovedRows:
         """One pass at `now` (wall ms): by age, then by size; then unused space goes back to the disk.
@@ -81,6 +85,7 @@ class Retention:
         removed = await self._walk(retain=self._count, before=before, tenant=None)
         firings = await self._repeat(partial(self._removal.remove_firings, min(before.values())))
         removed = removed.plus(RemovedRows(firings=firings))
+        await self._repeat(partial(self._removal.remove_old, audit.c.at, now - self._audit_age))
         await self._tend_statistics(now // DAY)
         removed = removed.plus(await self._relieve())
         await self._repeat(self._removal.give_back)

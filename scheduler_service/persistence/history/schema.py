@@ -2,6 +2,7 @@
 
 import sqlalchemy as sa
 
+from scheduler_service.persistence.audit import lines as audit
 from scheduler_service.persistence.keys import key_table
 from scheduler_service.persistence.services import table as services
 from scheduler_service.persistence.sql.expressions import WHERE, text
@@ -196,12 +197,12 @@ alert_marks = sa.Table(
     sa.Column("moment", sa.BigInteger, nullable=False),
 )
 
-# Services and keys are kept in the same database, so that its migrations are one list.
+# Services, keys and the audit are kept in the same database, so that its migrations are one list.
 MIGRATIONS = Migrations(
     subject="the history",
     scripts="scheduler_service.persistence.history:migrations",
-    head="0007",
+    head="0009",
     version_table="history_version",
-    metadata=(metadata, services.metadata, key_table.metadata),
+    metadata=(metadata, services.metadata, key_table.metadata, audit.metadata),
     lock=1_347_767_876,
 )

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import msgspec
 import sqlalchemy as sa
 
+from scheduler_service.persistence.audit.lines import LINES
 from scheduler_service.persistence.history.coalesce import Rows
 from scheduler_service.persistence.history.day_counts import count_ended, has_ended
 from scheduler_service.persistence.history.schema import (
@@ -47,6 +48,7 @@ def insert_rows(
         (DELIVERIES, rows.deliveries),
         (CELLS, cells),
         (SLOTS, slots),
+        (LINES, rows.audit),
     ):
         dialect.insert_many(connection, upsert, found)
 

@@ -2,15 +2,25 @@
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 
+from scheduler_service.domain.acts import AuditEntry
 from scheduler_service.domain.document import Latest
 from scheduler_service.domain.execution import DeliveryState, ExecutionState
 from scheduler_service.domain.leases import QueueFigures, QueueQuery
 from scheduler_service.domain.moments import DAY, Now, rfc3339
-from scheduler_service.domain.records import Exchange, ExecutionRecord, FiringRecord, Record, StepEnded
+from scheduler_service.domain.records import (
+    Audited,
+    Exchange,
+    ExecutionRecord,
+    FiringRecord,
+    Record,
+    StepEnded,
+)
+from scheduler_service.persistence.audit.lines import audit, line_of, row_of, write_line
 from scheduler_service.persistence.common.pagination import CursorError, cut_page, read_position, value_of
 from scheduler_service.persistence.history.answer_room import AnswerBudget
 from scheduler_service.persistence.history.day_statistics import DayQuery, Figures
@@ -23,6 +33,7 @@ from scheduler_service.persistence.history.queries import (
     SeriesQuery,
     Wire,
 )
+from scheduler_service.ports.audit import AuditQuery, AuditWire
 from scheduler_service.ports.catalogue import (
     LAST_OUTCOMES,
     LONGEST_READ,
@@ -35,6 +46,8 @@ from scheduler_service.ports.catalogue import (
     Revision,
     tally_of,
 )
+from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Remembered
 
 START = 1_767_225_600_000  # 2026-01-01T00:00:00Z
@@ -131,6 +144,57 @@ class MemoryCatalogue:
     async def counts(self, now: Now, *, tenant: str | None) -> JobCounts:
         states = [entry.state for entry in self.entries.values()]
         return JobCounts(0, 0, 0, {state: states.count(state) for state in set(states)})
+
+
+class MemoryAudit:
+    """The lines of the audit by their ids. `fault` is raised by every write while it is set."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, dict[str, Any]] = {}
+        self.fault: StoreError | None = None
+
+    def take(self, batch: Batch) -> None:
+        """Keeps what a turn says."""
+        self._keep([line_of(batch, one) for one in batch.records if isinstance(one, Audited)])
+
+    async def put(self, entry: AuditEntry) -> None:
+        if self.fault is not None:
+            raise self.fault
+        self._keep([row_of(entry)])
+
+    async def drop(self, entry_id: str) -> None:
+        if self.fault is not None:
+            raise self.fault
+        del self.lines[entry_id]
+
+    async def page(self, query: AuditQuery) -> tuple[list[AuditWire], str | None]:
+        wanted = {
+            "tenant": query.tenant,
+            "who": query.who,
+            "operation": query.operation,
+            "key_id": query.key_id,
+            "job_id": query.job_id,
+            "service": query.service,
+        }
+        fitting = [
+            row
+            for row in reversed(self.lines.values())
+            if all(value is None or row[name] == value for name, value in wanted.items())
+        ]
+        return [write_line(SimpleNamespace(**row)) for row in fitting[: query.limit]], None
+
+    async def of_execution(self, tenant: str, uid: str, execute_number: int) -> list[AuditWire]:
+        return [
+            {"operation": row["operation"], "who": row["who"], "keyId": row["key_id"] or None,
+             "via": row["via"], "at": rfc3339(row["at"])}
+            for row in self.lines.values()
+            if (row["tenant"], row["uid"], row["execute_number"]) == (tenant, uid, execute_number)
+        ]  # fmt: skip
+
+    def _keep(self, rows: Iterable[Sequence[Any]]) -> None:
+        names = [column.name for column in audit.c]
+        for row in rows:
+            self.lines[row[0]] = dict(zip(names, row, strict=True))
 
 
 class MemoryHistory:

@@ -119,6 +119,7 @@ destroyJobBySourcePath
 dismissDelivery
 freePart
 listAlerts
+listAudit
 listDeliveries
 listExecutions
 listExecutionsBySourcePath

@@ -11,6 +11,7 @@ import msgspec
 from client_sdk.models import parse_definition
 from scheduler_service.api.application import create_api
 from scheduler_service.api.dependencies import ApiDependencies
+from scheduler_service.domain.acts import Act
 from scheduler_service.domain.document import Document
 from scheduler_service.domain.effects import Call, Effect
 from scheduler_service.domain.moments import Now
@@ -24,11 +25,15 @@ from scheduler_service.engine.machine import decide
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.engine.status import summarize
 from scheduler_service.hosts.cleanup import Trials
-from scheduler_service.hosts.commit_builder import bury, describe
+from scheduler_service.hosts.commit_builder import bury, describe, note_act
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.hosts.operations.operations import Operations
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
+from scheduler_service.ports.history import Batch
+from scheduler_service.security.audited_changes import MaskedChanges
+from scheduler_service.security.concealment import Concealment
+from scheduler_service.security.masking import MASKED_HEADERS
 from scheduler_service.services.drift import DriftReport
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.pull_queues import PullQueues
@@ -38,6 +43,7 @@ from scheduler_service.telemetry.trouble import Standstills
 from tests.unit.api.stores import (
     START,
     EmptyQueues,
+    MemoryAudit,
     MemoryCatalogue,
     MemoryHistory,
     MemoryOutbox,
@@ -59,6 +65,7 @@ class World(MemoryOutbox):
         self.store = MemoryStore()
         self.catalogue = MemoryCatalogue(self.store)
         self.history = MemoryHistory()
+        self.audit = MemoryAudit()
         self.documents: dict[str, tuple[Document, dict[int, Program]]] = {}
         self.effects: list[Effect] = []
         self.fault: StoreError | None = None
@@ -117,7 +124,7 @@ class World(MemoryOutbox):
             known = self.store.kept.get((remembered.scope, remembered.key))
             if known is not None:
                 return Recalled(known.answer, known.digest == remembered.digest)
-        reply = self._turn(job_id, command.event, command.definition)
+        reply = self._turn(job_id, command.event, command.definition, command.act)
         if remembered is not None and answer is not None and not isinstance(reply, Refusal):
             await self.store.remember(msgspec.structs.replace(remembered, answer=answer(reply)))
         return reply
@@ -162,11 +169,13 @@ class World(MemoryOutbox):
                 assert entry is not None
                 await self.deliver(entry.job_id, Command(CallEnded(call.token, Answer(status, body=body))))
 
-    def _turn(self, job_id: str, event: Event, definition: Definition | None) -> Reply:
+    def _turn(self, job_id: str, event: Event, definition: Definition | None, act: Act | None) -> Reply:
         self.turns += 1
         document, programs = self.documents.get(job_id, (None, {}))
         event, programs = self._bind(job_id, document, event, dict(programs), definition)
         decision = decide(Job(document, programs, Holder("node", "boot")), event, self.now())
+        if act is not None:
+            decision = note_act(decision, event, act)
         self.effects.extend(decision.effects)
         after = decision.document
         if after is not None:
@@ -177,6 +186,7 @@ class World(MemoryOutbox):
         entry = self.catalogue.entries.get(job_id)
         if entry is not None:
             self.history.append(entry.uid, job_id, decision.records)
+            self.audit.take(Batch(entry.uid, job_id, entry.tenant, self.turns, self.wall, decision.records))
         return decision.reply
 
     def _bind(
@@ -235,6 +245,8 @@ class World(MemoryOutbox):
                 "operations": self.make_operations(),
                 "trials": Trials(store=self, deliver=self.deliver, clock=self),
                 "history": self.history,
+                "audit": self.audit,
+                "changes": MaskedChanges(conceal=Concealment(headers=MASKED_HEADERS, members=("pin",))),
                 "clean": clean,
                 "clock": self,
                 "user": "alice",

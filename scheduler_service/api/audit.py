@@ -1,0 +1,49 @@
+"""The audit: who changed what, from where and with which key (SPEC section 14)."""
+
+from starlette.responses import Response
+
+from client_sdk.models import answers
+from scheduler_service.api import parameters
+from scheduler_service.api.request import ApiRequest, Routes
+from scheduler_service.api.request_room import WaitingLine
+from scheduler_service.api.responses import succeed
+from scheduler_service.ports.audit import AuditQuery
+from scheduler_service.security.callers import Role
+
+ROUTES = Routes("operation")
+
+
+@ROUTES.add(
+    "GET /audit",
+    Role.ADMIN,
+    query=(
+        parameters.moment("from", "At this moment or later."),
+        parameters.moment("to", "At this moment or earlier."),
+        parameters.text("who", "Only by this one: the name of a key, or `system`."),
+        parameters.text("key", "Only with the key of this id."),
+        parameters.text("operation", "Only by this operation, as `updateJob`.", example="updateJob"),
+        parameters.text("jobId", "Only of this job."),
+        parameters.text("service", "Only of this service, or for it."),
+        *parameters.paging(),
+    ),
+    data=answers.Listing[answers.AuditLine],
+    answer_line=WaitingLine.HISTORY,
+)
+async def list_audit(request: ApiRequest) -> Response:
+    """List what was changed, the newest first: by whom, from where, with which key, and the difference."""
+    asked = request.query
+    query = AuditQuery(
+        tenant=request.caller.tenant,
+        since=asked["from"],
+        until=asked["to"],
+        who=asked["who"],
+        key_id=asked["key"],
+        operation=asked["operation"],
+        job_id=asked["jobId"],
+        service=asked["service"],
+        limit=asked["limit"],
+        cursor=asked["cursor"],
+    )
+    behind = await request.catch_up()
+    items, following = await request.deps.audit.page(query)
+    return succeed({"items": items, "nextCursor": following}, warnings=behind)

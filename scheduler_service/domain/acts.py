@@ -1,0 +1,82 @@
+"""Acts: what callers and the service itself change, who does it and from where (SPEC section 14)."""
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Via(StrEnum):
+    """The way on which a change came."""
+
+    API = "api"  # a request of a caller
+    SYSTEM = "system"  # the service itself
+    COMMAND = "command"  # a command on the data folder, without a server
+
+
+class ActOutcome(StrEnum):
+    """What became of a change. One that stays `asked` was under way when its process died."""
+
+    ASKED = "asked"
+    DONE = "done"
+    REFUSED = "refused"  # nothing was changed
+    UNKNOWN = "unknown"  # the store did not say whether it has the change
+
+
+class ActKind(StrEnum):
+    """What was changed."""
+
+    JOB = "job"
+    EXECUTION = "execution"
+    JOBS = "jobs"  # several at once: the entry lists them
+    SERVICE = "service"
+    QUEUE = "queue"
+    DELIVERY = "delivery"
+    OPERATION = "operation"
+    SESSION = "session"
+    HISTORY = "history"
+    NODE = "node"
+    KEY = "key"
+    SECRET = "secret"  # noqa: S105 - a word
+
+
+class Act(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Who changes something, by which operation.
+
+    `operation` is the operation's name in the API, or that of the system's act. `who` is the name of the
+    caller's key, or of the user of the machine. `detail` is a JSON object: what was given, and the
+    difference, both masked. `execute_number`: the execution that is meant, where it is known before the turn.
+    `service`: the one for which it is done.
+    """
+
+    operation: str
+    who: str
+    via: Via = Via.API
+    key_id: str = ""
+    address: str = ""
+    detail: bytes = b""
+    execute_number: int | None = None
+    service: str = ""
+
+
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the audit. `at` is wall ms; `status` that of the answer, None: there is none.
+
+    `items` are the ids of the things, where one request changed several.
+    """
+
+    entry_id: str
+    tenant: str
+    at: int
+    act: Act
+    kind: ActKind
+    subject: str
+    job_id: str = ""
+    outcome: ActOutcome = ActOutcome.ASKED
+    status: int | None = None
+    items: tuple[str, ...] = ()
+
+
+def act_of_system(operation: str, action: str = "", *, service: str = "") -> Act:
+    """What the service does by itself; `action`: what of several things it does, a plain word."""
+    detail = b'{"given":{"action":"%s"}}' % action.encode() if action else b""
+    return Act(operation, "system", Via.SYSTEM, detail=detail, service=service)

@@ -1,0 +1,1 @@
+"""The audit: who changed what (SPEC section 14)."""
