@@ -11,6 +11,8 @@ import typer
 
 from scheduler_service import __version__, how_to_install
 from scheduler_service.cli import bulk, deliveries, executions, jobs, keys, previews, queues, services
+from scheduler_service.cli.audit import PAGE as AUDIT_PAGE
+from scheduler_service.cli.audit import list_audit
 from scheduler_service.cli.checking import examine, lint
 from scheduler_service.cli.database import app as database
 from scheduler_service.cli.errors import CommandError, Exit
@@ -65,6 +67,7 @@ def make_app() -> Commands:
     app.command("nodes", page=show_nodes)(list_nodes)
     app.command("top")(top)
     app.command("alerts", page=show_alerts)(list_alerts)
+    app.command("audit", page=AUDIT_PAGE)(list_audit)
     app.add_typer(previews.timers, name="timers")
     app.add_typer(previews.templates, name="templates")
     app.command("lint")(lint)

@@ -57,6 +57,7 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "alerts_delayed": Word(WARNING),
         "answer_not_taken": Word(WARNING),
         "attempt_failed": Word(DEBUG, kind=("error",)),
+        "audit_not_written": Word(ERROR),
         "call_failed": Word(ERROR),
         "call_not_sent": Word(WARNING),
         "calls_delayed": Word(WARNING),

@@ -7,6 +7,7 @@ come. What is due soon waits in this process, all else is found by the sweep (de
 from collections.abc import Sequence
 
 from scheduler_service.domain.moments import SECOND
+from scheduler_service.domain.records import Audited
 from scheduler_service.hosts.creation import Creation
 from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.first_turns import TakeDue, waits_at_creator
@@ -15,6 +16,7 @@ from scheduler_service.hosts.dapr.node import DaprParts, HistoryWait, LocalJobs
 from scheduler_service.hosts.job_cache import CachedJob, PendingCommit
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports.errors import StoreError, StoreUncertain
+from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit
 
 SOON_MS = 2 * SECOND
@@ -87,7 +89,7 @@ class DirectCreation(Creation):
 
     async def finish(self, written: Sequence[PendingCommit]) -> None:
         """Replies to commands wait for the history (`HistoryWait`)."""
-        recorded = next((one.commit for one in written if one.commit.batch is not None), None)
+        recorded = next((one.commit for one in written if _is_recorded(one.commit.batch)), None)
         if recorded is not None:
             await self._wait_for_history(recorded.entry.job_id)
 
@@ -100,3 +102,8 @@ class DirectCreation(Creation):
         return await self._store.claim_all(
             [claim_of(commit, holder=self._holder, at=at, is_first=True) for commit in commits]
         )
+
+
+def _is_recorded(batch: Batch | None) -> bool:
+    """Whether lists of the history show something of it; a line of the audit alone is not waited for."""
+    return batch is not None and any(type(record) is not Audited for record in batch.records)

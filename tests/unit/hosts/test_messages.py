@@ -7,8 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler_service.domain.acts import Act
+from scheduler_service.domain.replies import Reply, Taken
 from scheduler_service.domain.turn_events import FeedbackArrived, Triggered
-from scheduler_service.hosts.messages import event_of, read_ask, read_reply, write_ask, write_error
+from scheduler_service.hosts.messages import (
+    answer_message,
+    event_of,
+    read_ask,
+    read_reply,
+    write_ask,
+    write_error,
+)
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import (
     StoreConflict,
@@ -74,3 +83,19 @@ def test_an_error_stays_what_it_is(kind: type[StoreError]) -> None:
     with pytest.raises(StoreError) as caught:
         read_reply(write_error(kind("no")))
     assert type(caught.value) is kind
+
+
+async def test_who_asks_travels_with_the_event() -> None:
+    """The node that takes the turn writes it down."""
+    act, taken = Act("switchJob", "Anna", key_id="k1", detail=b"{}"), []
+
+    async def take(command: Command) -> Reply:
+        taken.append(command.act)
+        return Taken()
+
+    async def nothing(*_: object) -> Any:
+        raise AssertionError("no definition comes with it, and nothing is read")
+
+    message = write_ask(Command(Triggered(params=b"{}", planned_at=None), act=act))
+    await answer_message(message, compile_text=nothing, read=nothing, take=take)
+    assert taken == [act]

@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from scheduler_service.domain.acts import Act
 from scheduler_service.domain.effects import Inform, Retire
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due, Now
-from scheduler_service.domain.records import Record, StepEnded
+from scheduler_service.domain.records import Audited, Record, StepEnded
 from scheduler_service.domain.replies import Recalled, Refusal, Started, Taken
 from scheduler_service.domain.turn_events import AlarmRang, Destroyed, Event, Paused, Triggered
 from scheduler_service.engine.decision import Decision, Job
@@ -386,3 +387,49 @@ async def test_no_effect_and_no_record_leaves_before_the_commit() -> None:
     assert len(bench.calls()) == 1
     assert bench.names()[-6:] == ["expect", "commit", "written", "history", "act", "arm"]
     assert [durable for _, durable in bench.history.batches] == [True]
+
+
+ACT = Act("triggerJob", "Anna", key_id="k1", address="192.0.2.1")
+
+
+def audited(bench: Bench) -> list[Audited]:
+    """The lines of the audit that are durable."""
+    batches = bench.disk.unwritten.values()
+    return [one for batch in batches for one in batch.records if isinstance(one, Audited)]
+
+
+@pytest.mark.parametrize("detail", ["all", "none"])
+async def test_who_changes_a_job_is_written_with_the_change(detail: str) -> None:
+    """In its commit, at qos 0 as well and whatever the history keeps: so neither is without the other."""
+    bench = Bench(masking=Masking(detail=detail))
+    await bench.create(timer=HOURLY, act=ACT)
+    started = await bench.run(Triggered(params=b"{}", planned_at=None), act=ACT)
+    assert isinstance(started, Started)
+    await bench.run(Paused(drain=True), act=msgspec.structs.replace(ACT, operation="switchJob"))
+    assert [(one.act.operation, one.status, one.execute_number, one.revision) for one in audited(bench)] == [
+        ("triggerJob", 201, None, 1),
+        ("triggerJob", 200, 1, 1),
+        ("switchJob", 200, None, 1),
+    ]
+
+
+async def test_what_the_store_refused_is_in_no_audit() -> None:
+    """A commit that failed has changed nothing, and left no line."""
+    bench = Bench()
+    await bench.create(timer=HOURLY)
+    bench.store.fates.append(Fate.REFUSED)
+    with pytest.raises(StoreUnavailable):
+        await bench.run(Destroyed(), act=ACT)
+    assert audited(bench) == []
+    await bench.run(Destroyed(), act=ACT)
+    assert [one.revision for one in audited(bench)] == [0]
+
+
+async def test_what_changed_nothing_is_in_no_audit() -> None:
+    """A refusal, and a pause of what is paused."""
+    bench = Bench()
+    await bench.run(Destroyed(), act=ACT)
+    await bench.create(timer=HOURLY)
+    await bench.run(Paused())
+    await bench.run(Paused(), act=ACT)
+    assert audited(bench) == []

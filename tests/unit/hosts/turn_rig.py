@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from scheduler_service.domain.acts import Act
 from scheduler_service.domain.effects import Call, Effect
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
@@ -86,9 +87,9 @@ class Bench:
         """One turn."""
         return await self.turn.run(self.cached, Command(event, **more))
 
-    async def create(self, **members: Any) -> Reply:
+    async def create(self, *, act: Act | None = None, **members: Any) -> Reply:
         """A life begins."""
-        return await self.run(Created("", b""), definition=describe(**members))
+        return await self.run(Created("", b""), definition=describe(**members), act=act)
 
     def calls(self) -> list[Call]:
         """Every call asked for."""

@@ -1,0 +1,51 @@
+"""What the audit shows of a difference: no secret, and not too much (SPEC section 14)."""
+
+from typing import Any
+
+import msgspec
+
+from scheduler_service.security.audited_changes import MOST_CHANGES, VALUE_BYTES, MaskedChanges
+from scheduler_service.security.concealment import Concealment
+from scheduler_service.security.masking import MASKED_HEADERS
+
+CHANGES = MaskedChanges(conceal=Concealment(headers=MASKED_HEADERS, members=("pin",)))
+CANARY = "canary-7f3a"
+
+
+def step(**members: Any) -> dict[str, Any]:
+    return {"request": [{"url": "http://target.test/run", **members}]}
+
+
+def test_a_canary_is_shown_nowhere() -> None:
+    """In a header, a named member at any depth, user information and parameters of a URL, JSON in a text."""
+    places = (
+        {"headers": {"Authorization": CANARY}},
+        {"headers": {"X-Any": CANARY}},
+        {"body": {"deep": [{"PIN": CANARY}]}},
+        {"body": '{"pin": "' + CANARY + '"}'},
+        {"url": f"http://anna:{CANARY}@target.test/"},
+        {"url": f"http://target.test/?pin={CANARY}&token={CANARY}"},
+        {"checkUrl": {"url": "http://a.test/", "headers": {"Cookie": CANARY}}},
+    )
+    for place in places:
+        for before, after in ((step(), step(**place)), (step(**place), step()), (step(**place), {})):
+            text = msgspec.json.encode(CHANGES(before, after)).decode()
+            assert CANARY not in text, text
+            assert '"pointer"' in text
+
+
+def test_that_a_header_changed_is_shown() -> None:
+    """Not what it is worth."""
+    shown = CHANGES(step(headers={"X-Tie": "a"}), step(headers={"X-Tie": "b"}))
+    assert shown == {"difference": [{"pointer": "/request/0/headers/X-Tie", "before": "***", "after": "***"}]}
+
+
+def test_a_difference_is_bounded() -> None:
+    """A long value is cut, and of many places the first ones are shown."""
+    before = {f"m{number}": 0 for number in range(MOST_CHANGES + 5)}
+    after = dict.fromkeys(before, "x" * 10000)
+    shown: Any = CHANGES(before, after)
+    assert shown["truncated"] is True
+    assert len(shown["difference"]) == MOST_CHANGES
+    assert all(len(one["after"]) <= VALUE_BYTES + 1 for one in shown["difference"])
+    assert CHANGES(before, before) == {"difference": []}
