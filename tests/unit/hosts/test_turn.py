@@ -100,10 +100,10 @@ class WatchedMasking(Masking):
         self.loop_thread = threading.get_ident()
         self.seen: list[bool] = []
 
-    def redact_all(self, records: Sequence[Record], *, detail: str | None = None) -> tuple[Record, ...]:
+    def redact_all(self, records: Sequence[Record], **options: Any) -> tuple[Record, ...]:
         if any(isinstance(one, StepEnded) for one in records):
             self.seen.append(threading.get_ident() == self.loop_thread)
-        return super().redact_all(records, detail=detail)
+        return super().redact_all(records, **options)
 
 
 @pytest.mark.parametrize("qos", [0, 1])
