@@ -85,6 +85,8 @@ def act_of(
     if request.scope["query_string"]:
         given = {name: value for name, value in request.query.items() if value is not None}
         shown["given"] = {**given, **_given(shown)}
+    if shown and (mask := request.deps.secret_masks.of_tenant(caller.tenant)) is not None:
+        shown = mask.value(shown)
     return Act(
         request.operation,
         caller.name[:LONGEST_NAME],

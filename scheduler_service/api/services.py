@@ -261,7 +261,8 @@ async def take_heartbeat(request: ApiRequest) -> Response:
 
 def _tell_changes(request: ApiRequest, before: Service | None, after: Service) -> None:
     """What the audit says of a registration: nothing where it changes nothing."""
-    old, new = ({} if one is None else service_members(one) for one in (before, after))
+    new = service_members(after)
+    old = dict.fromkeys(new) if before is None else service_members(before)
     same_jobs = before is not None and before.digest == after.digest
     changes = request.deps.changes(old, new)
     request.tell_audit(

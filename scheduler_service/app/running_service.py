@@ -230,7 +230,7 @@ class RunningService(ProcessParts):
             entry_id=token_hex(),
             tenant=DEFAULT_TENANT,
             at=self.clock.now().wall,
-            act=act_of_system("start", __version__),
+            act=act_of_system("start", version=__version__),
             kind=ActKind.NODE,
             subject=self.node_id,
             outcome=ActOutcome.DONE,

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -81,12 +82,15 @@ def repair(data: Data = None, config: Config = None) -> None:
     from scheduler_service.app.data_folder import history_address
     from scheduler_service.maintenance.folder_repair import repair_folder
 
-    repairs = repair_folder(folder, history_address(settings, folder), now=round(time.time() * 1000))
+    history = history_address(settings, folder)
+    repairs = repair_folder(folder, history, now=round(time.time() * 1000))
     for one in repairs:
         for line in one.lines():
             note(line)
     if not repairs:
         note(f"no file of {folder} is damaged")
+    else:
+        _note_in_audit(history, "repair", {"files": len(repairs)})
 
 
 @app.command("backup")
@@ -129,6 +133,14 @@ def restore(
     history = history_address(settings, target)
     found = restore_backup(folder, target, history, on_progress=CopyProgress())
     note(f"{folder} is restored to {target}: the state of {found.made_at}")
+    _note_in_audit(history, "restore", {"madeAt": found.made_at, "punctual": found.punctual})
+
+
+def _note_in_audit(history: str, operation: str, given: Mapping[str, object]) -> None:
+    from scheduler_service.maintenance.audited_commands import note_command
+
+    if not note_command(history, operation, given):
+        note("this is not in the audit: the tables of the history are of another version, or away")
 
 
 class CopyProgress:

@@ -76,7 +76,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     items: tuple[str, ...] = ()
 
 
-def act_of_system(operation: str, action: str = "", *, service: str = "") -> Act:
-    """What the service does by itself; `action`: what of several things it does, a plain word."""
-    detail = b'{"given":{"action":"%s"}}' % action.encode() if action else b""
+def act_of_system(operation: str, *, service: str = "", **given: str) -> Act:
+    """What the service does by itself; `given`: what of several things it does."""
+    detail = msgspec.json.encode({"given": given}) if given else b""
     return Act(operation, "system", Via.SYSTEM, detail=detail, service=service)

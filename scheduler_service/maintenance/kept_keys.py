@@ -11,10 +11,12 @@ from scheduler_service.api.bodies import read_model
 from scheduler_service.api.keys import key_wire, read_new_key
 from scheduler_service.app.data_folder import history_address
 from scheduler_service.app.own_process import machine_user
+from scheduler_service.domain.acts import ActKind
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.hosts.clock import SystemClock
+from scheduler_service.maintenance.audited_commands import audited_command
 from scheduler_service.maintenance.folder_formats import NOT_USED
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.keys.key_table import SqlKeyTable
@@ -43,7 +45,7 @@ def make_key(settings: Settings, wanted: Mapping[str, object]) -> Row:
 
     folder = Path(settings.store.data)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return _with_ring(settings, make)
+    return _with_ring(settings, make, "makeKey")
 
 
 def list_keys(settings: Settings, tenant: str | None) -> list[Row]:
@@ -65,7 +67,7 @@ def revoke_key(settings: Settings, key_id: str) -> Row:
         return key_wire(key, _now())
 
     _check_there(settings)
-    return _with_ring(settings, revoke)
+    return _with_ring(settings, revoke, "revokeKey", key_id)
 
 
 def rotate_key(settings: Settings, key_id: str, overlap_seconds: float) -> Row:
@@ -79,17 +81,27 @@ def rotate_key(settings: Settings, key_id: str, overlap_seconds: float) -> Row:
         return key_wire(key, _now()) | {"key": text}
 
     _check_there(settings)
-    return _with_ring(settings, rotate)
+    return _with_ring(settings, rotate, "rotateKey", key_id)
 
 
-def _with_ring(settings: Settings, work: Callable[[KeyRing], Awaitable[T]]) -> T:
+def _with_ring(
+    settings: Settings, work: Callable[[KeyRing], Awaitable[T]], operation: str = "", key_id: str = ""
+) -> T:
+    """The result of `work`; one that changes a key is an `operation`, in the audit before it is done."""
+
     async def run() -> T:
         database = HistoryDatabase(url=_address(settings), durability=settings.store.durability)
         table = SqlKeyTable(database=database)
         try:
             ring = KeyRing(table=table, clock=SystemClock(skew=0, on_step=_ignore_step))
             await ring.load()
-            return await work(ring)
+            if not operation:
+                return await work(ring)
+            with audited_command(database, operation, kind=ActKind.KEY, subject=key_id) as known:
+                result = await work(ring)
+                if isinstance(result, dict):
+                    known.update(subject=result["keyId"], tenant=result["tenant"])
+                return result
         finally:
             await table.close()
             database.close()

@@ -30,7 +30,7 @@ class AuditLog(Protocol):
     """All lines of the service or cluster. Everything raises StoreUnavailable."""
 
     async def put(self, entry: AuditEntry) -> None:
-        """Writes a line; one that is there gets the outcome, status and items of `entry`."""
+        """Writes a line; one that is there gets the outcome of `entry`, and what is known since."""
 
     async def drop(self, entry_id: str) -> None:
         """Removes a line that was asked for, where nothing had to be changed."""

@@ -301,7 +301,7 @@ class Reconcile:
         if event is None:
             return verdict.noted
         await slices.pause(0 if finding.definition is None else len(finding.definition.text))
-        act = act_of_system(CHECK_TIMERS, verdict.action.value, service=case.service.name)
+        act = act_of_system(CHECK_TIMERS, service=case.service.name, action=verdict.action.value)
         reply = await self._deliver(case.job_id, Command(event, finding.definition, act=act))
         if isinstance(reply, Refusal):
             return case.applied  # the job changed meanwhile: the next scan sees how

@@ -63,7 +63,7 @@ sa.Index(
 _COLUMNS = tuple(column.name for column in audit.c)
 LINES = Upsert(audit, _COLUMNS, ("id",))
 """Of a turn: a repetition does nothing."""
-_OUTCOMES = Upsert(audit, _COLUMNS, ("id",), overwrite("outcome", "status", "detail"))
+_OUTCOMES = Upsert(audit, _COLUMNS, ("id",), overwrite("tenant", "subject", "outcome", "status", "detail"))
 
 
 class AuditPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -87,7 +87,7 @@ class SqlAudit:
         self._read, self._write, self.close = thread.read, thread.write, thread.close
 
     async def put(self, entry: AuditEntry) -> None:
-        """Writes a line; one that is there gets the outcome, status and items of `entry`."""
+        """Writes a line; one that is there gets the outcome of `entry`, and what is known since."""
         await self._write(lambda connection: self._put(connection, [row_of(entry)]))
 
     def put_now(self, entry: AuditEntry) -> None:

@@ -10,12 +10,18 @@ from scheduler_service.api.application import OPERATIONS
 from scheduler_service.api.auditing import SAFE, Way
 from scheduler_service.api.request import ApiOperation
 from scheduler_service.domain.acts import Act, ActKind, ActOutcome, AuditEntry
+from scheduler_service.domain.effects import Call
+from scheduler_service.domain.turn_events import CallEnded
+from scheduler_service.domain.wire import Answer
 from scheduler_service.engine.program import Surroundings
+from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
+from scheduler_service.security.secret_masks import SecretMasks
 from tests.rows import each_row
 from tests.unit.api.world import World, declared, definition, pointers, put, start
 
 KEY = "a-key-of-this-service"
+CANARY = "canary-7f3a-91c2"
 
 NO_CHANGE = {
     "previewTimer": "tries",
@@ -34,8 +40,8 @@ NO_CHANGE = {
 """The operations that may change something and are not audited, and why."""
 
 TESTED_ALONE = {"signIn", "releaseExecution"}
-Call = tuple[str, str, object]
-CALLS: dict[str, Call] = {
+Change = tuple[str, str, object]
+CALLS: dict[str, Change] = {
     "createJob": ("POST", "/jobs/fresh", definition()),
     "createJobs": ("POST", "/jobs", [{"jobId": "fresh", **definition()}]),
     "updateJob": ("POST", "/jobs/j1/update", definition(jobName="another")),
@@ -283,3 +289,30 @@ async def test_who_releases_an_execution_is_with_it() -> None:
         assert (await client.post(f"/executions/{execution}/release")).status_code == 200
         (line,) = (await client.get("/audit?operation=releaseExecution")).json()["data"]["items"]
     assert (line["executionId"], line["kind"], line["jobId"]) == (execution, "execution", "j1")
+
+
+async def test_no_value_of_a_secret_is_in_a_line() -> None:
+    """Where somebody wrote it into a definition instead of its name, or into the reason of a cancellation."""
+    masks = SecretMasks(sources=(), environment={"API_TOKEN": CANARY})
+    world = World(secret_masks=masks)
+    async with world.client() as client:
+        execution = await start(client)
+        await client.post("/jobs/j1/update", json=definition(jobDescription=f"call it with {CANARY}"))
+        await client.post(f"/executions/{execution}/cancel", json={"reason": CANARY})
+        shown = (await client.get("/audit")).text
+    assert "cancelExecution" in shown
+    assert "call it with ***" in shown
+    assert CANARY not in shown + str(world.audit.lines)
+
+
+async def test_a_job_that_its_target_does_not_know_is_paused_by_the_system(
+    client: httpx.AsyncClient, world: World
+) -> None:
+    """Who paused it is nobody, and the line says so."""
+    await start(client)
+    gone = Answer(410, (("x-job-state", "gone"),))
+    (call,) = (one for one in world.effects if isinstance(one, Call))
+    await world.deliver("j1", Command(CallEnded(call.token, gone)))
+    line = await _newest(client)
+    assert (line["operation"], line["who"], line["via"]) == ("pauseOfGone", "system", "system")
+    assert (line["jobId"], line["outcome"]) == ("j1", "done")

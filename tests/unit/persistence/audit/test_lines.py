@@ -93,13 +93,14 @@ async def test_a_line_has_every_member(audit: SqlAudit) -> None:
 
 
 async def test_what_was_asked_for_is_completed_or_dropped(audit: SqlAudit) -> None:
-    """The moment, the name and the thing stay as they were asked for."""
+    """The moment and the name stay as they were asked for; what it made has its id only then."""
     await audit.put(entry(1, outcome=ActOutcome.ASKED, status=None))
     await audit.put(entry(2, outcome=ActOutcome.ASKED, status=None))
-    await audit.put(entry(1, outcome=ActOutcome.REFUSED, status=409, subject="other"))
+    await audit.put(entry(1, outcome=ActOutcome.REFUSED, status=409, subject="other", at=9))
     await audit.drop("0002")
     ((line,), _) = await audit.page(AuditQuery(tenant="default"))
-    assert (line["outcome"], line["status"], line["subject"]) == ("refused", 409, "letters")
+    assert (line["outcome"], line["status"], line["subject"]) == ("refused", 409, "other")
+    assert line["at"] == "1970-01-01T00:00:00.001Z"
 
 
 async def test_the_line_of_a_turn_comes_with_its_records_once(room: Room, audit: SqlAudit) -> None:
@@ -107,7 +108,9 @@ async def test_the_line_of_a_turn_comes_with_its_records_once(room: Room, audit:
     for _ in range(2):
         room.writer.append(turn(5, execute_number=7), durable=True)
         await room.writer.flush()
-    room.writer.append(turn(6, act_of_system("check-timers", "pause", service="billing")), durable=True)
+    room.writer.append(
+        turn(6, act_of_system("check-timers", service="billing", action="pause")), durable=True
+    )
     await room.writer.flush()
     system, person = (await audit.page(AuditQuery(tenant="default")))[0]
     assert (person["kind"], person["subject"], person["executionId"]) == ("execution", "life-7", "life-7")

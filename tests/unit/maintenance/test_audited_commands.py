@@ -1,0 +1,89 @@
+"""Commands on a data folder are in its audit, with the name of the machine's user (SPEC section 14)."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from scheduler_service.app.own_process import machine_user
+from scheduler_service.domain.acts import ActKind
+from scheduler_service.maintenance.audited_commands import audited_command, note_command
+from scheduler_service.maintenance.kept_keys import list_keys, make_key, revoke_key, rotate_key
+from scheduler_service.persistence.audit.lines import SqlAudit
+from scheduler_service.persistence.history.database import HistoryDatabase
+from scheduler_service.ports.audit import AuditQuery
+from scheduler_service.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> str:
+    """The address of an empty history."""
+    address = f"sqlite:///{tmp_path}/history.db"
+    HistoryDatabase(url=address).close()
+    return address
+
+
+async def lines(address: str) -> list[Mapping[str, object]]:
+    """The lines of the audit, the newest first."""
+    database = HistoryDatabase(url=address)
+    audit = SqlAudit(database=database)
+    try:
+        return list((await audit.page(AuditQuery(tenant="default")))[0])
+    finally:
+        await audit.close()
+        database.close()
+
+
+async def test_what_a_command_has_done_is_in_the_audit(history: str) -> None:
+    """As a restore says from which moment the state is."""
+    assert note_command(history, "restore", {"madeAt": "2026-01-01T00:00:00.000Z"})
+    (line,) = await lines(history)
+    assert (line["operation"], line["via"], line["outcome"]) == ("restore", "command", "done")
+    assert (line["who"], line["given"]) == (machine_user(), {"madeAt": "2026-01-01T00:00:00.000Z"})
+
+
+def test_a_history_of_another_version_is_left_as_it_is(tmp_path: Path) -> None:
+    """A line would migrate it, or make one where there is none."""
+    assert not note_command(f"sqlite:///{tmp_path}/none.db", "restore", {})
+    assert not (tmp_path / "none.db").exists()
+
+
+async def test_a_command_that_fails_says_so(history: str) -> None:
+    """It was asked for before anything was done."""
+    database, asked = HistoryDatabase(url=history), []
+
+    async def revoke() -> None:
+        with audited_command(database, "revokeKey", kind=ActKind.KEY, subject="k1"):
+            asked.extend(await lines(history))
+            raise ValueError("no such key")
+
+    with pytest.raises(ValueError, match="no such key"):
+        await revoke()
+    database.close()
+    (line,) = await lines(history)
+    assert ([one["outcome"] for one in asked], line["outcome"]) == (["asked"], "refused")
+    assert line["subject"] == "k1"
+
+
+def test_keys_that_are_made_without_a_server_are_in_the_audit(tmp_path: Path) -> None:
+    """Each change with the key's id, and nothing of its text; a list is none."""
+    settings = Settings(store={"data": str(tmp_path)})
+    made = make_key(settings, {"name": "anna", "role": "admin"})
+    rotated = rotate_key(settings, made["keyId"], 0)
+    revoke_key(settings, made["keyId"])
+    list_keys(settings, None)
+    database = HistoryDatabase(url=f"sqlite:///{tmp_path}/history.db")
+    with database.reading() as connection:
+        found = connection.exec_driver_sql(
+            "SELECT operation, subject, who, via, outcome FROM audit ORDER BY at"
+        ).all()
+    database.close()
+    assert sorted(found) == sorted(
+        (name, made["keyId"], machine_user(), "command", "done")
+        for name in ("makeKey", "rotateKey", "revokeKey")
+    )
+    kept = (tmp_path / "history.db").read_bytes()
+    assert made["key"].encode() not in kept
+    assert rotated["key"].encode() not in kept
