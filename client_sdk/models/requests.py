@@ -28,6 +28,7 @@ MOST_LABELS = 100
 LONGEST_OVERLAP = 2_592_000
 """In seconds, 30 days: how long two texts of one key are valid."""
 RoleName = Literal["viewer", "operator", "editor", "admin"]
+TenantName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 KeyName = Annotated[Text, Field(pattern=r"^[^\x00-\x1f\x7f]{1,128}$")]
 LabelScope = Annotated[Text, Field(pattern=r"^[^:\x00-\x1f]{1,128}:[^\x00-\x1f]{0,128}$")]
 JobAction = Literal["pause", "resume", "trigger", "destroy", "label", "disable", "enable"]
@@ -69,7 +70,7 @@ class NewKey(WireModel):
 
     name: KeyName
     role: RoleName
-    tenant: ServiceName | None = None
+    tenant: TenantName | None = None
     service: ServiceName | None = None
     labels: Annotated[list[LabelScope], Field(max_length=MOST_TAGS)] | None = None
     expires_at: Text | None = None

@@ -35,7 +35,7 @@ from scheduler_service.api import (
     trials,
 )
 from scheduler_service.api.auditing import AuditNote, Way, audited
-from scheduler_service.api.authentication import Authenticate, check_role
+from scheduler_service.api.authentication import Authenticate, check_role, check_tenant
 from scheduler_service.api.bodies import ClientGone
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.openapi import describe
@@ -238,6 +238,7 @@ class Endpoint:
         if operation is None:
             raise self._no_method(scope["method"])
         caller = self._authenticate(scope, operation.is_open)
+        check_tenant(caller, of_platform=operation.of_platform)
         check_role(caller, operation.role)
         if not operation.is_open:
             scope[ROLE] = caller.role.value

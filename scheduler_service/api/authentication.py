@@ -13,8 +13,9 @@ from starlette.types import Scope
 
 from scheduler_service.api.bodies import header, only_header
 from scheduler_service.api.cookies import check_console, check_origin, session_cookies
-from scheduler_service.api.responses import ApiProblem, refuse
+from scheduler_service.api.responses import ApiProblem, absent, refuse
 from scheduler_service.domain.access_keys import AccessKey
+from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.security.callers import SESSION_MS, Caller, Role, Session, SessionSeal, WrongKeys
 from scheduler_service.security.key_ring import KeyRing
@@ -190,6 +191,12 @@ def _caller_of(key: AccessKey) -> Caller:
         labels=key.labels,
         rotations=key.rotations,
     )
+
+
+def check_tenant(caller: Caller, *, of_platform: bool) -> None:
+    """Raises ApiProblem (404) for what is no tenant's own, to callers of another one than `default`."""
+    if of_platform and caller.tenant != DEFAULT_TENANT:
+        raise absent("", "there is nothing of this tenant here: it is about the whole service")
 
 
 def check_role(caller: Caller, needed: Role) -> None:

@@ -183,7 +183,9 @@ class _BulkJobs:
     async def _go_on(self, index: int, checked: PostedDefinition, reply: Reply | StoreError) -> Result:
         """The job exists with another definition: perhaps only of another creator; else it is replaced."""
         try:
-            kept = await keep_creator(self._request, checked.job_id, self._texts[index], checked)
+            kept = await keep_creator(
+                self._request, checked.definition.program.key, self._texts[index], checked
+            )
         except StoreError as error:
             return self._conclude(checked.job_id, error)
         if kept is not checked:
@@ -195,7 +197,9 @@ class _BulkJobs:
     async def _update(self, checked: PostedDefinition) -> Result:
         event = Updated(revision=0, active=checked.active, owner=self._owner or None)
         try:
-            await run_command(self._request, checked.job_id, Command(event, checked.definition))
+            await run_command(
+                self._request, checked.definition.program.key, Command(event, checked.definition)
+            )
         except ApiProblem as problem:
             return _refuse(checked.job_id, problem)
         except StoreError as error:

@@ -21,7 +21,7 @@ from scheduler_service.api.query_filters import (
     job_query,
     key_of,
 )
-from scheduler_service.api.request import ApiRequest
+from scheduler_service.api.request import ApiRequest, write_scope
 from scheduler_service.api.responses import ApiProblem, FoundFlaw, invalid, invalid_all, no_job, store_problem
 from scheduler_service.domain.execution import ExecutionState, JobState, write_execution_id
 from scheduler_service.domain.job_key import read_job_key, write_job_key
@@ -158,7 +158,8 @@ async def _outcome(done: Awaitable[StartedExecution | None]) -> Outcome:
 
 def remember(request: ApiRequest, subject: str, key: str, body: bytes) -> Remembered:
     """What makes a command have its effect once under `key`."""
-    return Remembered(subject, key, sha256(body).digest(), b"", request.deps.clock.now().wall)
+    scope = write_scope(request.caller.tenant, subject)
+    return Remembered(scope, key, sha256(body).digest(), b"", request.deps.clock.now().wall)
 
 
 def show_started(job_id: str, reply: Reply) -> StartedExecution | None:

@@ -12,7 +12,7 @@ from scheduler_service.api.bodies import read_json
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.responses import FoundFlaw, invalid, invalid_all
 from scheduler_service.domain.errors import DefinitionError, Problem
-from scheduler_service.domain.job_key import TRIALS
+from scheduler_service.domain.job_key import DEFAULT_TENANT, TRIALS
 from scheduler_service.engine.compile import Compiled
 from scheduler_service.engine.compile_cache import (
     BatchLookup,
@@ -49,10 +49,11 @@ _NAMED = msgspec.json.Decoder(_JobIdMember)
 
 
 class Creator(msgspec.Struct, frozen=True, gc=False):
-    """The creator of a job whose definition names none (SPEC section 2)."""
+    """The creator of a job whose definition names none (SPEC section 2), and the tenant of the job."""
 
     creator: str
     name: str
+    tenant: str = DEFAULT_TENANT
 
 
 class PostedDefinition(msgspec.Struct, frozen=True, gc=False):
@@ -91,7 +92,7 @@ class DefinitionChecks:
         self._deps = deps
         self._by = by
         self._is_trial = is_trial
-        self._lookup = BatchLookup(cache=deps.compile_cache, now=deps.clock.now().wall)
+        self._lookup = BatchLookup(cache=deps.compile_cache, now=deps.clock.now().wall, tenant=by.tenant)
 
     async def check(self, raw: bytes, job_id: str | None = None) -> PostedDefinition:
         """As `check_posted`."""
@@ -132,7 +133,7 @@ class DefinitionChecks:
             raise invalid("/jobId", "mismatch", message)
         deps, reserved = self._deps, () if self._is_trial else _find_reserved(parsed)
         try:
-            compiled = deps.compile_definition(parsed, deps.surroundings)
+            compiled = deps.compile_definition(parsed, deps.surroundings_of(self._by.tenant))
         except DefinitionError as error:
             raise invalid_all(_point((*error.problems, *reserved), value)) from None
         if reserved:

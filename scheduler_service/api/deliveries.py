@@ -12,6 +12,8 @@ from scheduler_service.api.query_filters import DELIVERY_FILTERS, delivery_query
 from scheduler_service.api.request import ApiRequest, PostedBody, Routes
 from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ApiProblem, absent, refuse, succeed
+from scheduler_service.domain.execution import parse_execution_id
+from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.security.callers import Role
 
 ROUTES = Routes("deliveries")
@@ -62,6 +64,7 @@ async def _run(request: ApiRequest, verb: str, command: Callable[[str], Awaitabl
     raw, _ = await request.json_object()
 
     async def work() -> object:
+        await _check_own(request, delivery_id)
         if not await command(delivery_id):
             raise await _not_pending(request, delivery_id)
         await request.catch_up()  # for reads at another node
@@ -70,10 +73,25 @@ async def _run(request: ApiRequest, verb: str, command: Callable[[str], Awaitabl
     return succeed(await request.run_once(f"deliveries/{delivery_id[:255]}/{verb}", raw, work))
 
 
+async def _check_own(request: ApiRequest, delivery_id: str) -> None:
+    """Raises ApiProblem (404) where the delivery is another tenant's, StoreError."""
+    tenant, execution = request.caller.tenant, parse_execution_id(delivery_id.rpartition("-")[0])
+    entry = None if execution is None else await request.deps.catalogue.find(execution[0])
+    if entry is None and tenant != DEFAULT_TENANT:  # its job has gone, or it is none
+        if await request.deps.history.delivery(tenant, delivery_id) is None:
+            raise _absent(delivery_id)
+    elif entry is not None and entry.tenant != tenant:
+        raise _absent(delivery_id)
+
+
 async def _not_pending(request: ApiRequest, delivery_id: str) -> ApiProblem:
     await request.catch_up()
     found = await request.deps.history.delivery(request.caller.tenant, delivery_id)
     if found is None:
-        return absent("/deliveryId", f"there is no delivery {delivery_id[:200]!r}")
+        return _absent(delivery_id)
     message = f"the delivery {delivery_id!r} is {found['state']}, and not pending any more"
     return refuse(HTTPStatus.CONFLICT, "/deliveryId", "conflict", message)
+
+
+def _absent(delivery_id: str) -> ApiProblem:
+    return absent("/deliveryId", f"there is no delivery {delivery_id[:200]!r}")

@@ -60,6 +60,7 @@ class ApiDependencies:
     """Everything that the API uses.
 
     - `compile_definition`: raises DefinitionError with all errors. `compile_stored`: never refuses.
+    - `surroundings_of`: those of a tenant; `surroundings`: those of the tenant `default`.
     - `ready`: the names of what is not ready yet; empty when all is. `parts`: each part with its state.
     - `standstills`: for how long the loop was held lately.
     - `audit`: the lines of changes. `changes`: what of a difference they show.
@@ -83,9 +84,10 @@ class ApiDependencies:
 
     jobs: Shard
     compile_definition: Callable[[JobDefinition, Surroundings], Compiled]
-    compile_stored: Callable[[bytes], Awaitable[Program]]
+    compile_stored: Callable[[bytes, str], Awaitable[Program]]
     compile_cache: CompileCache
     surroundings: Surroundings
+    surroundings_of: Callable[[str], Surroundings]
     catalogue: Catalogue
     store: RequestStore
     operations: Operations

@@ -13,7 +13,7 @@ from scheduler_service.api.event_stream import HEADERS, MEDIA_TYPE, EventStreamR
 from scheduler_service.api.parameters import Values, check_length
 from scheduler_service.api.request import ApiRequest, Routes
 from scheduler_service.api.responses import absent, invalid, refuse
-from scheduler_service.domain.job_key import write_job_key
+from scheduler_service.domain.job_key import DEFAULT_TENANT, write_job_key
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.ports.catalogue import Catalogue
 from scheduler_service.security.callers import Role
@@ -123,8 +123,8 @@ async def stream_events(request: ApiRequest) -> Response:
 def choose(filters: Values, tenant: str, labels: JobLabels | None = None) -> Wants:
     """Whether an occurrence is for a caller of `tenant` with these filters.
 
-    Of several filters all must fit, of several values one. What concerns the service is for all tenants, as
-    `GET /nodes` is; a gap is for everybody, since what is lost may have been for them.
+    Of several filters all must fit, of several values one. What concerns the service is for the tenant
+    `default`, as `GET /nodes` is; a gap is for everybody, since what is lost may have been for them.
     """
     kinds = frozenset(filters["event"])
     jobs = frozenset(write_job_key(tenant, job_id) for job_id in filters["jobId"])
@@ -134,7 +134,7 @@ def choose(filters: Values, tenant: str, labels: JobLabels | None = None) -> Wan
         kind = occurrence.kind
         if kind is OccurrenceKind.GAP:
             return True
-        if occurrence.tenant is not None and occurrence.tenant != tenant:
+        if (occurrence.tenant or DEFAULT_TENANT) != tenant:
             return False
         if kinds and kind.value not in kinds:
             return False

@@ -249,7 +249,8 @@ async def _find_life(request: ApiRequest, execution_id: str) -> tuple[CatalogueE
     if parsed is None:
         raise _no_execution(execution_id)
     entry = await request.deps.catalogue.find(parsed[0])
-    if entry is not None and entry.state is not JobState.DESTROYED:
+    is_own = entry is not None and entry.tenant == request.caller.tenant
+    if entry is not None and is_own and entry.state is not JobState.DESTROYED:
         return entry, parsed[1]
     await find_execution(request, execution_id, await request.catch_up())
     message = f"the execution {execution_id!r} has ended with its job"

@@ -56,7 +56,7 @@ async def show_statistics(request: ApiRequest) -> Response:
     return succeed({**present, **figures}, warnings=behind)
 
 
-@ROUTES.add("GET /nodes", Role.VIEWER, data=answers.Listing[answers.Node], statuses=(404,))
+@ROUTES.add("GET /nodes", Role.VIEWER, data=answers.Listing[answers.Node], statuses=(404,), of_platform=True)
 async def list_nodes(request: ApiRequest) -> Response:
     """List the scheduler processes, with the last heartbeat of each."""
     if request.deps.nodes is None:
@@ -64,7 +64,7 @@ async def list_nodes(request: ApiRequest) -> Response:
     return succeed({"items": list(await request.deps.nodes()), "nextCursor": None})
 
 
-@ROUTES.add("GET /settings", Role.ADMIN, data=dict, statuses=(404,))
+@ROUTES.add("GET /settings", Role.ADMIN, data=dict, statuses=(404,), of_platform=True)
 async def show_settings(request: ApiRequest) -> Response:
     """Show each effective setting and where it comes from."""
     if request.deps.settings is None:
@@ -72,7 +72,7 @@ async def show_settings(request: ApiRequest) -> Response:
     return succeed(request.deps.settings())
 
 
-@ROUTES.add("GET /metrics", Role.VIEWER, media_type="text/plain", statuses=(404,))
+@ROUTES.add("GET /metrics", Role.VIEWER, media_type="text/plain", statuses=(404,), of_platform=True)
 async def show_metrics(request: ApiRequest) -> Response:
     """Show the figures of all processes of the service, or of this node, for Prometheus."""
     if request.deps.metrics is None:
@@ -81,7 +81,7 @@ async def show_metrics(request: ApiRequest) -> Response:
     return Response(found.body, headers={"content-type": found.content_type, "cache-control": "no-store"})
 
 
-@ROUTES.add("GET /alerts", Role.VIEWER, data=answers.Alerts, statuses=(404,))
+@ROUTES.add("GET /alerts", Role.VIEWER, data=answers.Alerts, statuses=(404,), of_platform=True)
 async def list_alerts(request: ApiRequest) -> Response:
     """List the alerts of the settings, and what of them is open."""
     reader = request.deps.alerts

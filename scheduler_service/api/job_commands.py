@@ -130,7 +130,7 @@ async def keep_creator(
     stored = _StoredCreator() if text is None else msgspec.json.decode(text, type=_StoredCreator)
     if stored.creator is None or stored.creator_name is None:
         return checked
-    by = Creator(stored.creator, stored.creator_name)
+    by = Creator(stored.creator, stored.creator_name, request.caller.tenant)
     if by == request.creator:
         return checked
     return await check_posted(request.deps, raw, request.path.get("jobId"), by)

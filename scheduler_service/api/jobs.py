@@ -33,7 +33,7 @@ from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ENCODER, ApiProblem, invalid, no_job, refused, succeed
 from scheduler_service.api.shapes import job_in_full
 from scheduler_service.domain.execution import ExecutionState, JobState, write_execution_id
-from scheduler_service.domain.job_key import is_trial, read_job_key
+from scheduler_service.domain.job_key import DEFAULT_TENANT, is_trial, read_job_key
 from scheduler_service.domain.moments import SECOND, rfc3339
 from scheduler_service.domain.replies import Reactivated, Reply, Started, Taken
 from scheduler_service.domain.turn_events import (
@@ -276,7 +276,7 @@ async def edit_definition(
         if (after := change(before)) == before:
             return
         text = ENCODER.encode(members | {name: after})
-        definition = Definition(text, await request.deps.compile_stored(text))
+        definition = Definition(text, await request.deps.compile_stored(text, entry.tenant))
         event = Updated(revision=0, if_match=frozenset({entry.revision}), keeps_schedule=True)
         changes = request.deps.changes({name: before}, {name: after}) | {"fromRevision": entry.revision}
         try:
@@ -420,6 +420,7 @@ async def _trigger_once(request: ApiRequest, job_id: str, event: Triggered, reme
     query=(
         parameters.text("token", "The token of the feedback URL."),
         parameters.integer("shard", "The part of the step that reports, from 0.", low=0, high=MAX_PARTS),
+        parameters.text("tenant", "The job's tenant, as the feedback URL names it.", example=DEFAULT_TENANT),
     ),
     body=PostedBody(dict, examples.FEEDBACK, required=True),
     statuses=(403, 404, 409),
@@ -432,6 +433,8 @@ async def report_feedback(request: ApiRequest) -> Response:
     job_id, request_counts = request.job_id, request.number("requestCounts")
     token, shard = request.query["token"] or "", request.query["shard"]
     deps = request.deps
+    # Whoever sends this: the token alone decides, and it is one of a job of this tenant.
+    request.caller = msgspec.structs.replace(request.caller, tenant=request.query["tenant"] or DEFAULT_TENANT)
     await deps.feedback_keys.check(deps.jobs, deps.catalogue, request.job_key, request_counts, token)
     raw = await request.body(deps.feedback_bytes)
     mask = deps.secret_masks.of_tenant(read_job_key(request.job_key)[0]) or NO_MASK

@@ -16,6 +16,7 @@ from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ApiProblem, FoundFlaw, absent, succeed
 from scheduler_service.domain.acts import ActKind
 from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.job_key import read_job_key, write_job_key
 from scheduler_service.domain.turn_events import Destroyed
 from scheduler_service.persistence.common.pagination import mark_list, read_cursor, write_cursor
 from scheduler_service.persistence.history.answer_room import AnswerBudget
@@ -50,7 +51,9 @@ async def clean_history(request: ApiRequest) -> Response:
     """Remove the history of destroyed jobs and old executions, also of what ended just before."""
     behind = await request.catch_up()
     removed = await request.deps.clean(
-        destroyed=request.query["cleanDestroyJob"], retain=request.query["retainExecutionCount"]
+        tenant=request.caller.tenant,
+        destroyed=request.query["cleanDestroyJob"],
+        retain=request.query["retainExecutionCount"],
     )
     return succeed(removed, warnings=behind)
 
@@ -103,12 +106,12 @@ async def read_child_logs_by_execution(request: ApiRequest) -> Response:
 async def destroy_family(request: ApiRequest) -> Response:
     """Destroy a job and all that it started, children first."""
     parent = request.query["parentJobId"]
-    family = await _find_family(request, parent)
+    family = await _find_family(request, write_job_key(request.caller.tenant, parent))
     destroyed: list[str] = []
     for job_id in reversed(family):
         try:
             if await _destroy(request, job_id):
-                destroyed.append(job_id)
+                destroyed.append(read_job_key(job_id)[1])
         except StoreError as error:
             raise half_done(error, destroyed) from error
     if not destroyed:
@@ -165,7 +168,7 @@ async def _find_family(request: ApiRequest, parent: str) -> list[str]:
     family = [parent]
     seen = {parent}
     for job_id in family:  # the loop appends to it
-        async for entry in _children(request, job_id, None):
+        async for entry in _children(request, read_job_key(job_id)[1], None):
             if entry.job_id not in seen and entry.state is not JobState.DESTROYED:
                 seen.add(entry.job_id)
                 family.append(entry.job_id)

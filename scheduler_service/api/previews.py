@@ -169,7 +169,9 @@ async def _preview_template(request: ApiRequest) -> Response:
     raw = await request.body()
     posted = read_model(TemplateRequest, await read_json_by_size(raw))
     deps = request.deps
-    preview = TemplatePreview(root=posted.root, surroundings=deps.surroundings, now=deps.clock.now().wall)
+    preview = TemplatePreview(
+        root=posted.root, surroundings=deps.surroundings_of(request.caller.tenant), now=deps.clock.now().wall
+    )
     try:
         tried = await work_apart(lambda: _try(preview, posted))  # a short JSONPath may visit much
     except DefinitionError as error:

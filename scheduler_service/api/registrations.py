@@ -80,7 +80,7 @@ def _read_object(raw: bytes) -> dict[str, object]:
 
 async def read_declaration(
     deps: ApiDependencies,
-    service: str,
+    service: Creator,
     posted: PostedTimers | None,
     *,
     current_digest: bytes | None = None,
@@ -124,7 +124,7 @@ def _as_array(items: Sequence[bytes]) -> Iterator[bytes]:
 
 
 async def _check_timers(
-    deps: ApiDependencies, items: Sequence[bytes], service: str
+    deps: ApiDependencies, items: Sequence[bytes], service: Creator
 ) -> tuple[list[tuple[bytes, Hosts]], list[FoundFlaw]]:
     """The texts to keep, each with its hosts, and the warnings."""
     kept: list[tuple[bytes, Hosts]] = []
@@ -135,7 +135,7 @@ async def _check_timers(
     for index, item in enumerate(items):
         await slices.pause(len(item))
         try:
-            checked = await check_posted(deps, item, None, Creator(service, service))
+            checked = await check_posted(deps, item, None, service)
         except ApiProblem as problem:
             errors.extend(_below(index, (Problem(**error) for error in problem.errors)))
             continue

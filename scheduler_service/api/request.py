@@ -31,7 +31,7 @@ from scheduler_service.api.request_room import BODIES_BUSY, WaitingLine, take_pl
 from scheduler_service.api.responses import FoundFlaw, invalid
 from scheduler_service.domain.acts import Act, ActKind
 from scheduler_service.domain.errors import Problem
-from scheduler_service.domain.job_key import write_job_key
+from scheduler_service.domain.job_key import DEFAULT_TENANT, write_job_key
 from scheduler_service.domain.tracing import read_traceparent
 from scheduler_service.hosts.large_work import work_by_size
 from scheduler_service.pacing.room import Place
@@ -43,6 +43,8 @@ from scheduler_service.timing.languages import LANGUAGES
 
 Handler = Callable[["ApiRequest"], Coroutine[Any, Any, Response]]
 KEY_LENGTH = 255
+LONGEST_SCOPE = 300
+"""What stores keep of a scope (`persistence.sql.kept_answers`)."""
 LONGEST_IN_PATH = 256
 FORM_OF_ID = "letters, digits, '.', '_', ':' and '-', the first a letter or digit"
 FORM_OF_NAME = "letters, digits, '.', '_' and '-', the first a letter or digit"
@@ -139,7 +141,7 @@ class ApiRequest:
     @property
     def creator(self) -> Creator:
         """The creator of the jobs for which the caller names none."""
-        return Creator(self.caller.name, self.caller.name)
+        return Creator(self.caller.name, self.caller.name, self.caller.tenant)
 
     async def body(self, limit: int | None = None) -> bytes:
         """The raw body. Raises ApiProblem (400, 413, 415, 503)."""
@@ -192,7 +194,8 @@ class ApiRequest:
             raise invalid("/Idempotency-Key", "invalid", message)
         digest = sha256(self.scope["query_string"] + b"\n")
         digest.update(raw)
-        return Remembered(subject, key, digest.digest(), b"", self.deps.clock.now().wall)
+        scope = write_scope(self.caller.tenant, subject)
+        return Remembered(scope, key, digest.digest(), b"", self.deps.clock.now().wall)
 
     async def run_once(
         self,
@@ -236,6 +239,7 @@ class ApiOperation:
     a model of the wire format, or `dict`; None: there is none. `success` and `statuses` are the statuses of
     success and of refusals that not every operation has.
     `is_open`: no key is needed, since the request has a token of its own or the answer is no secret.
+    `of_platform`: it is about the whole service, which is for the tenant `default`; 404 for others.
     `media_type` is that of its answer; only JSON is in the envelope, of other ones `data` is a part.
     `audit` says how its changes are written down, `kind` what they are about; by default each operation that
     may change something is written down as its request.
@@ -255,6 +259,7 @@ class ApiOperation:
     success: tuple[int, ...] = (200,)
     statuses: tuple[int, ...] = ()
     is_open: bool = False
+    of_platform: bool = False
     is_busy: bool = False
     answer_line: WaitingLine | None = None
     audit: Way | None = None
@@ -317,6 +322,14 @@ class Routes:
             return handler
 
         return declare
+
+
+def write_scope(tenant: str, subject: str) -> str:
+    """In what an Idempotency-Key counts: for the tenant's own requests about a subject."""
+    if tenant == DEFAULT_TENANT:
+        return subject
+    scope = f"{tenant}|{subject}"
+    return scope if len(scope) <= LONGEST_SCOPE else f"{tenant}|{sha256(subject.encode()).hexdigest()}"
 
 
 def preferred(header: str | None) -> str:

@@ -13,6 +13,7 @@ from client_sdk.models import Heartbeat, InstanceRegistration, Problem, ServiceD
 from scheduler_service.api import examples, parameters
 from scheduler_service.api.auditing import Way
 from scheduler_service.api.bodies import read_json, read_model
+from scheduler_service.api.definitions import Creator
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.registrations import log_warnings, read_declaration, read_registration
 from scheduler_service.api.request import ApiRequest, PostedBody, Routes
@@ -78,7 +79,8 @@ async def put_service(request: ApiRequest) -> Response:
         grace=GRACE if grace is None else round(grace * SECOND),
         rate_limit=None if limit is None else RateLimit(limit.count, round(limit.per_seconds * SECOND)),
     )
-    timers, warnings = await read_declaration(deps, name, registration.timers)
+    by = Creator(name, name, service.tenant)
+    timers, warnings = await read_declaration(deps, by, registration.timers)
     known = deps.registry.find(service.tenant, name)
     registered, is_new = await deps.registry.register(service, timers)
     _tell_changes(request, known, registered)
@@ -196,7 +198,8 @@ async def put_instance(request: ApiRequest) -> Response:
     )
     service = deps.registry.find(tenant, name)
     digest = None if service is None else service.digest
-    timers, warnings = await read_declaration(deps, name, registration.timers, current_digest=digest)
+    by = Creator(name, name, tenant)
+    timers, warnings = await read_declaration(deps, by, registration.timers, current_digest=digest)
     registered, is_new = await deps.registry.announce(instance, timers)
     log_warnings(deps, name, warnings)
     warnings += _warn_of_shared_address(deps, registered)

@@ -252,7 +252,7 @@ class RunningService(ProcessParts):
         )
         # Later, when it is asked for: the jobs send requests, and what sends those knows the cleanup.
         trials = Trials(store=store, deliver=lambda *turn: self.jobs.deliver(*turn), clock=clock)
-        return Cleanup(store=store, retention=retention, trials=trials, clock=clock, tenant=DEFAULT_TENANT)
+        return Cleanup(store=store, retention=retention, trials=trials, clock=clock)
 
     @cached_property
     def system(self) -> Mapping[str, SystemFunction]:
@@ -358,6 +358,7 @@ class RunningService(ProcessParts):
             compile_cache=compiler.compile_cache,
             options=compiler.options,
             surroundings=self.surroundings,
+            surroundings_of=compiler.around,
             catalogue=self.catalogue,
             store=self.service_store,
             operations=self.operations,

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import TypedDict, Unpack
 
-from scheduler_service.domain.job_key import DEFAULT_TENANT
+from scheduler_service.domain.job_key import DEFAULT_TENANT, read_job_key
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.registered_services import Kind
 from scheduler_service.hosts.large_work import work_apart
@@ -94,7 +94,6 @@ class ServiceRegistry:
             registry=self.registry,
             static=_first_of(own),
             clock=clock,
-            tenant=DEFAULT_TENANT,
             terms=self._terms,
         )
 
@@ -185,20 +184,25 @@ class ServiceRegistry:
 
     async def owner_of(self, job_id: str, uid: str) -> str:
         """The service that declares this life of a job; empty: none does. Raises StoreUnavailable."""
-        return await self._table.owner(DEFAULT_TENANT, job_id, uid) or ""
+        tenant, name = read_job_key(job_id)
+        return await self._table.owner(tenant, name, uid) or ""
 
     def _terms(self, tenant: str, name: str) -> Terms:
         """How a service wants to be called; addresses of the settings are for every tenant."""
         fixed = self._fixed.get(name, ())
         service = self.registry.find(tenant, name)
         if service is None:
-            return Terms(fixed=fixed, address=self._fallback(name))
+            return Terms(fixed=fixed, address=self._stand_in(tenant, name))
         awaits = self.registry.awaits_instances(tenant, name)
         # What has had instances is reached through them: they are waited for, and nothing stands in.
         waits = self._wait > 0 and self._instances.has_had(tenant, name)
-        address = service.address or (None if awaits or waits else self._fallback(name))
+        address = service.address or (None if awaits or waits else self._stand_in(tenant, name))
         wait = 0 if fixed or address else self._wait
         return Terms(service.route or RANDOM, service.tags, fixed, address, service.rate_limit, awaits, wait)
+
+    def _stand_in(self, tenant: str, name: str) -> str | None:
+        """What others know by this name, as a sidecar does, are no services of further tenants."""
+        return self._fallback(name) if tenant == DEFAULT_TENANT else None
 
     def _allowance(self, tenant: str, queue: str, instance: str) -> int | None:
         """What an instance says of itself under the name of the queue counts for its claims."""

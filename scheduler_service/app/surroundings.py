@@ -78,34 +78,44 @@ class DefinitionCompiler:
             "retry": list(self._defaults.retry)
         }
         self._surroundings = surroundings
+        self._env, self._by_tenant = settings.env, {DEFAULT_TENANT: surroundings}
         self.compile_cache = CompileCache(default_zone=surroundings.default_zone)
+
+    def around(self, tenant: str) -> Surroundings:
+        """What a definition of this tenant is compiled with: an environment of its own."""
+        known = self._by_tenant.get(tenant)
+        if known is None:
+            environment = dict(self._env.get(tenant, {}))
+            known = msgspec.structs.replace(self._surroundings, tenant=tenant, environment=environment)
+            self._by_tenant[tenant] = known
+        return known
 
     def posted(self, definition: JobDefinition, surroundings: Surroundings) -> Compiled:
         """A definition on its way in. Raises DefinitionError."""
         return compile_definition(self._fill(definition), surroundings)
 
-    async def stored(self, text: bytes) -> Program:
-        """A definition from the store, perhaps of an earlier version; a large one beside the loop.
+    async def stored(self, text: bytes, tenant: str) -> Program:
+        """A definition of a tenant from the store, perhaps of an earlier version; a large one apart.
 
         It is never refused: `Program.problems` says what of it cannot be done.
         """
         if len(text) > LARGE_BYTES:
-            return await work_apart(lambda: self._compile_stored(text)[1].program)
+            return await work_apart(lambda: self._compile_stored(text, tenant)[1].program)
         members = read_members(text) or {}
-        cached = self.compile_cache.find(members)
+        cached = self.compile_cache.find(members, tenant)
         if cached is not None:
             return cached.program
-        definition, compiled = self._compile_stored(text)
+        definition, compiled = self._compile_stored(text, tenant)
         if not (compiled.program.system or compiled.refused):
             self.compile_cache.add(members, compiled, active=posted_active(definition))
         return compiled.program
 
-    def _compile_stored(self, text: bytes) -> tuple[JobDefinition, Compiled]:
+    def _compile_stored(self, text: bytes, tenant: str) -> tuple[JobDefinition, Compiled]:
         definition, left_out = read_stored(decode_json(text))
         system = any(step.url.startswith("system://") for step in definition.request)
         if system:
             definition = self._reveal(definition)
-        filled, around = self._fill(definition), self._surroundings
+        filled, around = self._fill(definition), self.around(tenant)
         compiled = compile_stored(filled, around, system=system, left_out=left_out)
         refused = () if system else tuple(find_refused(definition, around))
         if not refused:

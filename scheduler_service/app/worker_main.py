@@ -238,7 +238,9 @@ async def open_shard(config: WorkerConfig, *, connection: RpcConnection, log: Lo
     """Opens the store and the history, and builds the host. Raises StoreError."""
     settings = Settings.model_validate_json(config.settings)
     # As the service has read it: a file may have changed since.
-    settings = settings.model_copy(update={"env_file": None, "env": {DEFAULT_TENANT: config.environment}})
+    settings = settings.model_copy(
+        update={"env_file": None, "env": settings.env | {DEFAULT_TENANT: config.environment}}
+    )
     loaded = LoadedSettings(settings, config.sources, config.has_file)
     telemetry = Telemetry(settings=settings, log=log)
     own, store = await _open_store(settings, config, telemetry.log)

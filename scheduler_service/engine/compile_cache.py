@@ -17,7 +17,7 @@ from client_sdk.models import Timer as TimerModel
 from client_sdk.models.definition import LabelName
 from client_sdk.models.fields import FilledText, Text
 from scheduler_service.domain.errors import DefinitionError, Problem
-from scheduler_service.domain.job_key import TRIALS
+from scheduler_service.domain.job_key import DEFAULT_TENANT, TRIALS
 from scheduler_service.engine.compile import (
     RESERVED_IDS,
     Compiled,
@@ -88,11 +88,11 @@ class CompileCache:
         self._timers: _Recent[_CachedTimer] = _Recent(TIMERS_MAX)
         self._own = OwnMembers()
 
-    def find(self, members: Members) -> CachedDefinition | None:
-        """The definition with these members, compiled; None: it must be compiled."""
+    def find(self, members: Members, tenant: str = DEFAULT_TENANT) -> CachedDefinition | None:
+        """The definition of a tenant with these members, compiled; None: it must be compiled."""
         try:
             posted = _split(members)
-            shape = self._shapes.get(posted.key)
+            shape = self._shapes.get((tenant, *posted.key))
             return None if shape is None else self._fill(shape, posted, members)
         except _UNREADABLE:
             return None
@@ -111,7 +111,7 @@ class CompileCache:
         program = compiled.program
         warnings = compiled.warnings[len(program.timer.warnings) :]
         shape = _CachedShape(program, warnings, active, compiled.shape, posted.bodies)
-        self._shapes.put(posted.key, shape, size)
+        self._shapes.put((program.surroundings.tenant, *posted.key), shape, size)
 
     def timer(self, raw: bytes) -> Timer:
         """The timer of a stored definition, compiled; `raw` is its member `timer` as posted, or `null`.
@@ -300,17 +300,21 @@ def _with_body(step: Step, body: object) -> Step:
 
 
 class BatchLookup:
-    """Looks up definitions in `cache` as of `now` (wall ms); each timer's warnings are computed once."""
+    """Looks up definitions of `tenant` in `cache` as of `now` (wall ms).
 
-    def __init__(self, *, cache: CompileCache, now: int) -> None:
+    Each timer's warnings are computed once.
+    """
+
+    def __init__(self, *, cache: CompileCache, now: int, tenant: str = DEFAULT_TENANT) -> None:
         self._cache = cache
+        self._tenant = tenant
         self._now = now
         # By identity: definitions with one timer share it, and comparing it costs more than its warnings.
         self._warnings: dict[int, tuple[Timer, tuple[Problem, ...]]] = {}
 
     def find(self, members: Members) -> CachedDefinition | None:
         """As `CompileCache.find`, with all warnings."""
-        found = self._cache.find(members)
+        found = self._cache.find(members, self._tenant)
         return None if found is None else self.complete(found)
 
     def complete(self, found: CachedDefinition) -> CachedDefinition:

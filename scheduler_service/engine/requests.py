@@ -9,6 +9,7 @@ import msgspec
 
 from scheduler_service.domain.document import Context, Head, Kept, Open
 from scheduler_service.domain.execution import FailureType
+from scheduler_service.domain.job_key import DEFAULT_TENANT, write_job_key
 from scheduler_service.domain.moments import SECOND, rfc3339
 from scheduler_service.domain.secret_places import (
     IN_FORM,
@@ -86,7 +87,7 @@ def make_request(
     sent = _body(target, scope, place.headers, at_send)
     if type(sent) is Refused:
         return sent
-    url = at_owner(place.url, head.owner)
+    url = at_owner(place.url, head.owner, program.surroundings.tenant)
     if type(url) is Refused:
         return url
     content, kind = sent
@@ -232,17 +233,22 @@ def _named(target: Target, url: str, scope: Scope) -> str | Refused:
     return through_service(name, url)
 
 
+NAMED = re.compile(r"^service://([^{}/?#]+)", re.IGNORECASE)
+"""A URL of a service that is named, and neither the gateway nor the job's owner."""
+
+
 def through_service(name: str, url: str) -> str:
     """The URL of a step with `serviceName`: the authority in `url` becomes the first path segment."""
     _, _, rest = url.partition(":")
     return f"service://{name}/{rest.lstrip('/')}"
 
 
-def at_owner(url: str, owner: str) -> str | Refused:
+def at_owner(url: str, owner: str, tenant: str = DEFAULT_TENANT) -> str | Refused:
     """`service:/path` and `service://{serviceName}/path` of a job that the service `owner` declares.
 
     Without an owner (empty) they stay as they are and mean this scheduler (SPEC section 9). Behind the
-    gateway `{serviceName}` is the owner's name, which the scheduler does not have.
+    gateway `{serviceName}` is the owner's name, which the scheduler does not have. A service of another
+    tenant than `default` is named as its jobs are (`domain.job_key`).
     """
     if url[:7].lower() != "service":  # both patterns begin like this, and few URLs do
         return url
@@ -250,7 +256,10 @@ def at_owner(url: str, owner: str) -> str | Refused:
     if behind is not None:
         return f"{behind[1]}{owner}{url[behind.end() :]}" if owner else Refused("template", NO_OWNER)
     own = OWN.match(url) if owner else None
-    return url if own is None else f"service://{owner}{url[own.end() :]}"
+    found = url if own is None else f"service://{owner}{url[own.end() :]}"
+    if tenant == DEFAULT_TENANT:
+        return found
+    return NAMED.sub(lambda named: f"service://{write_job_key(tenant, named[1])}", found, count=1)
 
 
 def _whole(program: Program, responses: tuple[Kept, ...], target: Target, url: str) -> str | Refused:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 from scheduler_service.domain.document import Head, Kept, Open
+from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.engine.program import Program, Target
@@ -38,9 +39,9 @@ def secret_mark(head: Head, key: str) -> str:
 def feedback_url(base: str, program: Program, head: Head, request_counts: int) -> str:
     """The URL at which the target reports on one attempt."""
     token = feedback_token(head.key, head.uid, request_counts)
-    return (
-        f"{base.rstrip('/')}/jobs/{quote(program.job_id, safe=':')}/feedback/{request_counts}?token={token}"
-    )
+    url = f"{base.rstrip('/')}/jobs/{quote(program.job_id, safe=':')}/feedback/{request_counts}?token={token}"
+    tenant = program.surroundings.tenant
+    return url if tenant == DEFAULT_TENANT else f"{url}&tenant={tenant}"
 
 
 def scope_for(

@@ -145,19 +145,20 @@ class Cleanup:
         retention: HistoryRetention,
         trials: Trials,
         clock: Clock,
-        tenant: str,
     ) -> None:
         self.trials = trials
         self._store = store
         self._retention = retention
         self._clock = clock
-        self._tenant = tenant
 
-    async def __call__(self, *, destroyed: bool, retain: int) -> Mapping[str, int]:
-        """`{jobs, executions, notifications}` that were removed (SPEC section 10). Raises StoreError."""
-        buried = await self._buried() if destroyed else []
-        uids = await self._lives(buried)
-        removed = await self._retention.clean(retain=retain, destroyed=uids, tenant=self._tenant)
+    async def __call__(self, *, tenant: str, destroyed: bool, retain: int) -> Mapping[str, int]:
+        """`{jobs, executions, notifications}` of a tenant that were removed (SPEC section 10).
+
+        Raises StoreError.
+        """
+        buried = await self._buried(tenant) if destroyed else []
+        uids = await self._lives(tenant, buried)
+        removed = await self._retention.clean(retain=retain, destroyed=uids, tenant=tenant)
         try:
             forgotten = [await self._store.forget(entry.job_id) for entry in buried]
         except StoreUnavailable as error:
@@ -173,22 +174,20 @@ class Cleanup:
         await self.trials.sweep()
         return {"executions": removed.executions, "notifications": removed.notifications}
 
-    async def _lives(self, buried: Sequence[CatalogueEntry]) -> list[str]:
+    async def _lives(self, tenant: str, buried: Sequence[CatalogueEntry]) -> list[str]:
         """The last lives of these jobs, and those before."""
         uids = {entry.uid for entry in buried}
         for start in range(0, len(buried), PAGE):
             some = {entry.job_id: entry.execute_number for entry in buried[start : start + PAGE]}
-            uids.update(await self._retention.lives(self._tenant, some))
+            uids.update(await self._retention.lives(tenant, some))
         return sorted(uids)
 
-    async def _buried(self) -> list[CatalogueEntry]:
+    async def _buried(self, tenant: str) -> list[CatalogueEntry]:
         found: list[CatalogueEntry] = []
         cursor: str | None = None
         while True:
             page = await self._store.catalogue.list(
-                JobQuery(
-                    tenant=self._tenant, states=(JobState.DESTROYED,), system=None, limit=PAGE, cursor=cursor
-                )
+                JobQuery(tenant=tenant, states=(JobState.DESTROYED,), system=None, limit=PAGE, cursor=cursor)
             )
             found.extend(page.items)
             if page.next_cursor is None:

@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 
+from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.program import Program, weigh
@@ -38,9 +39,9 @@ class ProgramCache:
         self._bytes = 0
         self._known: OrderedDict[tuple[str, int], tuple[Program, int]] = OrderedDict()
 
-    async def load(self, uid: str, revisions: Iterable[int]) -> dict[int, Program]:
+    async def load(self, job_key: str, uid: str, revisions: Iterable[int]) -> dict[int, Program]:
         """The programs of `revisions`. Raises StoreUnavailable."""
-        return {revision: await self._one(uid, revision) for revision in revisions}
+        return {revision: await self._one(job_key, uid, revision) for revision in revisions}
 
     def keep(self, uid: str, revision: int, program: Program, text: bytes, weight: int | None = None) -> int:
         """Caches the program of `text`, which has just been committed or read. Returns what it weighs.
@@ -66,7 +67,7 @@ class ProgramCache:
                 weight += kept[1]
         return weight
 
-    async def _one(self, uid: str, revision: int) -> Program:
+    async def _one(self, job_key: str, uid: str, revision: int) -> Program:
         known = self._known.get((uid, revision))
         if known is not None:
             self._known.move_to_end((uid, revision))
@@ -77,7 +78,7 @@ class ProgramCache:
                 f"definition {revision} of job life {uid} is missing in the store: create the job again",
                 is_public=True,
             )
-        program = await self._compile(text)
+        program = await self._compile(text, read_job_key(job_key)[0])
         self.keep(uid, revision, program, text)
         return program
 
@@ -99,7 +100,7 @@ class JobLoading:
         stored, document = loaded.stored, loaded.document
         programs = dict[int, Program]()
         if document is not None:
-            programs = await self.programs.load(document.head.uid, revisions(document))
+            programs = await self.programs.load(cached.job_id, document.head.uid, revisions(document))
             cached.program_bytes = self.programs.weight(document.head.uid, programs)
         cached.document, cached.programs = document, programs
         if stored is not None:
@@ -127,9 +128,11 @@ class JobLoading:
             ) from error
 
 
-async def read_packed(packed: bytes | None, programs: ProgramCache, holder: Holder) -> Job | None:
+async def read_packed(
+    job_key: str, packed: bytes | None, programs: ProgramCache, holder: Holder
+) -> Job | None:
     """The job of a document that another process has packed; None: there is none. Raises StoreUnavailable."""
     if not packed:
         return None
     document = decode(packed)
-    return Job(document, await programs.load(document.head.uid, revisions(document)), holder)
+    return Job(document, await programs.load(job_key, document.head.uid, revisions(document)), holder)

@@ -7,6 +7,7 @@ import msgspec
 
 from scheduler_service.domain.acts import Act
 from scheduler_service.domain.document import Document
+from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.replies import Reactivated, Recalled, Refusal, Reply, Started, Taken, Unchanged
 from scheduler_service.domain.turn_events import (
     Activated,
@@ -207,12 +208,13 @@ def read_reply(message: bytes) -> ReadReply:
 
 async def answer_message(
     message: bytes,
+    job_key: str,
     *,
     compile_text: Compile,
     read: Callable[[], Awaitable[Job | None]],
     take: Callable[[Command], Awaitable[Reply]],
 ) -> bytes:
-    """The answer to a message: `take` takes the turn that it asks for, or `read` reads the job.
+    """The answer to a message to this job: `take` takes the turn that it asks for, or `read` reads the job.
 
     A StoreError is an answer. Raises whatever else they raise.
     """
@@ -223,7 +225,9 @@ async def answer_message(
             job = await read()
             return write_document(None if job is None else job.document)
         text = ask.definition
-        definition = None if text is None else Definition(text, await compile_text(text))
+        definition = (
+            None if text is None else Definition(text, await compile_text(text, read_job_key(job_key)[0]))
+        )
         return write_reply(await take(Command(event, definition, ask.remembered, write_kept, ask.act)))
     except StoreError as error:
         return write_error(error)

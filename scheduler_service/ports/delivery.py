@@ -42,5 +42,8 @@ Deliver = Callable[[str, Command], Awaitable[Reply]]
 """Takes one turn on a job, wherever it lives, and gives its reply after its commit. Raises StoreError."""
 
 
-Compile = Callable[[bytes], Awaitable[Program]]
-"""Compiles a stored definition, which is never refused: `Program.problems` says what of it cannot be done."""
+Compile = Callable[[bytes, str], Awaitable[Program]]
+"""Compiles a stored definition of a tenant, which is never refused.
+
+`Program.problems` says what of it cannot be done.
+"""

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.registered_services import Applied, Service
 from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.language.json_scan import items_of
@@ -91,6 +92,11 @@ class Case(msgspec.Struct, frozen=True):
     stored: ExistingJob | None
     now: int
     force: bool = False
+
+    @property
+    def job_key(self) -> str:
+        """The key of the job in the service's tenant."""
+        return write_job_key(self.service.tenant, self.job_id)
 
 
 class Verdict(msgspec.Struct, frozen=True):

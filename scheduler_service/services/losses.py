@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from scheduler_service.domain.effects import WatchInstance
+from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.moments import DAY, rfc3339
 from scheduler_service.domain.registered_services import LEFT, SILENT, UNKNOWN, InstancePlace, Loss
 from scheduler_service.domain.wire import Token
@@ -118,7 +119,7 @@ class Losses:
             executions = {(token.uid, token.execute_number) for token in watchers.values()}
             self._log(
                 "instance_lost",
-                service=place[1],
+                service=write_job_key(place[0], place[1]),
                 instance=place[2],
                 executions=len(executions),
                 since=rfc3339(loss.since),
@@ -132,7 +133,7 @@ class Losses:
     def _find(self, place: InstancePlace) -> None:
         """The instance is not lost, or not any more."""
         if self._lost.pop(place, None) is not None and self._instances.get(*place) is not None:
-            self._log("instance_returned", service=place[1], instance=place[2])
+            self._log("instance_returned", service=write_job_key(place[0], place[1]), instance=place[2])
 
     def _describe(self, place: InstancePlace) -> Loss:
         now = self._clock.now()

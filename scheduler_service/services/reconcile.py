@@ -8,6 +8,7 @@ import msgspec
 
 from scheduler_service.domain.acts import act_of_system
 from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.registered_services import Applied, Service
 from scheduler_service.domain.replies import Refusal
 from scheduler_service.domain.turn_events import Activated, Created, Destroyed, Event, Paused, Updated
@@ -96,12 +97,14 @@ class ReconcileInputs:
         slices = Slices()  # reading a definition takes about 0.3 ms, a long one 3 ms
         for start in range(0, len(job_ids), READ_AT_ONCE):
             some = job_ids[start : start + READ_AT_ONCE]
-            entries = await self._entries(some)
+            tenant = service.tenant
+            entries = await self._entries([write_job_key(tenant, job_id) for job_id in some])
             for job_id in some:
                 await slices.pause()
                 wanted, done = declared.get(job_id), applied.get(job_id)
                 asks = anew if wanted is not None else done is not None and done.removed_at is None
-                stored = await self._describe(entries.get(job_id), done, asks_reason=asks)
+                entry = entries.get(write_job_key(tenant, job_id))
+                stored = await self._describe(entry, done, asks_reason=asks)
                 yield await self._judge(Case(service, job_id, wanted, done, stored, now, force))
 
     async def stored_text(self, finding: Finding) -> bytes | None:
@@ -109,9 +112,9 @@ class ReconcileInputs:
         stored = finding.case.stored
         return None if stored is None else await self._definition(stored.uid, stored.revision)
 
-    async def identity(self, job_id: str) -> str | None:
+    async def identity(self, job_key: str) -> str | None:
         """The uid of the existing job, or None. Raises StoreUnavailable."""
-        entry = (await self._entries([job_id])).get(job_id)
+        entry = (await self._entries([job_key])).get(job_key)
         return None if entry is None or entry.state is JobState.DESTROYED else entry.uid
 
     async def _describe(
@@ -134,20 +137,17 @@ class ReconcileInputs:
             return Finding(case, judge(case))
         assert case.declared is not None
         text = case.declared.text
-        definition = Definition(text, await self._compile(text))
+        definition = Definition(text, await self._compile(text, case.service.tenant))
         if compares and case.stored is not None:
-            equal = await self._is_equal(case.stored, definition)
+            equal = await self._is_equal(case.stored, definition, case.service.tenant)
             case = msgspec.structs.replace(case, stored=msgspec.structs.replace(case.stored, equal=equal))
         return Finding(case, judge(case), definition)
 
-    async def _is_equal(self, stored: ExistingJob, definition: Definition) -> bool:
+    async def _is_equal(self, stored: ExistingJob, definition: Definition, tenant: str) -> bool:
         text = await self._definition(stored.uid, stored.revision)
-        if text is None:
-            return False
-        return (
-            text == definition.text
-            or (await self._compile(text)).fingerprint == definition.program.fingerprint
-        )
+        if text is None or text == definition.text:
+            return text is not None
+        return (await self._compile(text, tenant)).fingerprint == definition.program.fingerprint
 
 
 BATCH_SIZE = 50
@@ -302,7 +302,7 @@ class Reconcile:
             return verdict.noted
         await slices.pause(0 if finding.definition is None else len(finding.definition.text))
         act = act_of_system(CHECK_TIMERS, service=case.service.name, action=verdict.action.value)
-        reply = await self._deliver(case.job_id, Command(event, finding.definition, act=act))
+        reply = await self._deliver(case.job_key, Command(event, finding.definition, act=act))
         if isinstance(reply, Refusal):
             return case.applied  # the job changed meanwhile: the next scan sees how
         match verdict.action:
@@ -313,7 +313,7 @@ class Reconcile:
         return verdict.noted
 
     async def _note_creation(self, finding: Finding) -> Applied | None:
-        uid = await self._inputs.identity(finding.case.job_id)
+        uid = await self._inputs.identity(finding.case.job_key)
         noted = finding.verdict.noted
         if uid is None or noted is None:
             return finding.case.applied

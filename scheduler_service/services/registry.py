@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from scheduler_service.domain.errors import PunctualError
+from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.moments import DAY
 from scheduler_service.domain.registered_services import Kind, Service
 from scheduler_service.ports.clock import Clock
@@ -437,7 +438,7 @@ class TimerTexts:
 
 
 class RegistryDirectory:
-    """The base address for a call to a service of one tenant. Raises nothing.
+    """The base address for a call to a service, which is named with its tenant as jobs are. Raises nothing.
 
     A name in `services.static` always has the operator's address: a registration cannot divert its calls.
     When no instance takes work, the address that the service declared is used (a gateway, a load balancer).
@@ -450,28 +451,27 @@ class RegistryDirectory:
         registry: Registry,
         static: Mapping[str, str],
         clock: Clock,
-        tenant: str,
         terms: Callable[[str, str], Terms],
     ) -> None:
         self._registry = registry
         self._static = dict(static)
         self._clock = clock
-        self._tenant = tenant
         self._terms = terms
 
     def address(self, name: str) -> str | None:
         """The `http(s)://host[:port][/base]` of service `name`, or None if there is none."""
+        tenant, name = read_job_key(name)
         static = self._static.get(name)
         if static is not None:
             return static
         now = self._clock.now().steady
-        for instance in self._registry.instances.online(self._tenant, name, now):
+        for instance in self._registry.instances.online(tenant, name, now):
             if instance.address and not instance.draining and not instance.refuses:
                 return instance.address
-        service = self._registry.find(self._tenant, name)
+        service = self._registry.find(tenant, name)
         return None if service is None else service.address
 
     def wait(self, name: str) -> int:
         """How long (ms) a call waits in all for an instance of `name` that takes work; it may fall."""
-        terms = self._terms(self._tenant, name)
+        terms = self._terms(*read_job_key(name))
         return DAY if terms.awaits_instances else terms.wait

@@ -394,7 +394,7 @@ class Settings(Group):
     node: NodeSettings = NodeSettings()
     dapr: DaprSettings = DaprSettings()
     alerts: Alerts = ()
-    env: dict[Literal["default"], dict[VariableName, str]] = {}
+    env: dict[TenantName, dict[VariableName, str]] = {}
     env_file: str | None = None
     secrets: dict[TenantName, dict[SecretName, SecretValues]] = {}
     secrets_dir: Annotated[str, Field(min_length=1)] | None = None

@@ -11,6 +11,7 @@ from hashlib import sha256
 from client_sdk.models import ModelError, parse_definition
 from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.replies import Refusal
 from scheduler_service.domain.turn_events import Activated, Created, Paused, Triggered, Updated
 from scheduler_service.domain.wire import Answer
@@ -127,7 +128,7 @@ class AlertJobs:
 
     async def _install(self, alert: Alert) -> None:
         text = define(alert)
-        definition = Definition(text, await self._compile(text))
+        definition = Definition(text, await self._compile(text, DEFAULT_TENANT))
         job_id = job_of(alert.name)
         known = await self._catalogue.get(job_id)
         if known is not None and not known.system:

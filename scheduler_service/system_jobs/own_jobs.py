@@ -4,6 +4,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 
 from scheduler_service.domain.acts import act_of_system
+from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.domain.replies import Refusal
 from scheduler_service.domain.turn_events import Created, Updated
@@ -41,7 +42,7 @@ def system_definitions(settings: Settings, follows: str = "") -> list[bytes]:
 async def install(deliver: Deliver, compile_text: Compile, settings: Settings, follows: str = "") -> None:
     """Creates the system jobs, or brings them to what the settings say now. Raises StoreError."""
     for text in system_definitions(settings, follows):
-        definition = Definition(text, await compile_text(text))
+        definition = Definition(text, await compile_text(text, DEFAULT_TENANT))
         job_id = definition.program.job_id
         reply = await deliver(job_id, Command(Created(uid="", key=b""), definition, act=START))
         if isinstance(reply, Refusal):

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from scheduler_service import __version__
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.turn_events import Replanned, Updated
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.pacing.slices import Slices
@@ -123,7 +124,7 @@ class Review:
             are_all_fit = await self._look_at_all()
             follows = self._basis if are_all_fit else self._basis + INCOMPLETE
             (text, *_) = system_definitions(self._settings, follows)
-            definition = Definition(text, await self._compile(text))
+            definition = Definition(text, await self._compile(text, DEFAULT_TENANT))
             await self._deliver(CHECK_TIMERS, Command(Updated(0, keeps_schedule=True), definition))
         except Exception as error:  # noqa: BLE001 - nobody awaits this task: a defect would end it unseen
             self._log("review_not_completed", error=explain(error))
@@ -166,7 +167,7 @@ class Review:
         return not errors
 
     async def _is_fit(self, entry: CatalogueEntry, text: bytes) -> bool:
-        problems = (await self._compile(text)).problems if text else ()
+        problems = (await self._compile(text, entry.tenant)).problems if text else ()
         if problems:
             self.unfit.note(entry, problems[0])
             self._untold -= 1

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from scheduler_service.domain.execution import DeliveryState, ExecutionState, FiringOutcome
+from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.domain.records import (
     AttemptEnded,
@@ -204,17 +205,19 @@ _MAKERS: dict[type, Callable[[Batch, Any], Occurrence | None]] = {
 class Meaning(NamedTuple):
     """The kind of an occurrence, and the keys of the line that name its subject, from the widest on.
 
-    `name`: the subject where no key names it.
+    `name`: the subject where no key names it. `of_tenant`: it is of a tenant, in which
+    the key `service` names a service as jobs are named.
     """
 
     kind: OccurrenceKind
     subject: tuple[str, ...] = ()
     name: str | None = None
+    of_tenant: bool = False
 
 
 MEANINGS: Mapping[str, Meaning] = {
-    "instance_lost": Meaning(OccurrenceKind.INSTANCE_LOST, ("service", "instance")),
-    "instance_returned": Meaning(OccurrenceKind.INSTANCE_BACK, ("service", "instance")),
+    "instance_lost": Meaning(OccurrenceKind.INSTANCE_LOST, ("service", "instance"), of_tenant=True),
+    "instance_returned": Meaning(OccurrenceKind.INSTANCE_BACK, ("service", "instance"), of_tenant=True),
     "node_joined": Meaning(OccurrenceKind.NODE_JOINED, ("node",)),
     "node_left": Meaning(OccurrenceKind.NODE_LEFT, ("node",)),
     "node_lost": Meaning(OccurrenceKind.NODE_LOST, ("node",)),
@@ -244,6 +247,9 @@ class OccurrenceLog:
         meaning = MEANINGS.get(event)
         if meaning is None:
             return
+        tenant: str | None = None
+        if meaning.of_tenant:
+            tenant, keys["service"] = read_job_key(str(keys["service"]))
         subject = "/".join(str(keys[key]) for key in meaning.subject if key in keys)
         error = keys.get("error")
         self._publish(
@@ -251,6 +257,7 @@ class OccurrenceLog:
                 kind=meaning.kind,
                 at=self._wall(),
                 subject=subject or meaning.name,
+                tenant=tenant,
                 message=None if error is None else str(error),
             )
         )

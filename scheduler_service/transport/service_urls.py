@@ -6,6 +6,7 @@ from typing import Protocol
 
 import msgspec
 
+from scheduler_service.domain.job_key import DEFAULT_TENANT, read_job_key
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, Headers, OutboundRequest, Outcome
 from scheduler_service.language.urls import has_dot_segment, is_service_name
 from scheduler_service.ports.sending import CallingSender, MayGo, always
@@ -20,7 +21,7 @@ INTERNAL_SERVER_ERROR = 500
 
 
 class Directory(Protocol):
-    """The base addresses of services."""
+    """The base addresses of services; one of another tenant than `default` is named `tenant|name`."""
 
     def address(self, name: str) -> str | None:
         """The `http(s)://host[:port][/base]` of service `name`, or None. Raises nothing."""
@@ -91,7 +92,7 @@ class ServiceUrls:
         """How long (ms) a call of a `service:` URL waits in all for an instance that it reaches."""
         match = _SERVICE.fullmatch(url)
         name = None if match is None else match.group(1)
-        return self._directory.wait(name) if name and is_service_name(name) else 0
+        return self._directory.wait(name) if name and is_service_name(read_job_key(name)[1]) else 0
 
     def _base(self, name: str | None) -> tuple[str, bool]:
         """The base address behind a name, and whether it is trusted."""
@@ -100,14 +101,13 @@ class ServiceUrls:
                 return _require(self._owner_url, "The job's owner", "server.external_url"), True
             case "{serviceGateway}":
                 return _require(self._gateway, "The service gateway", "services.gateway"), True
-        if not is_service_name(name):
-            raise RefusedTarget(
-                f"{name[:80]!r} is not a service name: use letters, digits, '_', '.' and '-'."
-            )
+        own = read_job_key(name)[1]
+        if not is_service_name(own):
+            raise RefusedTarget(f"{own[:80]!r} is not a service name: use letters, digits, '_', '.' and '-'.")
         address = self._directory.address(name)
         if not address and self._directory.wait(name):
-            raise NotBack(f"No instance of the service {name!r} takes work: is one running?")
-        found = _require(address, f"The service {name!r}", "services.static")
+            raise NotBack(f"No instance of the service {own!r} takes work: is one running?")
+        found = _require(address, f"The service {own!r}", "services.static")
         return found, self._vouched(found)
 
 
@@ -124,7 +124,9 @@ class InvocationDirectory:
 
     def address(self, name: str) -> str | None:
         """The base address of service `name`; None: its own instances are waited for. Raises nothing."""
-        return self._known.address(name) or (None if self._known.wait(name) else self.base_of(name))
+        known = self._known.address(name)
+        is_hidden = known or read_job_key(name)[0] != DEFAULT_TENANT or self._known.wait(name)
+        return known if is_hidden else self.base_of(name)
 
     def base_of(self, name: str) -> str:
         """The base address at which the sidecar calls service `name`."""

@@ -264,7 +264,7 @@ async def test_what_a_newer_program_no_longer_reads_answers_each_command(tmp_pat
         rooms = world.service
         for job_id, members in UNREAD.items():
             text = json.dumps({"jobId": job_id, **definition(**members)}).encode()
-            made = Definition(text, await rooms.compiler.stored(text))
+            made = Definition(text, await rooms.compiler.stored(text, "default"))
             assert made.program.problems, job_id
             await rooms.host(job_id, Command(Created(uid="", key=b""), made))
     async with running(**given) as world:

@@ -35,7 +35,7 @@ PARTS_BYTES = 16 << 20
 """What the bodies of all parts of a step may take: each part has its own, in memory and in the store."""
 QUEUE = "queue"
 """The kind of a line in the log of an execution: work begins to wait in a queue."""
-_SERVICE = re.compile(r"service://([^{}/?#]+)", re.IGNORECASE)
+_SERVICE = re.compile(r"service://(?:[^{}/?#|]+\|)?([^{}/?#|]+)", re.IGNORECASE)
 
 
 def find_run(turn: TurnState, token: Token) -> Open | None:

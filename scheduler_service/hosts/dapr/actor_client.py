@@ -90,7 +90,7 @@ class ActorClient:
         if row is None or row.entry.state is JobState.DESTROYED:
             return None  # a request to the actor of a job that never was would fill the memory with it
         packed = read_reply(await self._invoke(job_id, write_ask(None), HELD_MS)).document
-        return await read_packed(packed, self._programs, self._holder)
+        return await read_packed(job_id, packed, self._programs, self._holder)
 
     async def _ask(self, job_id: str, command: Command, patience: int) -> Reply:
         """The reply. Raises StoreError: StoreUncertain for a refusal that may be that of a second delivery.

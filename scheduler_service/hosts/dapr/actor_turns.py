@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Awaitable
 
 from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.moments import MINUTE, Now
 from scheduler_service.domain.replies import Recalled, Reply, Unchanged
 from scheduler_service.domain.turn_events import (
@@ -105,6 +106,7 @@ class ClusterTurns:
         try:
             return await answer_message(
                 message,
+                job_id,
                 compile_text=self._core.compile,
                 read=lambda: self._read(job_id),
                 take=lambda command: self._take(job_id, command),
@@ -234,7 +236,7 @@ class ClusterTurns:
             owner=await self._owner_of(cached.job_id, entry.uid),
             restored=True,
         )
-        definition = Definition(text, await self._core.compile(text))
+        definition = Definition(text, await self._core.compile(text, read_job_key(cached.job_id)[0]))
         await self._turn.run(cached, Command(event, definition))
 
     def _is_moving(self, cached: CachedJob) -> bool:

@@ -167,7 +167,8 @@ class RemoteShard:
 
     async def create_all(self, definitions: Sequence[Definition], owner: str) -> Sequence[Reply | StoreError]:
         """Takes the turn Created for each, their writes as one group. Never raises StoreError."""
-        request = CreateRequest([definition.text for definition in definitions], owner)
+        tenants = [definition.program.surroundings.tenant for definition in definitions[:1]]
+        request = CreateRequest([definition.text for definition in definitions], owner, *tenants)
         try:
             return [_reply_of(answer) for answer in await self._worker.order(rpc_methods.CREATE, request)]
         except OtherProcessFault as fault:  # it leaves open what was done
@@ -177,7 +178,7 @@ class RemoteShard:
 
     async def read(self, job_id: str) -> Job | None:
         """The job after its latest turn, contexts of qos 0 as well."""
-        return await read_packed((await self._take(job_id, None)).document, self._programs, NO_HOLDER)
+        return await read_packed(job_id, (await self._take(job_id, None)).document, self._programs, NO_HOLDER)
 
     async def forget(self, job_id: str) -> bool:
         """Removes a destroyed job; False: there is none."""
@@ -269,6 +270,7 @@ class WorkerService:
         """Takes a turn, or reads the job; a StoreError is an answer."""
         return await answer_message(
             request.message,
+            request.job_id,
             compile_text=self._compile,
             read=lambda: self._host.read(request.job_id),
             take=lambda command: self._host(request.job_id, command),
@@ -279,7 +281,7 @@ class WorkerService:
         slices = Slices()
         for text in request.texts:
             await slices.pause(len(text))
-            definitions.append(Definition(text, await self._compile(text)))
+            definitions.append(Definition(text, await self._compile(text, request.tenant)))
         return [
             write_error(answer) if isinstance(answer, StoreError) else write_reply(answer)
             for answer in await self._host.create_all(definitions, request.owner)

@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from scheduler_service.domain.effects import CallPart, ResolveInstances, WatchInstance
+from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.public_events import Occurrence
 from scheduler_service.domain.registered_services import Loss
@@ -92,10 +93,11 @@ class TakeRequest(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CreateRequest(msgspec.Struct, frozen=True, array_like=True):
-    """Texts of definitions; their jobs belong to the service `owner`, or to none where it is empty."""
+    """Texts of definitions of a tenant; their jobs belong to the service `owner`, or to none if empty."""
 
     texts: list[bytes]
     owner: str
+    tenant: str = DEFAULT_TENANT
 
 
 class QueueNotice(msgspec.Struct, frozen=True, array_like=True):

@@ -61,9 +61,10 @@ def test_events_of_another_tenant_are_not_for_this_caller() -> None:
     assert not chosen(FAILED, tenant="other", jobId=("one",))
 
 
-def test_what_concerns_the_service_is_for_all_tenants() -> None:
+def test_what_concerns_the_service_is_for_the_tenant_default() -> None:
     """But for no job; a gap is let through by every filter."""
-    assert chosen(LOST, tenant="other")
+    assert chosen(LOST, tenant="default")
+    assert not chosen(LOST, tenant="other")
     assert not chosen(LOST, jobId=("one",))
     assert chosen(GAP, tenant="other", jobId=("one",), event=("started",))
 

@@ -135,7 +135,7 @@ class World(MemoryOutbox):
         for one in definitions:
             try:
                 replies.append(
-                    await self.deliver(one.program.job_id, Command(Created("", b"", owner=owner), one))
+                    await self.deliver(one.program.key, Command(Created("", b"", owner=owner), one))
                 )
             except StoreError as error:
                 replies.append(error)
@@ -229,10 +229,11 @@ class World(MemoryOutbox):
         async def ready() -> tuple[str, ...]:
             return self.missing
 
-        async def clean(*, destroyed: bool, retain: int) -> Mapping[str, int]:
+        async def clean(*, tenant: str, destroyed: bool, retain: int) -> Mapping[str, int]:
             self.cleaned.append((destroyed, retain))
             return {"jobs": 1, "executions": 2, "notifications": 3}
 
+        around = settings.get("surroundings", Surroundings())
         return ApiDependencies(
             **{
                 "jobs": self,
@@ -240,6 +241,7 @@ class World(MemoryOutbox):
                 "compile_stored": _compile_stored,
                 "compile_cache": CompileCache(default_zone="UTC"),
                 "surroundings": Surroundings(),
+                "surroundings_of": lambda tenant: msgspec.structs.replace(around, tenant=tenant),
                 "catalogue": self.catalogue,
                 "store": self.store,
                 "operations": self.make_operations(),
@@ -264,8 +266,8 @@ class World(MemoryOutbox):
         )
 
 
-async def _compile_stored(text: bytes) -> Program:
-    return compile_definition(parse_definition(json.loads(text)), Surroundings()).program
+async def _compile_stored(text: bytes, tenant: str) -> Program:
+    return compile_definition(parse_definition(json.loads(text)), Surroundings(tenant=tenant)).program
 
 
 def definition(**members: Any) -> dict[str, Any]:

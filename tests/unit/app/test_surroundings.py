@@ -91,7 +91,7 @@ async def test_a_stored_period_that_was_ignored_stays_ignored(due_time: dict[str
     base = {"jobId": "j", "jobName": "a job", "creator": "1", "creatorName": "one"}
     stored = base | {"request": [{"url": "http://t.test/"}], "timer": {**due_time, "period": period}}
     text = json.dumps(stored).encode()
-    assert [(await compiler.stored(text)).timer.kind for _ in range(2)] == ["one_time"] * 2
+    assert [(await compiler.stored(text, "default")).timer.kind for _ in range(2)] == ["one_time"] * 2
     with pytest.raises(DefinitionError):
         compiler.posted(parse_definition(stored), make_surroundings(loaded, SERVED))
 
@@ -103,7 +103,7 @@ async def test_a_stored_method_opens_and_is_no_way_in() -> None:
     base = {"jobId": "j", "jobName": "a job", "creator": "1", "creatorName": "one"}
     stored = base | {"request": [{"url": "http://t.test/", "method": "PURGE"}]}
     text = json.dumps(stored).encode()
-    assert (await compiler.stored(text)).steps[0].target.method == "PURGE"
+    assert (await compiler.stored(text, "default")).steps[0].target.method == "PURGE"
     assert compiler.compile_cache.find(read_members(text) or {}) is None
     with pytest.raises(DefinitionError):
         compiler.posted(parse_definition(stored), make_surroundings(loaded, SERVED))

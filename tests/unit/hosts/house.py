@@ -60,7 +60,7 @@ def compile_text(text: bytes) -> Program:
     return compile_definition(parse_definition(json.loads(text)), Surroundings()).program
 
 
-async def compile_stored(text: bytes) -> Program:
+async def compile_stored(text: bytes, tenant: str) -> Program:
     """`compile_text`, as a host awaits it."""
     return compile_text(text)
 

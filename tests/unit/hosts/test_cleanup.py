@@ -60,7 +60,7 @@ async def test_a_damaged_trial_keeps_no_history() -> None:
     """Retention removes what it should before the damage is told."""
     store, retention, clock = Store(), Retention(), ManualClock()
     trials = Trials(store=store, deliver=store.deliver, clock=clock)
-    cleanup = Cleanup(store=store, retention=retention, trials=trials, clock=clock, tenant="default")
+    cleanup = Cleanup(store=store, retention=retention, trials=trials, clock=clock)
     with pytest.raises(StateUnreadable):
         await cleanup.sweep()
     assert retention.rounds == 1

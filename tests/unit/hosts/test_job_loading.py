@@ -36,7 +36,7 @@ async def test_what_was_used_last_is_kept_as_far_as_there_is_room() -> None:
     texts.kept = {revision: describe(labels=LABELS).text for revision in range(1, 5)}
     cache = ProgramCache(read=texts.definition, compiler=compile_stored, most_bytes=2 * weigh(texts.kept[1]))
     for revision in (1, 2, 1, 3, 1, 3, 2):
-        assert list(await cache.load("life", [revision])) == [revision]
+        assert list(await cache.load("job", "life", [revision])) == [revision]
     assert texts.read == [1, 2, 3, 2]
     assert cache.weight("life", [1, 2, 3]) == 2 * weigh(texts.kept[1])
 
@@ -46,10 +46,10 @@ async def test_one_that_is_too_large_is_kept_alone() -> None:
     texts = Texts()
     texts.kept = {1: describe(labels=LABELS).text, 2: describe(maxRetries=3).text}
     cache = ProgramCache(read=texts.definition, compiler=compile_stored, most_bytes=1)
-    await cache.load("life", [1])
-    await cache.load("life", [1])
-    await cache.load("life", [2])
-    await cache.load("life", [1])
+    await cache.load("job", "life", [1])
+    await cache.load("job", "life", [1])
+    await cache.load("job", "life", [2])
+    await cache.load("job", "life", [1])
     assert texts.read == [1, 2, 1]
 
 

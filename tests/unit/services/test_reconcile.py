@@ -91,7 +91,7 @@ class Compiler:
         self.count = self.most = 0
         self._alive: WeakSet[Compiled] = WeakSet()
 
-    async def compile(self, text: bytes) -> Any:
+    async def compile(self, text: bytes, tenant: str) -> Any:
         """One more."""
         made = Compiled()
         self._alive.add(made)
@@ -194,7 +194,7 @@ class Shop:
         self.reading -= 1
         return {}
 
-    async def _compile(self, text: bytes) -> Compiled:
+    async def _compile(self, text: bytes, tenant: str) -> Compiled:
         compiled = Compiled()
         self.alive.add(compiled)
         return compiled

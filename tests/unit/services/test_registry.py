@@ -262,14 +262,13 @@ async def test_a_text_is_dropped_with_its_last_answer() -> None:
 
 
 def directory_of(
-    registry: Registry, clock: StandingClock, tenant: str = TENANT, static: Mapping[str, str] = {}
+    registry: Registry, clock: StandingClock, static: Mapping[str, str] = {}
 ) -> RegistryDirectory:
     """A directory whose services wait 30 s."""
     return RegistryDirectory(
         registry=registry,
         static=static,
         clock=clock,
-        tenant=tenant,
         terms=lambda *key: Terms(awaits_instances=registry.awaits_instances(*key), wait=30_000),
     )
 
@@ -300,10 +299,11 @@ async def test_a_service_is_where_settings_say_else_an_instance_else_its_own_add
 
 async def test_a_tenant_sees_no_service_of_another(registry: Registry, clock: StandingClock) -> None:
     """Neither its instances nor its own address."""
-    directory = directory_of(registry, clock, "elsewhere")
+    directory = directory_of(registry, clock)
     await registry.register(SAID, None)
     await registry.announce(instance("i1", clock), None)
-    assert directory.address(NAME) is None
+    assert directory.address(NAME) is not None
+    assert directory.address(f"elsewhere|{NAME}") is None
 
 
 async def test_an_instance_that_only_claims_has_no_address(registry: Registry, clock: StandingClock) -> None:
@@ -321,7 +321,8 @@ async def test_who_was_there_before_the_start_is_awaited(
     await registry.register(SAID, None)
     again = Registry(table=table, instances=Instances(), clock=clock)
     await again.load()
-    found = [directory_of(again, clock, tenant).wait(NAME) > 30_000 for tenant in (TENANT, "elsewhere")]
+    directory = directory_of(again, clock)
+    found = [directory.wait(name) > 30_000 for name in (NAME, f"elsewhere|{NAME}")]
     assert found == [True, False]
     clock.steady += 10_000
     assert directory_of(again, clock).wait(NAME) == 30_000

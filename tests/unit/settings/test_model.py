@@ -33,7 +33,7 @@ def test_settings_of_a_later_version_are_refused_by_name(group: str) -> None:
         ("SERVER__EXTERNAL_URL", "example.com", "write http(s)://host"),
         ("SERVICES__STATIC", '{"a": []}', "services.static.a"),
         ("SERVICES__STATIC", '{"a b": "http://x:1"}', "services.static.a b"),
-        ("ENV__other__A", "1", "env.other"),
+        ("ENV__a b__A", "1", "env.a b"),
         ("ENV__default__1A", "1", "env.default.1A"),
         ("NODE__ID", "-", "node.id"),
     ],

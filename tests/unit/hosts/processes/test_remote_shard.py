@@ -19,7 +19,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-async def compile_none(text: bytes) -> Any:
+async def compile_none(text: bytes, tenant: str) -> Any:
     raise AssertionError("no definition is read")
 
 
