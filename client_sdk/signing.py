@@ -164,6 +164,18 @@ def check_count(secrets: Sequence[str]) -> Sequence[str]:
     return secrets
 
 
+def judge_secrets(name: str, secrets: Sequence[str]) -> str | None:
+    """Why these secrets of that name cannot sign, or None; nothing of them is said."""
+    if not secrets:
+        return f"sign names no secret: there is no {name[:128]!r}; add it, or correct the name"
+    try:
+        for secret in check_count(secrets):
+            read_secret(secret)
+    except ValueError as error:
+        return f"the secret {name[:128]!r} cannot sign: {error}"
+    return None
+
+
 def read_secret(text: str) -> bytes:
     """The bytes of a secret. Raises ValueError, without showing the secret."""
     encoded = text.removeprefix(PREFIX)

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 class StaticDirectory:
     """The table of `services.static`: service name → base address."""
 
-    def __init__(self, *, addresses: Mapping[str, str]) -> None:
+    def __init__(self, *, addresses: Mapping[str, str], signing: Mapping[str, str] | None = None) -> None:
         self._addresses = dict(addresses)
+        self._signing = dict(signing or {})
 
     def address(self, name: str) -> str | None:
         """The base address of service `name`, or None."""
@@ -16,3 +17,7 @@ class StaticDirectory:
     def wait(self, name: str) -> int:
         """None: what is in the table is there."""
         return 0
+
+    def signing(self, name: str) -> str:
+        """The secret that signs calls of service `name`; empty: none."""
+        return self._signing.get(name, "")

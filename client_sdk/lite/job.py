@@ -17,6 +17,7 @@ from client_sdk.errors import Flaw, Invalid
 from client_sdk.lite.definition import compile_lite
 from client_sdk.lite.sender import LiteSender
 from client_sdk.loops import StartedTasks, cancel
+from client_sdk.signing import judge_secrets
 from scheduler_service.domain.effects import Abandon, Call, Delivery, Effect, Inform, Notify
 from scheduler_service.domain.execution import TERMINAL
 from scheduler_service.domain.moments import SECOND, Now
@@ -78,8 +79,8 @@ class LiteJob:
     `async with`: leaving it waits for notifications that are still retried. What waits for feedback is
     refused, unless the caller serves it: `feedback_url` is then the base of feedback URLs, and what is posted
     there must be passed to `feedback`. `ca` is a file of certificates that are trusted, beside those of the
-    system. `warnings` are about its definition; they are logged, too. Raises
-    DefinitionRefused.
+    system. `secrets`: what `sign` names, each a text, or two while one replaces the other. `warnings` are
+    about its definition; they are logged, too. Raises DefinitionRefused.
     """
 
     def __init__(
@@ -96,7 +97,11 @@ class LiteJob:
         notification_interval_seconds: float = 20.0,
         transport: httpx.AsyncBaseTransport | None = None,
         ca: str | None = None,
+        secrets: Mapping[str, str | Sequence[str]] | None = None,
     ) -> None:
+        values = {
+            name: (one,) if isinstance(one, str) else tuple(one) for name, one in (secrets or {}).items()
+        }
         surroundings = Surroundings(
             internal_url=feedback_url or "",
             external_url=feedback_url or "",
@@ -105,6 +110,7 @@ class LiteJob:
             response_bytes=response_bytes,
             follow=frozenset(follow),
             queues=False,
+            judge_secret=lambda _, name: judge_secrets(name, values.get(name, ())),
         )
         compiled = compile_lite(
             definition, surroundings, services or {}, takes_feedback=feedback_url is not None
@@ -112,7 +118,7 @@ class LiteJob:
         self.warnings = tuple(Flaw(one.pointer, one.code, one.message) for one in compiled.warnings)
         for warning in self.warnings:
             LOG.warning("%s: %s", warning.pointer, warning.message)
-        self._sender = LiteSender(response_bytes=response_bytes, transport=transport, ca=ca)
+        self._sender = LiteSender(response_bytes=response_bytes, transport=transport, ca=ca, secrets=values)
         self._notifications = LiteNotifications(
             sender=self._sender, retries=notification_retries, interval=notification_interval_seconds
         )

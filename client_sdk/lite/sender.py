@@ -4,12 +4,14 @@ import asyncio
 import logging
 import secrets
 import time
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx
 
 from client_sdk.decoding import CODINGS, read_decoded
+from client_sdk.signing import HEADERS, ID, Signer
 from client_sdk.trust import explain_tls, trusted
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
@@ -23,7 +25,7 @@ class LiteSender:
 
     There is no egress policy, as the requests are the process's own. Redirects are followed as the step
     allows; credentials are not sent to another origin, and cookies are not kept. Answers are truncated at
-    `response_bytes`.
+    `response_bytes`. `secrets` sign the requests that name them, each hop anew, but for another origin's.
     """
 
     def __init__(
@@ -32,7 +34,10 @@ class LiteSender:
         response_bytes: int,
         transport: httpx.AsyncBaseTransport | None = None,
         ca: str | None = None,
+        secrets: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
+        self._secrets = dict(secrets or {})
+        self._signer = Signer()
         self._response_bytes = response_bytes
         self._http = httpx.AsyncClient(
             transport=transport,
@@ -73,17 +78,30 @@ class LiteSender:
             content=request.body,
             timeout=None,
         )
+        sign = request.sign
         for left in range(request.redirects, -1, -1):
             assert following is not None
+            self._sign(following, sign)
             answer = await self._send_quietly(following)
             following = answer.next_request if left else None
             if following is None:
                 break
+            if _origin(following.url) != _origin(answer.url):
+                sign = ""
             await answer.aclose()
         body, truncated = await self._read(answer)
         fields = tuple((name, value) for name, value in answer.headers.multi_items())
         body = as_utf8(body, charset_of(answer.headers.get("content-type", "")), truncated=truncated)
         return Answer(answer.status_code, fields, body, truncated, _since(started), str(answer.url))
+
+    def _sign(self, request: httpx.Request, sign: str) -> None:
+        """Puts the signature of now into the headers, or takes out that of the hop before."""
+        message_id = request.headers.get(ID) or request.headers.get("idempotency-key", "")
+        for name in HEADERS[1:]:
+            request.headers.pop(name, None)
+        if sign:
+            for name, value in self._signer.sign(self._secrets[sign], message_id, request.read()):
+                request.headers[name] = value
 
     async def _send_quietly(self, request: httpx.Request) -> httpx.Response:
         token = _IS_OWN.set(True)
@@ -102,6 +120,10 @@ class LiteSender:
         finally:
             await answer.aclose()
         return bytes(body), False
+
+
+def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
 
 
 def _is_not_own(_record: logging.LogRecord) -> bool:

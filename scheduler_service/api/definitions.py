@@ -117,6 +117,10 @@ class DefinitionChecks:
         found = self._lookup.find(posted.members)
         if found is None or posted.job_id not in (None, found.program.job_id):
             return None
+        judge = self._deps.surroundings.judge_secret
+        signs, tenant = found.program.signs, self._by.tenant
+        if signs and judge is not None and any(judge(tenant, one) for one in signs):
+            return None  # a secret is gone since: compiled anew, its pointer is found
         return _conclude(raw, posted, found)
 
     def _compile(self, raw: bytes, posted: "_PostedMembers") -> tuple[PostedDefinition, Compiled]:

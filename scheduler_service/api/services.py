@@ -30,6 +30,7 @@ from scheduler_service.api.responses import (
 from scheduler_service.api.shapes import instance_line, pause_members, service_line, service_members
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.registered_services import GRACE, Kind, RateLimit, Service
+from scheduler_service.engine.posting import UNKNOWN_SECRET
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.common.pagination import mark_list, write_cursor
@@ -66,8 +67,7 @@ async def put_service(request: ApiRequest) -> Response:
     deps, name = request.deps, request.service
     registration = await read_registration(request)
     posted = read_model(ServiceDeclaration, registration.value)
-    if posted.signing is not None:
-        raise invalid("/signing", "not_available", "signing is not available in this version; remove it")
+    _check_signing(request, posted.signing)
     grace, limit = posted.grace_seconds, posted.rate_limit
     service = Service(
         tenant=request.caller.tenant,
@@ -78,6 +78,7 @@ async def put_service(request: ApiRequest) -> Response:
         keeps=deps.registry.keeps if posted.on_change is None else posted.on_change == "keep",
         grace=GRACE if grace is None else round(grace * SECOND),
         rate_limit=None if limit is None else RateLimit(limit.count, round(limit.per_seconds * SECOND)),
+        signing=posted.signing or "",
     )
     by = Creator(name, name, service.tenant)
     timers, warnings = await read_declaration(deps, by, registration.timers)
@@ -344,6 +345,14 @@ def _line(request: ApiRequest, service: Service, now: Now) -> dict[str, object]:
     since = request.deps.registry.pauses.since(Kind.SERVICE, service.tenant, service.name)
     line = service_line(service, known, sum(not one.draining for one in online))
     return line | pause_members(since, now)
+
+
+def _check_signing(request: ApiRequest, name: str | None) -> None:
+    """Raises ApiProblem where the secret `name` is missing, or cannot sign."""
+    judge = request.deps.surroundings.judge_secret
+    reason = None if name is None or judge is None else judge(request.caller.tenant, name)
+    if reason is not None:
+        raise invalid("/signing", UNKNOWN_SECRET, reason)
 
 
 def _no_service(name: str) -> ApiProblem:

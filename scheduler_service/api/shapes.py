@@ -142,6 +142,7 @@ def service_members(service: Service) -> dict[str, Any]:
         "onChange": "keep" if service.keeps else "update",
         "graceSeconds": service.grace / SECOND,
         "rateLimit": None if limit is None else {"count": limit.count, "perSeconds": limit.per / SECOND},
+        "signing": service.signing or None,
     }
 
 

@@ -7,6 +7,7 @@ from scheduler_service.app.own_process import current_limit, divide
 from scheduler_service.pacing.room import Room
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
+from scheduler_service.security.signing import RequestSigner
 from scheduler_service.settings import LoadedSettings
 from scheduler_service.transport.addresses import read_url
 from scheduler_service.transport.guard import EgressPolicy, Guard, Route, judge_literal
@@ -91,6 +92,7 @@ def make_sender(
     clock: Clock,
     log: Log,
     room: Room,
+    signer: RequestSigner | None,
     listeners: int = 1,
     sidecar: InvocationDirectory | None = None,
 ) -> HttpSender:
@@ -98,7 +100,7 @@ def make_sender(
 
     Its process has so many `listeners`, whose callers have a share of the descriptors. `sidecar` has the
     addresses of services that this node's own daprd finds. `room`, one for the process, is that of large
-    responses.
+    responses; `signer` has the secrets of all tenants.
     """
     settings = loaded.settings
     dapr = settings.dapr
@@ -119,4 +121,5 @@ def make_sender(
         ).calls,
         log=log,
         room=room,
+        signer=signer,
     )

@@ -205,6 +205,7 @@ class NodeService(RunningService):
             clock=self.clock,
             log=self.log,
             room=self.answer_room,
+            signer=self.signer,
             listeners=LISTENERS,
             sidecar=self._directory,
         )

@@ -33,6 +33,7 @@ from scheduler_service.ports.state import OpenStore, StateStore
 from scheduler_service.security.masking import Masking
 from scheduler_service.security.secret_masks import SecretMasks
 from scheduler_service.security.secrets import GivenSecrets, SecretFiles, SecretSources
+from scheduler_service.security.signing import RequestSigner
 from scheduler_service.settings import LoadedSettings, SettingsError
 from scheduler_service.system_jobs.alert_jobs import made_here
 from scheduler_service.telemetry.trouble import HistoryWatch
@@ -68,7 +69,9 @@ class ProcessParts(ABC):
         telemetry, clock = given["telemetry"], given["clock"]
         telemetry.follow(clock)
         self.loaded, self.settings, self.served = loaded, loaded.settings, served
-        self.surroundings = given["surroundings"]
+        self.surroundings = msgspec.structs.replace(
+            given["surroundings"], judge_secret=lambda *secret: self.signer.judge(*secret)
+        )
         self.compiler = DefinitionCompiler(settings=loaded.settings, surroundings=self.surroundings)
         self.database, self.clock = given["database"], clock
         self.telemetry, self.log = telemetry, telemetry.log
@@ -128,6 +131,16 @@ class ProcessParts(ABC):
     def secret_masks(self) -> SecretMasks:
         """Hides the values of secrets in what comes back and is kept."""
         return SecretMasks(sources=[self.secrets], environment=self.surroundings.environment)
+
+    @cached_property
+    def signer(self) -> RequestSigner:
+        """Signs requests; secrets that sign alone come first. Raises as `secrets`."""
+        signing = self.settings.signing
+        return RequestSigner(
+            secrets=SecretSources([GivenSecrets(signing.secrets), self.secrets]),
+            md5_secret=signing.md5_secret if signing.md5_enabled else None,
+            clock=lambda: self.clock.now().wall / SECOND,
+        )
 
     @cached_property
     def host_parts(self) -> HostParts:

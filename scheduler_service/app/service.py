@@ -151,6 +151,7 @@ class LocalService(RunningService):
             clock=self.clock,
             log=self.log,
             room=self.answer_room,
+            signer=self.signer,
         )
 
     @cached_property

@@ -157,9 +157,9 @@ class ServiceRegistry:
         found = self._instances.get(DEFAULT_TENANT, name, instance_id)
         return found is not None and self._instances.is_online(found, self._clock.now().steady)
 
-    def locate(self, name: str) -> tuple[str | None, int]:
-        """Where a service is, and how long (ms) a call waits for an instance of it."""
-        return self.directory.address(name), self.directory.wait(name)
+    def locate(self, name: str) -> tuple[str | None, int, str]:
+        """Where a service is, how long (ms) a call waits for an instance of it, and what signs the call."""
+        return self.directory.address(name), self.directory.wait(name), self.directory.signing(name)
 
     async def start_queues(self, deliver: Deliver) -> None:
         """Takes up what an earlier process left in them. Raises StoreError."""
@@ -198,7 +198,8 @@ class ServiceRegistry:
         waits = self._wait > 0 and self._instances.has_had(tenant, name)
         address = service.address or (None if awaits or waits else self._stand_in(tenant, name))
         wait = 0 if fixed or address else self._wait
-        return Terms(service.route or RANDOM, service.tags, fixed, address, service.rate_limit, awaits, wait)
+        route, limit = service.route or RANDOM, service.rate_limit
+        return Terms(route, service.tags, fixed, address, limit, awaits, wait, service.signing)
 
     def _stand_in(self, tenant: str, name: str) -> str | None:
         """What others know by this name, as a sidecar does, are no services of further tenants."""

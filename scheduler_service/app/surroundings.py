@@ -14,7 +14,7 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.tracing import sampling_of
 from scheduler_service.engine.compile import Compiled, compile_definition, compile_stored
 from scheduler_service.engine.compile_cache import CompileCache, posted_active, read_members
-from scheduler_service.engine.posting import find_refused, read_stored
+from scheduler_service.engine.posting import UNKNOWN_SECRET, find_refused, read_stored
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.language.json_pieces import decode_json
@@ -24,6 +24,8 @@ from scheduler_service.settings.model import DefaultsSettings
 from scheduler_service.settings.sources import read_env_file
 from scheduler_service.system_jobs import alert_jobs
 
+FAILS_WHEN_SENT = ("egress", UNKNOWN_SECRET)
+"""Codes of what is refused when it is posted, and fails by name where a stored definition has it."""
 # A job that comes back from the store was checked when it was posted; these belong to the platform instead.
 NO_JOB_FIELDS = frozenset({"timezone", "http_timeout_seconds", "on_change"})
 
@@ -120,8 +122,8 @@ class DefinitionCompiler:
         refused = () if system else tuple(find_refused(definition, around))
         if not refused:
             return definition, compiled
-        egress = (one for one in refused if one.code == "egress")  # which fails when it is sent
-        program = msgspec.structs.replace(compiled.program, problems=(*compiled.program.problems, *egress))
+        unsent = (one for one in refused if one.code in FAILS_WHEN_SENT)
+        program = msgspec.structs.replace(compiled.program, problems=(*compiled.program.problems, *unsent))
         return definition, msgspec.structs.replace(
             compiled, program=program, refused=(*compiled.refused, *refused)
         )

@@ -147,6 +147,7 @@ class OpenShard(ProcessParts):
             clock=self.clock,
             log=self.log,
             room=self.answer_room,
+            signer=self.signer,
             listeners=0,
         )
         self.telemetry.show("connections", sender.samples)

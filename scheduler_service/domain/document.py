@@ -255,7 +255,7 @@ class Context(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     A `deadline` from `HELD` on: the time of its attempt stands still, with so much left as it is above that.
     `began_at` is when its attempt began (wall), `after` the `requestCounts` of the attempt before; 0: none,
-    or an earlier version did not keep it.
+    or an earlier version did not keep it. `sign`: the secret that signs requests to `location`; empty: none.
     """
 
     phase: Phase
@@ -276,6 +276,7 @@ class Context(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     taken: tuple[InHand, ...] = ()
     began_at: int = 0
     after: int = 0
+    sign: str = ""
 
 
 class Document(msgspec.Struct, frozen=True, gc=False):

@@ -18,10 +18,14 @@ PAUSED = Fault(FaultKind.NO_INSTANCE, "the service is paused", unsent=True)
 
 
 class Chosen(msgspec.Struct, frozen=True, gc=False):
-    """An instance to which a part goes; `address` is its base `http(s)://host[:port][/path]`."""
+    """An instance to which a part goes; `address` is its base `http(s)://host[:port][/path]`.
+
+    `sign`: the secret that signs calls of its service; empty: none.
+    """
 
     instance: str
     address: str
+    sign: str = ""
 
 
 class PartEnd(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

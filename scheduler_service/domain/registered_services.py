@@ -54,7 +54,7 @@ class Service(msgspec.Struct, frozen=True):
 
     `keeps`: the stored definition of a job wins over a changed declaration (`onChange: keep`). `grace` is in
     ms. `digest` is that of the declared timers; empty: none was declared yet. `removed_at` (wall ms): when it
-    was removed; it stays until its jobs are gone.
+    was removed; it stays until its jobs are gone. `signing`: the secret that signs its calls; empty: none.
     """
 
     tenant: str
@@ -69,6 +69,7 @@ class Service(msgspec.Struct, frozen=True):
     created_at: int = 0
     updated_at: int = 0
     removed_at: int | None = None
+    signing: str = ""
 
 
 class Applied(msgspec.Struct, frozen=True, gc=False):

@@ -5,6 +5,8 @@ from typing import final
 
 import msgspec
 
+from scheduler_service.domain.job_key import DEFAULT_TENANT
+
 Headers = tuple[tuple[str, str], ...]
 
 
@@ -30,6 +32,7 @@ class OutboundRequest(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
     `awaited`: for how many ms after it is sent its work is awaited; 0: as long as its answer, `timeout`. The
     sender makes `X-Scheduling-Deadline` of it, so a request that is sent again has a deadline of its own.
     `at_send`: what is added when it is sent; None: nothing.
+    `sign` names the secret of `tenant` with which the sender signs each try anew; empty: it is not signed.
     """
 
     method: str
@@ -43,6 +46,8 @@ class OutboundRequest(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
     awaited: int = 0
     span: str = ""
     at_send: AtSend | None = None
+    sign: str = ""
+    tenant: str = DEFAULT_TENANT
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -66,7 +71,7 @@ class FaultKind(StrEnum):
     TIMEOUT = "timeout"  # the HTTP timeout of the call ran out
     EGRESS = "egress"  # the address guard refused the target
     NO_INSTANCE = "no_instance"  # the service has no address
-    TEMPLATE = "template"  # a secret is missing, or cannot stand where it is named
+    TEMPLATE = "template"  # a secret is missing, or cannot stand where it is named, or cannot sign
 
 
 @final

@@ -1,7 +1,15 @@
 """The chain: sends one step after the other and judges each answer (SPEC sections 4 and 5)."""
 
 from scheduler_service.domain.acts import act_of_system
-from scheduler_service.domain.document import Calling, CheckWaiting, FeedbackAwaited, Kept, Open
+from scheduler_service.domain.document import (
+    Calling,
+    CheckWaiting,
+    FeedbackAwaited,
+    Kept,
+    Open,
+    PartsOpen,
+    Phase,
+)
 from scheduler_service.domain.effects import Call, ReportPause
 from scheduler_service.domain.execution import ExecutionState, FailureType, FiringOutcome, TriggeredBy
 from scheduler_service.domain.records import Audited, Exchange, StepEnded, exchange_of, hide_token
@@ -24,7 +32,7 @@ from scheduler_service.engine.retry import Failure, GiveUp
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.engine.verdicts import find_header, own_message, read_retry_after, settle
-from scheduler_service.language.urls import quote_location
+from scheduler_service.language.urls import origin, quote_location
 
 RESPONSES = 4
 """So many of the largest responses an execution keeps for later templates."""
@@ -307,4 +315,18 @@ def _poll_location(turn: TurnState, run: Open, location: str, check_at: CheckWai
     if isinstance(url, Refused):
         refuse_step(turn, run, len(program.steps) - 1, url)
         return
-    turn.change_context(run, phase=check_at, location=url, verdict=None)
+    sign = _sign_of(turn.contexts[run.execute_number].phase, base, url)
+    turn.change_context(run, phase=check_at, location=url, verdict=None, sign=sign)
+
+
+def _sign_of(phase: Phase, answered: str, location: str) -> str:
+    """What signs requests to the `location` of an answer: what signed the call, at the origin of that."""
+    requests = [phase.request] if isinstance(phase, Calling) else []
+    if isinstance(phase, PartsOpen):
+        requests = [part.request for part in phase.parts if part.request is not None]
+    if not requests or not requests[0].sign:
+        return ""
+    called = requests[0].base or requests[0].url
+    # Who answers a call of a service that has no address yet is known only as long as it redirects nowhere.
+    is_unknown = called[:8].lower() == "service:" and not requests[0].redirects
+    return requests[0].sign if origin(location) == origin(answered if is_unknown else called) else ""

@@ -129,6 +129,8 @@ def _request(turn: TurnState, run: Open, serial: int) -> OutboundRequest | Refus
             trace=trace,
             span=span_tail(turn, program, run, span, trace),
             at_send=unmarked(program),
+            sign=context.sign,
+            tenant=program.surroundings.tenant,
         )
     return make_request(turn, program, run, program.check, key=key, timeout=timeout, span=span)
 

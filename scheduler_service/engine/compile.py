@@ -318,6 +318,7 @@ def _assemble(
         system=system,
         short_bytes=_short_bytes(targets),
         secrets=tuple(sorted(frozenset().union(*(target.secrets for _, target in targets_of(targets))))),
+        signs=frozenset(target.sign for _, target in targets_of(targets) if target.sign),
     )
 
 

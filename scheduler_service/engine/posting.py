@@ -36,6 +36,7 @@ FILLED_IN: Mapping[str, object] = {
     **NOWHERE,
 }
 """What a stored definition gets for a required member that is not read any more."""
+UNKNOWN_SECRET = "unknown_secret"  # noqa: S105 - the code of a problem
 LONGEST_NAME = 4_000
 """Characters of a `jobName`: as many as the catalogue of a cluster holds, where lists are sorted by it."""
 _LITERAL = re.compile(r"(?i:https?)://[^/?#]*")
@@ -50,6 +51,7 @@ def find_refused(definition: JobDefinition, surroundings: Surroundings) -> Itera
     yield from _check_queues(definition)
     yield from _check_numbers(definition)
     yield from _check_limit(definition)
+    yield from _check_secrets(definition, surroundings)
     judge = surroundings.judge_target
     if judge is None:
         return
@@ -57,6 +59,17 @@ def find_refused(definition: JobDefinition, surroundings: Surroundings) -> Itera
         reason = judge(url)
         if reason is not None:
             yield Problem(pointer, "egress", f"no request to {url} is let through: {reason}")
+
+
+def _check_secrets(definition: JobDefinition, surroundings: Surroundings) -> Iterator[Problem]:
+    """What `sign` names can sign."""
+    judge = surroundings.judge_secret
+    if judge is None:
+        return
+    for pointer, target in _targets(definition):
+        reason = None if target.sign is None else judge(surroundings.tenant, target.sign)
+        if reason is not None:
+            yield Problem(f"{pointer}/sign", UNKNOWN_SECRET, reason)
 
 
 def _check_limit(definition: JobDefinition) -> Iterator[Problem]:

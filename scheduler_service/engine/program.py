@@ -35,7 +35,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     `http_timeout` is both the default and the maximum of a call's time. `judge_target` says why
     no request to the host of an `http(s)` URL is ever let through, or None; without it no host is judged when
     a definition is posted. `unreachable`: a base of feedback URLs that targets on other machines cannot
-    reach. `sampling`: which traces are recorded; None: nobody records any.
+    reach. `sampling`: which traces are recorded; None: nobody records any. `judge_secret` says why a tenant's
+    secret of that name cannot sign, or None; without it no name is judged.
     """
 
     internal_url: str = "http://127.0.0.1:8000"
@@ -57,6 +58,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     judge_target: Callable[[str], str | None] | None = None
     unreachable: str | None = None
     sampling: Sampling | None = None
+    judge_secret: Callable[[str, str], str | None] | None = None
 
 
 class Policy(msgspec.Struct, frozen=True):
@@ -85,7 +87,7 @@ class Target(msgspec.Struct, frozen=True, gc=False):
     headers if they are constant. `variables` and `members`: the system variables and the members of the root
     that its templates name, `secrets` the secrets. `has_own_limit`: `timeout` is its own, not that of the
     setting. `refused`: why no request of it can be made as settings are now, though it was accepted; empty:
-    it can.
+    it can. `sign`: the secret that signs its requests; empty: none.
     """
 
     method: str
@@ -102,6 +104,7 @@ class Target(msgspec.Struct, frozen=True, gc=False):
     secrets: frozenset[str] = frozenset()
     has_own_limit: bool = False
     refused: str = ""
+    sign: str = ""
 
 
 class Routing(msgspec.Struct, frozen=True):
@@ -153,8 +156,8 @@ class Program(msgspec.Struct, frozen=True, gc=False):
     """A whole definition, ready to run. Times in ms; `fingerprint` is equal for equal definitions.
 
     `short_bytes`: where an execution has more of parameters and responses, rendering its requests takes long;
-    negative: it always does. `secrets`: the names of all that its requests have. `problems`: what of a stored
-    definition cannot be done as settings are now.
+    negative: it always does. `secrets`: the names of all that its requests have, `signs` of those that sign
+    them. `problems`: what of a stored definition cannot be done as settings are now.
     """
 
     job_id: str
@@ -190,6 +193,7 @@ class Program(msgspec.Struct, frozen=True, gc=False):
     short_bytes: int = LARGE_BYTES
     secrets: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
+    signs: frozenset[str] = frozenset()
 
     @property
     def key(self) -> str:

@@ -68,10 +68,7 @@ def make_request(
     span: SpanPlace,
     trace: str = "",
 ) -> OutboundRequest | Refused:
-    """The request of `target` for this attempt, or why it cannot be made. `timeout` and `awaited` in ms.
-
-    `span` is its place in the trace. `trace`: its trace id, if the caller has it.
-    """
+    """The request of `target`, or why it cannot be made; times in ms. `span`: its place in the `trace`."""
     if target.refused:
         return Refused("template", target.refused)
     head, responses, at_send = turn.head, turn.contexts[run.execute_number].responses, None
@@ -104,6 +101,8 @@ def make_request(
         awaited,
         span_tail(turn, program, run, span, trace),
         at_send,
+        target.sign,
+        program.surroundings.tenant,
     )
 
 

@@ -22,7 +22,9 @@ from scheduler_service.language.template import compile_json, compile_text, comp
 from scheduler_service.language.urls import check_authority, names_service, read_topic
 
 NO_URL = UrlTemplate(parts=(), is_constant=True)
-HEADERS_OF_EVENTS = frozenset({"content-type", "webhook-id"})
+WEBHOOK_ID = "webhook-id"
+HEADERS_OF_EVENTS = frozenset({"content-type", WEBHOOK_ID})
+OF_SIGNATURE = frozenset({WEBHOOK_ID, "webhook-timestamp", "webhook-signature"})
 OPENING = re.compile(r"\$\{\s*(\w+)\s*\}")
 Made = TypeVar("Made")
 
@@ -150,6 +152,7 @@ class _Compiler:
 
     def _request(self, step: RequestStep, pointer: str, names: Names) -> Target:
         self._check_available(step, pointer)
+        self._check_signed(step, pointer)
         url = self._try(lambda: self._url(step, names), f"{pointer}/url")
         headers = self._headers(step.headers, pointer, names)
         body, service = self._body(step, pointer, names), self._service(step, pointer, names)
@@ -165,6 +168,7 @@ class _Compiler:
             has_own_limit=step.timeout_seconds is not None,
             redirects=step.follow_redirects,
             refused=refused,
+            sign=step.sign or "",
         )
         return msgspec.structs.replace(
             target,
@@ -243,9 +247,6 @@ class _Compiler:
 
     def _check_available(self, step: RequestStep, pointer: str) -> None:
         """Refuses by name what this version or place does not have, so that nothing is silently ignored."""
-        if step.sign is not None:
-            text = "sign is not available in this version; remove it"
-            self._problems.append(Problem(f"{pointer}/sign", "not_available", text))
         if not self._surroundings.queues and self._begin(step.url).lower().startswith("queue:"):
             text = (
                 "queue:// needs a service from which instances claim, and there is none here; "
@@ -261,6 +262,16 @@ class _Compiler:
             )
             self._problems.append(Problem(f"{pointer}/url", "not_available", text))
 
+    def _check_signed(self, step: RequestStep, pointer: str) -> None:
+        """Refuses headers beside `sign` that the signature brings."""
+        if step.sign is None:
+            return
+        own = OF_SIGNATURE - {WEBHOOK_ID} if pointer.startswith("/notification/") else OF_SIGNATURE
+        for name in step.headers:
+            if name.lower() in own:
+                text = f"{name} is set by the scheduler, which signs this request; remove it, or sign"
+                self._problems.append(Problem(pointer + write_pointer(["headers", name]), "header", text))
+
     def _check_topic(self, step: RequestStep, pointer: str) -> None:
         """Refuses what has no place in an event that is published."""
         if not self._is_topic(step):
@@ -271,6 +282,9 @@ class _Compiler:
         if step.method != "POST":
             text = f"an event is published, so method {step.method!r} has no meaning; remove it"
             self._problems.append(Problem(f"{pointer}/method", "invalid", text))
+        if step.sign is not None:
+            text = "an event is published by daprd, which does not sign; remove sign"
+            self._problems.append(Problem(f"{pointer}/sign", "misplaced", text))
         for name in step.headers:
             if name.lower() not in HEADERS_OF_EVENTS:
                 text = f"an event has no header {name[:80]!r}; use Content-Type, webhook-id or the body"

@@ -475,3 +475,8 @@ class RegistryDirectory:
         """How long (ms) a call waits in all for an instance of `name` that takes work; it may fall."""
         terms = self._terms(*read_job_key(name))
         return DAY if terms.awaits_instances else terms.wait
+
+    def signing(self, name: str) -> str:
+        """The secret that signs calls of service `name`; empty: none."""
+        service = self._registry.find(*read_job_key(name))
+        return "" if service is None else service.signing

@@ -37,7 +37,7 @@ class Terms(msgspec.Struct, frozen=True):
     `fixed` are addresses from the settings: each counts as an instance, and no others do, so that a
     registration cannot divert calls. `address` is called when no instance takes work. `awaits_instances`: the
     scheduler has just started, and running instances may not have registered yet. `wait` (ms): how long a
-    step waits where no instance takes work; 0: not at all.
+    step waits where no instance takes work; 0: not at all. `sign`: the secret that signs calls; empty: none.
     """
 
     route: str = RANDOM
@@ -47,6 +47,7 @@ class Terms(msgspec.Struct, frozen=True):
     rate: RateLimit | None = None
     awaits_instances: bool = False
     wait: int = 0
+    sign: str = ""
 
 
 class RouterAnswer(Enum):
@@ -226,7 +227,7 @@ class MemoryRouter:
         if not wanted and (terms.awaits_instances or self._may_come_back(search, terms)):
             return None
         if route in SPREAD and not search.single:
-            return tuple(Chosen(one.instance, one.address) for one in wanted)
+            return tuple(Chosen(one.instance, one.address, terms.sign) for one in wanted)
         free = [one for one in wanted if one.has_room]
         if wanted and not free:
             return None
@@ -237,7 +238,7 @@ class MemoryRouter:
             self._last[order] = one.instance
             place = (search.tenant, search.service, one.instance)
             self._in_flight.hold(search.token, place, self._clock.now().steady)
-        return tuple(Chosen(one.instance, one.address) for one in chosen)
+        return tuple(Chosen(one.instance, one.address, terms.sign) for one in chosen)
 
     def _may_come_back(self, search: ResolveInstances, terms: Terms) -> bool:
         """Whether an instance fits that refuses connections: its next heartbeat, or its end, decides."""

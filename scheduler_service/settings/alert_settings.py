@@ -65,7 +65,7 @@ class Alert(BaseModel):
         tuple[Annotated[str, AfterValidator(_check_label)], ...], BeforeValidator(_read_labels)
     ] = ()
     job_id: str | None = None
-    sign: str | None = None
+    sign: Annotated[str, Field(min_length=1)] | None = None
     min_interval_seconds: Annotated[float, Field(ge=0, le=MOST_SECONDS)] = 60
     overdue_seconds: Annotated[float, Field(ge=1, le=MOST_SECONDS)] = 60
     failing_count: Annotated[int, Field(ge=1, le=100)] = 3
@@ -76,13 +76,6 @@ class Alert(BaseModel):
         if isinstance(value, bool):
             raise ValueError("true and false are for switches only")  # noqa: TRY004 - pydantic reports it
         return value
-
-    @field_validator("sign")
-    @classmethod
-    def _refuse_sign(cls, sign: str | None) -> str | None:
-        if sign is not None:
-            raise ValueError("sign is not available in this version; remove it")
-        return None
 
     @field_serializer("headers")
     def _hide_headers(self, headers: dict[str, str], info: SerializationInfo) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 import ipaddress
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -13,10 +13,12 @@ from pydantic import (
     ValidationInfo,
     field_serializer,
     field_validator,
+    model_validator,
 )
 
 from client_sdk.models import JOB_ID_FORM, RetryPolicy
 from client_sdk.models.definition import MAX_ENTRIES
+from client_sdk.signing import read_secret
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.domain.secret_places import SECRET_NAME
 from scheduler_service.persistence.contexts.address import read_address
@@ -117,6 +119,12 @@ def _read_bases(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
 
+def _check_signing(secrets: tuple[str, ...]) -> tuple[str, ...]:
+    for secret in secrets:
+        read_secret(secret)
+    return secrets
+
+
 Zone = Annotated[str, AfterValidator(_check_zone)]
 Pattern = Annotated[str, AfterValidator(_check_pattern)]
 Origin = Annotated[str, AfterValidator(_check_origin)]
@@ -135,6 +143,7 @@ VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 SecretName = Annotated[str, Field(pattern=rf"^{SECRET_NAME.pattern}$")]
 TenantName = Annotated[str, Field(pattern=rf"^{TENANT_NAME.pattern}$")]
 SecretValues = Annotated[tuple[str, ...], BeforeValidator(read_values)]
+SigningSecrets = Annotated[SecretValues, AfterValidator(_check_signing)]
 
 Positive = Annotated[float, Field(gt=0, le=1_000_000_000)]
 Seconds = Annotated[float, Field(ge=0, le=1_000_000_000)]
@@ -341,6 +350,23 @@ class MetricsSettings(Group):
     jobs: Annotated[tuple[JobId, ...], Field(max_length=100)] = ()
 
 
+class SigningSettings(Group):
+    """Secrets that sign requests and nothing else, by tenant: no template can name them.
+
+    `md5_enabled`: `sign = "md5"` means the scheme of old peers, with `md5_secret`.
+    """
+
+    secrets: dict[TenantName, dict[SecretName, SigningSecrets]] = {}
+    md5_secret: Annotated[str, Field(min_length=1)] | None = None
+    md5_enabled: bool = False
+
+    @model_validator(mode="after")
+    def _check_md5(self) -> Self:
+        if self.md5_enabled and self.md5_secret is None:
+            raise ValueError("md5_enabled needs md5_secret; give it, or leave md5_enabled out")
+        return self
+
+
 class DebugSettings(Group):
     """Switches that hold executions (SPEC section 13)."""
 
@@ -393,6 +419,7 @@ class Settings(Group):
     debug: DebugSettings = DebugSettings()
     node: NodeSettings = NodeSettings()
     dapr: DaprSettings = DaprSettings()
+    signing: SigningSettings = SigningSettings()
     alerts: Alerts = ()
     env: dict[TenantName, dict[VariableName, str]] = {}
     env_file: str | None = None

@@ -41,9 +41,10 @@ SERVICE_LINK = re.compile(
     r"|PORT(_\d+_[A-Z]+)?=(tcp|udp|sctp)://\S+)"
 )
 """`NAME=VALUE` that Kubernetes sets for each Service whose name begins with `punctual`."""
-NOT_AVAILABLE = frozenset({"signing"})
 CASE_SENSITIVE = frozenset({"env", "secrets"})
-SECRET = frozenset({"server.key", "dapr.app_token", "dapr.api_token"})
+SECRET = frozenset(
+    ("server.key", "dapr.app_token", "dapr.api_token", "secrets", "signing", "signing.md5_secret")
+)
 """Settings whose values are never shown."""
 OF_DAPR = {"DAPR_API_TOKEN": ("dapr", "api_token"), "APP_API_TOKEN": ("dapr", "app_token")}
 """Dapr's own variables for what are settings here; those with the prefix take precedence."""
@@ -116,7 +117,6 @@ def load_settings(
         ("command line", [(tuple(name.split(".")), value) for name, value in arguments.items()]),
     ):
         for path, value in values:
-            _check_known(path, source)
             _put(tree, path, value)
             sources[".".join(path)] = source
         # After each source, so that a wrong value is refused even if a later source overrides it.
@@ -244,12 +244,6 @@ def _put(tree: dict[str, Any], path: Name, value: object) -> None:
     tree[last] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
 
 
-def _check_known(path: Name, source: str) -> None:
-    if path[0] in NOT_AVAILABLE:
-        name = ".".join(path)
-        raise SettingsError(f"{name} ({source}) is not available in this version; remove it")
-
-
 def _validate(tree: dict[str, Any], sources: Mapping[str, str]) -> Settings:
     try:
         return Settings.model_validate(tree)
@@ -279,7 +273,7 @@ def _describe(path: list[str], kind: str, message: str, value: object, sources: 
 def _is_secret(name: str) -> bool:
     if name.startswith("env."):
         return speaks_of_secret(name.rpartition(".")[2])
-    return name in SECRET or name == "secrets" or name.startswith(("traces.headers", "secrets."))
+    return name in SECRET or name.startswith(("traces.headers", "secrets.", "signing.secrets"))
 
 
 def _hide_password(name: str, value: object) -> object:

@@ -211,6 +211,7 @@ def _describe(alert: Alert, url: str, headers: Mapping[str, str]) -> dict[str, o
         "headers": headers,
         "body": alert.body if alert.has_body else "${trigger}|json",
         "stateEquals": "finalSucceed",
+        "sign": alert.sign,
     }
     return {
         "jobId": job_of(alert.name),

@@ -9,6 +9,7 @@ PunctualError
     │   └── Unreached    no connection was made, so that nothing of the request was sent
     │       └── Exhausted    this machine had no descriptor for it: it is tried again
     ├── TimedOut         the call's time ran out (kind `timeout`)
+    ├── NotSigned        a secret is missing, or cannot sign (kind `template`)
     └── NoInstance       the service has no address (kind `no_instance`)
         └── NotBack      it has none yet: its instances are waited for
 """
@@ -60,6 +61,12 @@ class TimedOut(TransportError):
     """The HTTP timeout of the call ran out."""
 
     kind = FaultKind.TIMEOUT
+
+
+class NotSigned(TransportError):
+    """A secret that the request names is missing, or cannot sign: nothing was sent."""
+
+    kind = FaultKind.TEMPLATE
 
 
 class NoInstance(TransportError):

@@ -25,7 +25,10 @@ _NAME, _VALUE = itemgetter(0), itemgetter(1)
 
 
 class Hop(msgspec.Struct, frozen=True, gc=False):
-    """One exchange of a call: the first, or a redirect's. `by_sidecar`: this node's sidecar is called."""
+    """One exchange of a call: the first, or a redirect's. `by_sidecar`: this node's sidecar is called.
+
+    `sign` names the secret that signs it; empty: none, or it is signed already.
+    """
 
     method: str
     target: TargetAddress
@@ -33,6 +36,7 @@ class Hop(msgspec.Struct, frozen=True, gc=False):
     body: bytes | None
     trusted: bool
     by_sidecar: bool = False
+    sign: str = ""
 
 
 class RequestWriter:

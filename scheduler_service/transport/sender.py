@@ -17,6 +17,7 @@ from scheduler_service.pacing.room import Room
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import MayGo, NotSent, always
+from scheduler_service.security.signing import RequestSigner
 from scheduler_service.telemetry.metrics.samples import Sample
 from scheduler_service.transport.addresses import TargetAddress, read_url
 from scheduler_service.transport.connection import HttpConnection
@@ -33,6 +34,7 @@ from scheduler_service.transport.errors import (
     Unreached,
 )
 from scheduler_service.transport.guard import EgressPolicy, Guard, Resolver, Route
+from scheduler_service.transport.hop_signer import HopSigner
 from scheduler_service.transport.pool import RESPONSES_BYTES, Pool
 from scheduler_service.transport.request_bytes import APART_BYTES, Hop, RequestWriter, count_spans
 from scheduler_service.transport.response_parser import ParsedResponse
@@ -69,8 +71,9 @@ class HttpSender:
     `X-Scheduling-Deadline`. Answers in gzip or deflate (requested by the step's
     own Accept-Encoding) are decoded, and the headers that described the encoded body are left out. `vouched`
     says which addresses of services are trusted (`ServiceUrls`); `sidecar` finds services itself. Large
-    responses are read as there is `room`, which is the host's as well. A sender belongs to the event loop in
-    which it is first used.
+    responses are read as there is `room`, which is the host's as well. A request that is to be signed is
+    signed by `signer` when its connection is there, each hop anew; one to another origin is not. A
+    sender belongs to the event loop in which it is first used.
     """
 
     def __init__(
@@ -93,11 +96,13 @@ class HttpSender:
         log: Log = _write_nothing,
         sidecar: InvocationDirectory | None = None,
         room: Room | None = None,
+        signer: RequestSigner | None = None,
     ) -> None:
         self._services = ServiceUrls(
             directory=directory, owner_url=owner_url, gateway=gateway, vouched=vouched, sidecar=sidecar
         )
         self._system = dict(system)
+        self._hop_signer = HopSigner(signer)
         self._request_writer = RequestWriter(
             agent=f"punctual/{__version__}", spans=count_spans(int.from_bytes(os.urandom(8)))
         )
@@ -135,7 +140,7 @@ class HttpSender:
             if target is None:
                 reply, url = await self._answer_specially(request, deadline, may_go)
             else:
-                hop = Hop(request.method, target, request.headers, request.body, trusted=False)
+                hop = Hop(request.method, target, request.headers, request.body, False, sign=request.sign)
                 until = self._write_deadline(request)
                 reply = await self._exchange(hop, request, until, deadline, may_go)
                 if request.redirects and reply.status >= 300:
@@ -251,6 +256,8 @@ class HttpSender:
         self, hop: Hop, request: OutboundRequest, until: str, deadline: float, may_go: MayGo
     ) -> Awaitable[ParsedResponse]:
         """Sends one request when it is awaited: no coroutine of its own where a connection is idle."""
+        if hop.sign:
+            return self._exchange_signed(hop, request, until, deadline, may_go)
         data = self._request_writer.write(hop, request.trace, until, request.span)
         body = hop.body
         if body is not None and len(body) <= APART_BYTES:
@@ -265,6 +272,30 @@ class HttpSender:
         if hop.method in _IDEMPOTENT:
             return self._exchange_again(connection, hop, data, body, deadline)
         return connection.exchange(data, method=hop.method, deadline=deadline, body=body)
+
+    async def _exchange_signed(
+        self, hop: Hop, request: OutboundRequest, until: str, deadline: float, may_go: MayGo
+    ) -> ParsedResponse:
+        """As `_exchange`; the signature is made when all has been waited for, so that its time is that."""
+        secrets = self._hop_signer.find(hop, request.tenant)
+        route = Route(hop.target.site, hop.trusted)
+        connection = self._pool.take(route.site, hop.trusted)
+        if connection is None:
+            connection = await self._pool.get(route, deadline)
+        try:
+            hop = await self._hop_signer.sign(hop, secrets)
+            data = self._request_writer.write(hop, request.trace, until, request.span)
+            goes = may_go()
+        except BaseException:
+            self._pool.release(connection)
+            raise
+        if not goes:
+            self._pool.release(connection)
+            raise NotSent
+        body = hop.body if hop.body is not None and len(hop.body) > APART_BYTES else None
+        if connection.idle_since and hop.method in _IDEMPOTENT:
+            return await self._exchange_again(connection, hop, data, body, deadline)
+        return await connection.exchange(data, method=hop.method, deadline=deadline, body=body)
 
     async def _exchange_again(
         self, connection: HttpConnection, hop: Hop, data: bytes, body: bytes | None, deadline: float
@@ -298,7 +329,10 @@ def _first_hop(request: OutboundRequest, located: Located) -> Hop:
     if located.by_sidecar:
         own = (pair for pair in headers if pair[0].lower() != SIDECAR_HEADER)
         headers = (*located.credentials, *own)
-    return Hop(request.method, located.target, headers, request.body, located.trusted, located.by_sidecar)
+    sign = request.sign or located.sign
+    return Hop(
+        request.method, located.target, headers, request.body, located.trusted, located.by_sidecar, sign
+    )
 
 
 async def _run_system(url: str, function: SystemFunction) -> Answer:
@@ -316,8 +350,8 @@ def follow(hop: Hop, reply: ParsedResponse) -> Hop | None:
     """The hop that a response redirects to, or None if it is not a redirect.
 
     301 to 303 become GET without a body, 307 and 308 keep both; credentials are not sent to another origin,
-    and only a service's own origin stays trusted: not that of the sidecar, where its own API is. Raises
-    RefusedTarget for a Location that is not plain http(s).
+    nothing is signed for it, and only a service's own origin stays trusted: not that of the sidecar, where
+    its own API is. Raises RefusedTarget for a Location that is not plain http(s).
     """
     location = dict(reply.headers).get("location") if reply.status in _FOLLOWED else None
     if location is None:
@@ -325,11 +359,11 @@ def follow(hop: Hop, reply: ParsedResponse) -> Hop | None:
     target = _read_location(hop.target, location)
     is_same_site = target.site.origin == hop.target.site.origin and not hop.by_sidecar
     headers = hop.headers if is_same_site else _without(hop.headers, _CREDENTIALS)
-    trusted = hop.trusted and is_same_site
+    trusted, sign = hop.trusted and is_same_site, hop.sign if is_same_site else ""
     if reply.status in (307, 308):
-        return Hop(hop.method, target, headers, hop.body, trusted)
+        return Hop(hop.method, target, headers, hop.body, trusted, sign=sign)
     method = hop.method if hop.method == "HEAD" else "GET"
-    return Hop(method, target, _without(headers, _OF_BODY), None, trusted)
+    return Hop(method, target, _without(headers, _OF_BODY), None, trusted, sign=sign)
 
 
 def write_url(target: TargetAddress) -> str:

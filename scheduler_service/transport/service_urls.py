@@ -29,17 +29,22 @@ class Directory(Protocol):
     def wait(self, name: str) -> int:
         """How long (ms) a call waits in all for an instance of `name`; it may fall. Raises nothing."""
 
+    def signing(self, name: str) -> str:
+        """The secret that signs calls of service `name`; empty: none. Raises nothing."""
+
 
 class Located(msgspec.Struct, frozen=True, gc=False):
     """What a `service:` URL reaches. `trusted`: settings or a key vouch for it, whatever it resolves to.
 
     `by_sidecar`: the sidecar is called, which finds the service, and is to be shown the `credentials`.
+    `sign`: the secret that signs the service's calls; empty: none.
     """
 
     target: TargetAddress
     trusted: bool
     by_sidecar: bool = False
     credentials: Headers = ()
+    sign: str = ""
 
 
 class ServiceUrls:
@@ -71,7 +76,8 @@ class ServiceUrls:
         """The target of a `service:` URL. Raises NoInstance for an unknown service, NotBack for one whose
         instances are waited for, RefusedTarget for a malformed one.
 
-        `base` is the address of an instance that was already chosen; empty: the directory is consulted.
+        `base` is the address of an instance that was already chosen, by whoever knows, too, what signs its
+        calls; empty: the directory is consulted.
         """
         match = None if _FORBIDDEN.search(url) else _SERVICE.fullmatch(url)
         if match is None:
@@ -84,9 +90,11 @@ class ServiceUrls:
         given, trusted = (base, self._vouched(base)) if base else self._base(name)
         found = read_url(given)
         whole = TargetAddress(found.site, found.path.partition("?")[0].rstrip("/") + write_path(path))
+        is_known = name is not None and not base and is_service_name(read_job_key(name)[1])
+        sign = self._directory.signing(name or "") if is_known else ""
         if self._sidecar is None or given != self._sidecar.base_of(name or ""):
-            return Located(whole, trusted)
-        return Located(whole, trusted, by_sidecar=True, credentials=self._sidecar.credentials)
+            return Located(whole, trusted, sign=sign)
+        return Located(whole, trusted, by_sidecar=True, credentials=self._sidecar.credentials, sign=sign)
 
     def wait(self, url: str) -> int:
         """How long (ms) a call of a `service:` URL waits in all for an instance that it reaches."""
@@ -135,6 +143,10 @@ class InvocationDirectory:
     def wait(self, name: str) -> int:
         """How long (ms) an instance that has registered is waited for; the sidecar's own: not."""
         return self._known.wait(name)
+
+    def signing(self, name: str) -> str:
+        """The secret that signs calls of service `name`, if it is registered."""
+        return self._known.signing(name)
 
 
 class InvocationSender:

@@ -119,12 +119,14 @@ class World:
 
 
 @asynccontextmanager
-async def running(*, decorators: PortDecorators = NO_DECORATORS, **settings: Any) -> AsyncIterator[World]:
+async def running(
+    *, decorators: PortDecorators = NO_DECORATORS, wall: int = START, **settings: Any
+) -> AsyncIterator[World]:
     """A started service in memory; `settings` are groups, as in `limits={"body_bytes": 100}`.
 
-    The services `jobswork` and `jobsclient` are the target.
+    The services `jobswork` and `jobsclient` are the target. `wall`: where its clock begins.
     """
-    clock = WatchedClock(wall=START)
+    clock = WatchedClock(wall=wall)
     log: list[Any] = []
     async with Target(lambda: clock.now().wall) as target:
         static = {"jobswork": (target.url,), "jobsclient": (target.url,)}

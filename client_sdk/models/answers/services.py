@@ -47,6 +47,7 @@ class ServiceLine(AnswerModel):
     on_change: str | None = None
     grace_seconds: float | None = None
     rate_limit: dict[str, Any] | None = None
+    signing: str | None = None
     instance_count: int = 0
     online_count: int = 0
     paused: bool = False

@@ -173,7 +173,9 @@ def _request(
     context = turn.contexts[run.execute_number]
     limits = limits_of(turn, turn.program_of(run), context, step.target.timeout)
     made = make_part(turn, run, step, place, route=route, key=key, limits=limits)
-    return made if isinstance(made, Refused) else replace(made, base=chosen.address)
+    if isinstance(made, Refused):
+        return made
+    return replace(made, base=chosen.address, sign=made.sign or chosen.sign)
 
 
 def _send_part_elsewhere(

@@ -18,6 +18,7 @@ SENT_FIELDS = {
     "timeout_seconds": "a worker has as long as it renews its lease and the job's own timeoutSeconds allows",
     "success_codes": "a worker reports itself how its work ended",
     "follow_redirects": "there is no HTTP answer that could redirect",
+    "sign": "a worker claims it from this service, which it knows; nothing is sent that could be forged",
 }
 """Options of steps that are sent directly, and why a step in a queue has none of them."""
 QUEUE_FIELDS = (

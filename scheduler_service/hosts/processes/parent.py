@@ -81,24 +81,31 @@ class RemoteRouter:
         return self._connection.call(rpc_methods.ENTER.name, packed)
 
 
+UNKNOWN: tuple[str | None, int, str] = (None, 0, "")
+
+
 class ParentDirectory:
     """`transport.service_urls.Directory` by the service's latest answers."""
 
     def __init__(self, *, connection: RpcConnection) -> None:
         self._connection = connection
-        self._known: dict[str, tuple[str | None, int]] = {}
+        self._known: dict[str, tuple[str | None, int, str]] = {}
         self._tasks = Tasks()
 
     def address(self, name: str) -> str | None:
         """The base address of a service, as of the latest answer."""
-        return self._known.get(name, (None, 0))[0]
+        return self._known.get(name, UNKNOWN)[0]
 
     def wait(self, name: str) -> int:
         """How long (ms) a call waits in all for an instance that takes work."""
-        wait = self._known.get(name, (None, 0))[1]
+        wait = self._known.get(name, UNKNOWN)[1]
         if wait:  # the sender asks again in a moment: by then the answer is renewed
             self._tasks.start(self.learn(name))
         return wait
+
+    def signing(self, name: str) -> str:
+        """The secret that signs calls of a service, as of the latest answer."""
+        return self._known.get(name, UNKNOWN)[2]
 
     async def learn(self, name: str) -> None:
         """Renews the answer. Raises nothing: where the service does not answer, the latest one stays."""
@@ -216,8 +223,8 @@ class OccurrenceRelay:
 
 
 T = TypeVar("T")
-AddressOf = Callable[[str], tuple[str | None, int]]
-"""The address of a service, and how long (ms) a call waits in all for an instance of it."""
+AddressOf = Callable[[str], tuple[str | None, int, str]]
+"""The address of a service, how long (ms) a call waits in all for an instance of it, and what signs it."""
 WakeClaimers = Callable[[Sequence[tuple[str, str]] | None, int | None], None]
 """Wakes claims that wait for work of these queues (tenant, name; None: of all), and says when queue timeouts
 must be checked (steady ms; None: as before).
@@ -283,7 +290,7 @@ class ParentService:
         del self._places[watch.token]
         return loss
 
-    async def _locate(self, name: str) -> tuple[str | None, int]:
+    async def _locate(self, name: str) -> tuple[str | None, int, str]:
         return self._address_of(name)
 
     async def _publish_all(self, group: OccurrenceGroup) -> None:

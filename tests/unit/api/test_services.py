@@ -22,6 +22,7 @@ async def test_a_service_is_registered_read_listed_and_removed(client: httpx.Asy
         "onChange": "keep",
         "graceSeconds": 1.5,
         "rateLimit": {"count": 10, "perSeconds": 0.5},
+        "signing": "hooks",
     }
     response = await client.put(PATH, json=said)
     assert response.status_code == 201
@@ -47,6 +48,7 @@ async def test_what_is_left_out_is_the_default_but_for_the_timers(client: httpx.
     response = (await client.put(PATH, json={})).json()["data"]
     assert [timer["jobId"] for timer in response["timers"]] == ["a"]
     assert (response["address"], response["onChange"], response["graceSeconds"]) == (None, "update", 86_400)
+    assert response["signing"] is None
     assert (await put(client))["timers"] == []
 
 
@@ -73,7 +75,7 @@ async def test_what_is_left_out_is_the_default_but_for_the_timers(client: httpx.
         ({"route": "nearest"}, [("/route", "choice")]),
         ({"onChange": "ask"}, [("/onChange", "choice")]),
         ({"graceSeconds": -1}, [("/graceSeconds", "range")]),
-        ({"signing": "secret"}, [("/signing", "not_available")]),
+        ({"signing": "secret"}, [("/signing", "unknown_secret")]),
         ({"owner": "me"}, [("/owner", "unknown_field")]),
         ({"tags": ["x"] * 101}, [("/tags", "too_many")]),
         ({"tags": ["ok", "x" * 129, " "]}, [("/tags/1", "too_long"), ("/tags/2", "empty")]),

@@ -54,6 +54,11 @@ from tests.unit.services.tables import MemoryTable
 KEY = b"k" * 32
 
 
+def judge_secret(tenant: str, name: str) -> str | None:
+    """Why a secret cannot sign: `hooks` of the tenant `default` alone can."""
+    return None if (tenant, name) == ("default", "hooks") else f"there is no {name!r}"
+
+
 class World(MemoryOutbox):
     """The API with everything that it uses, and all jobs (`hosts.processes.shards.Shard`).
 
@@ -233,14 +238,14 @@ class World(MemoryOutbox):
             self.cleaned.append((destroyed, retain))
             return {"jobs": 1, "executions": 2, "notifications": 3}
 
-        around = settings.get("surroundings", Surroundings())
+        around = settings.get("surroundings", Surroundings(judge_secret=judge_secret))
         return ApiDependencies(
             **{
                 "jobs": self,
                 "compile_definition": compile_definition,
                 "compile_stored": _compile_stored,
                 "compile_cache": CompileCache(default_zone="UTC"),
-                "surroundings": Surroundings(),
+                "surroundings": around,
                 "surroundings_of": lambda tenant: msgspec.structs.replace(around, tenant=tenant),
                 "catalogue": self.catalogue,
                 "store": self.store,

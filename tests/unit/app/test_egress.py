@@ -32,6 +32,7 @@ async def test_no_setting_lets_a_job_call_the_sidecar() -> None:
         clock=ManualClock(),
         log=silent,
         room=Room(1 << 20),
+        signer=None,
         sidecar=InvocationDirectory(known=known, http_port=3500),
     )
     for host in ("127.0.0.1", "127.9.9.9", "[::1]", "localhost"):

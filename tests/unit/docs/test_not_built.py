@@ -18,8 +18,6 @@ LATER = "**Not built yet**"
 SPAN = re.compile(r"`([^`]+)`")
 # A sentence behind this says what there is instead.
 PRESENT = "At present"
-# The model has it, so that a definition that uses it is refused by name.
-REFUSED_BY_NAME = {"sign"}
 # Named to say what the missing thing belongs to.
 THERE = {
     "default", "env", "fire_all", "one_time", "overlapPolicy", "queue://", "rateLimit", "server.key",
@@ -86,7 +84,7 @@ def words() -> frozenset[str]:
     schema = JobDefinition.model_json_schema(by_alias=True)
     fields = {name for one in (schema, *schema["$defs"].values()) for name in one.get("properties", {})}
     codes = {str(word) for word in get_args(get_args(answers.FailureType)[0])} | {*map(str, RESERVED)}
-    return frozenset((fields - REFUSED_BY_NAME) | codes)
+    return frozenset(fields | codes)
 
 
 @cache

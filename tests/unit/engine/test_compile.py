@@ -115,11 +115,9 @@ def test_what_has_no_place_in_an_event_is_refused(members: dict[str, Any], point
         ),
         ({"request": [{"url": URL, "respEnvName": "A"}] * 2}, "/request/1/respEnvName", "duplicate"),
         ({"checkUrl": {"url": "nowhere"}}, "/checkUrl/url", "invalid"),
-        ({"checkUrl": {"url": URL, "sign": "s"}}, "/checkUrl/sign", "not_available"),
         ({"checkUrl": {"url": URL, "timeoutSeconds": 61}}, "/checkUrl/timeoutSeconds", "range"),
         ({"cancelUrl": {"url": URL, "body": "${"}}, "/cancelUrl/body", "invalid"),
         ({"notification": [{"url": URL}, {"url": "x"}]}, "/notification/1/url", "invalid"),
-        ({"notification": [{"url": URL, "sign": "s"}]}, "/notification/0/sign", "not_available"),
         ({"timer": {"period": "x y"}}, "/timer/period", "invalid"),
         ({"timer": {"period": "external", "timezone": "Mars/Base"}}, "/timer/timezone", "unknown_zone"),
         ({"paramsSchema": {"type": 1}}, "/paramsSchema/type", "invalid"),
@@ -130,9 +128,36 @@ def test_what_is_refused(members: dict[str, Any], pointer: str, code: str) -> No
     assert problems(**members) == [(pointer, code)]
 
 
-def test_what_is_not_there_yet_is_refused_by_name() -> None:
-    """Nothing is silently ignored."""
-    assert problems(request=[{"url": URL, "sign": "s"}]) == [("/request/0/sign", "not_available")]
+SIGNED = {"url": URL, "sign": "hooks"}
+UNKNOWN = {"url": URL, "sign": "none"}
+
+
+@each_row(
+    ("members", "pointer", "code"),
+    [
+        ({"request": [SIGNED, UNKNOWN]}, "/request/1/sign", "unknown_secret"),
+        ({"checkUrl": UNKNOWN}, "/checkUrl/sign", "unknown_secret"),
+        ({"cancelUrl": UNKNOWN}, "/cancelUrl/sign", "unknown_secret"),
+        ({"notification": [SIGNED, UNKNOWN]}, "/notification/1/sign", "unknown_secret"),
+        ({"request": [{"url": "queue://work", "sign": "hooks"}]}, "/request/0/sign", "misplaced"),
+        ({"notification": [{"url": TOPIC, "sign": "hooks"}]}, "/notification/0/sign", "misplaced"),
+        ({"request": [{**SIGNED, "headers": {"Webhook-Id": "x"}}]},
+         "/request/0/headers/Webhook-Id", "header"),
+        ({"cancelUrl": {**SIGNED, "headers": {"webhook-signature": "x"}}},
+         "/cancelUrl/headers/webhook-signature", "header"),
+        ({"notification": [{**SIGNED, "headers": {"webhook-timestamp": "1"}}]},
+         "/notification/0/headers/webhook-timestamp", "header"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_signed_is_refused(members: dict[str, Any], pointer: str, code: str) -> None:
+    """A name that is no secret of the tenant, what is not sent, and headers that the signature brings."""
+    around = Surroundings(topics=True, judge_secret=lambda _, name: None if name == "hooks" else "no secret")
+    with pytest.raises(DefinitionError) as caught:
+        compile_definition(parse_definition(definition(**members)), around)
+    assert [(one.pointer, one.code) for one in caught.value.problems] == [(pointer, code)]
+    own_id = {**SIGNED, "headers": {"webhook-id": "x"}}
+    taken = definition(request=[SIGNED], checkUrl=SIGNED, cancelUrl=SIGNED, notification=[own_id])
+    assert compile_definition(parse_definition(taken), around).program.signs == {"hooks"}
 
 
 def test_all_problems_come_at_once() -> None:
@@ -233,7 +258,7 @@ GONE = {"url": "http://${GONE}/run"}
         ({"request": [{"url": URL, "headers": {"a": "${schedulingGone}"}}]}, "/request/0"),
         ({"request": [{"url": URL, "body": {"a": "${$.[}"}}]}, "/request/0"),
         ({"request": [{"url": "/x", "serviceName": "a b"}]}, "/request/0"),
-        ({"request": [{"url": URL, "sign": "s"}]}, "/request/0"),
+        ({"request": [{"url": URL, "sign": "s", "headers": {"webhook-id": "x"}}]}, "/request/0"),
         ({"async": True, "checkUrl": GONE["url"]}, "/checkUrl"),
         ({"cancelUrl": GONE}, "/cancelUrl"),
         ({"notification": [{"url": URL}, GONE]}, "/notification/1"),

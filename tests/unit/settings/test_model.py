@@ -7,12 +7,6 @@ from tests.rows import each_row
 from tests.unit.settings.loading import refusal, shown, write
 
 
-@each_row("group", ["SIGNING__MD5_SECRET", "SIGNING__SECRETS"])
-def test_settings_of_a_later_version_are_refused_by_name(group: str) -> None:
-    """Settings of what is not there yet are not taken as if they had an effect (16)."""
-    assert "not available in this version" in refusal({f"PUNCTUAL_{group}": "1"})
-
-
 @each_row(
     ("name", "value", "said"),
     [

@@ -83,6 +83,9 @@ class Returning:
     def wait(self, name: str) -> int:
         return self.waits
 
+    def signing(self, name: str) -> str:
+        return ""
+
 
 def test_who_may_come_back_is_told_apart() -> None:
     """So it is waited for; nobody else is."""

@@ -53,7 +53,7 @@ class Scene:
 
     def locate(self, name: str) -> tuple[str | None, int]:
         self.asked.append(name)
-        return self.addresses.get(name, (None, 0))
+        return self.addresses.get(name, (None, 0, ""))
 
     async def search(self, serial: int) -> tuple[tuple[Chosen, ...], str]:
         return await self.router.resolve(ResolveInstances(_token(serial), "default", "shop", "key", "seed"))
@@ -73,7 +73,7 @@ class Scene:
 
     async def said(self) -> None:
         """Returns when all notices have been taken."""
-        self.addresses.setdefault("said", (None, 0))
+        self.addresses.setdefault("said", (None, 0, ""))
         await ParentDirectory(connection=self.connection).learn("said")
 
 
@@ -220,7 +220,7 @@ async def test_an_address_is_asked_for_each_call() -> None:
         target = Target(directory)
         sender = LookupSender(sender=target, directory=directory)
         await sender.send(REQUEST)
-        scene.addresses["shop"] = ("http://shop.test", 0)
+        scene.addresses["shop"] = ("http://shop.test", 0, "hooks")
         await sender.send(REQUEST)
         assert target.found == [None, "http://shop.test"]
         for url, base in (("http://a/", ""), ("service:/x", ""), ("service://shop/x", "http://i1")):
@@ -232,10 +232,10 @@ async def test_who_waits_for_instances_learns_of_them() -> None:
     """Just after a start of the service its instances are not back yet."""
     async with opened() as scene:
         directory = ParentDirectory(connection=scene.connection)
-        scene.addresses["shop"] = (None, 30_000)
+        scene.addresses["shop"] = (None, 30_000, "")
         await directory.learn("shop")
         assert directory.wait("shop") == 30_000
-        scene.addresses["shop"] = ("http://shop.test", 0)
+        scene.addresses["shop"] = ("http://shop.test", 0, "hooks")
         assert directory.wait("shop") == 30_000
         await scene.said()
         await scene.said()

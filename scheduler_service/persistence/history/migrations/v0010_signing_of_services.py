@@ -1,0 +1,14 @@
+"""Adds which secret signs the calls of a service; none does yet."""
+
+from alembic import op
+
+from scheduler_service.persistence.services.table import services
+from scheduler_service.persistence.sql.migrations import add_missing
+
+revision = "0010"
+down_revision = "0009"
+
+
+def upgrade() -> None:
+    """Makes the column."""
+    add_missing(op.get_bind(), services.c.signing)
