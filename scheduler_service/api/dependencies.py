@@ -67,7 +67,7 @@ class ApiDependencies:
     - `admin_key`: None: only loopback is served (SPEC section 14); callers are then this machine's `user`.
     - `key_ring`: the keys that were made; None: there are none.
     - `own_url`: `server.external_url`, whose pages are the service's own.
-    - `options`: the defaults of a job's options by wire name, where they differ from SPEC section 2.
+    - `options`: the defaults of a tenant's jobs by wire name, where they differ from SPEC section 2.
     - `settings`: the answer of `GET /settings`, without secrets; None: not available.
     - `flush_seconds`: the longest wait of a read for records that are not written yet.
     - `heartbeat_seconds`: the interval that instances use for their heartbeats.
@@ -115,7 +115,7 @@ class ApiDependencies:
     large_answers: Mapping[WaitingLine, LargeAnswers] = field(
         default_factory=lambda: {line: LargeAnswers() for line in WaitingLine}
     )
-    options: Mapping[str, object] = field(default_factory=dict)
+    options: Callable[[str], Mapping[str, object]] = lambda _: {}
     settings: Callable[[], Mapping[str, Any]] | None = None
     flush_seconds: float = 2
     heartbeat_seconds: float = 3

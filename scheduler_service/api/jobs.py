@@ -333,7 +333,7 @@ async def _in_full(request: ApiRequest, entry: CatalogueEntry, text: bytes | Non
     text = text or await read_definition(request, entry)
     reason = await _read_pause_reason(request, entry)
     unfit = request.deps.find_unfit(entry)
-    return job_in_full(entry, text, request.deps.options, pause_reason=reason, unfit=unfit)
+    return job_in_full(entry, text, request.deps.options(entry.tenant), pause_reason=reason, unfit=unfit)
 
 
 async def _read_pause_reason(request: ApiRequest, entry: CatalogueEntry) -> str | None:

@@ -1,5 +1,6 @@
 """What settings say to the core."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,14 +21,12 @@ from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.settings import LoadedSettings, Settings
-from scheduler_service.settings.model import DefaultsSettings
+from scheduler_service.settings.model import OptionSettings
 from scheduler_service.settings.sources import read_env_file
 from scheduler_service.system_jobs import alert_jobs
 
 FAILS_WHEN_SENT = ("egress", UNKNOWN_SECRET)
 """Codes of what is refused when it is posted, and fails by name where a stored definition has it."""
-# A job that comes back from the store was checked when it was posted; these belong to the platform instead.
-NO_JOB_FIELDS = frozenset({"timezone", "http_timeout_seconds", "on_change"})
 
 
 def make_surroundings(loaded: LoadedSettings, served: str, *, topics: bool = False) -> Surroundings:
@@ -66,7 +65,7 @@ def _is_only_here(settings: Settings, served: str) -> bool:
 
 
 class DefinitionCompiler:
-    """Compiles definitions under the platform's defaults, those that are posted and those that are stored.
+    """Compiles definitions, posted or stored, under the defaults of the platform and of their tenant.
 
     The stored definitions of alerts, which are shown, have names of headers alone and addresses without
     queries: what these lack is in `settings`.
@@ -75,9 +74,11 @@ class DefinitionCompiler:
     def __init__(self, *, settings: Settings, surroundings: Surroundings) -> None:
         self._defaults, self._history = settings.defaults, settings.history
         self._headers, self._urls = alert_jobs.headers_of(settings), alert_jobs.urls_of(settings)
-        names = [name for name in DefaultsSettings.model_fields if name not in NO_JOB_FIELDS]
-        self._values = {name: getattr(self._defaults, name) for name in names} | {
-            "retry": list(self._defaults.retry)
+        self._platform = _options_of(self._defaults, OptionSettings.model_fields)
+        self._tenants = {name: one.defaults for name, one in settings.tenants.items()}
+        self._values = {
+            name: self._platform | _options_of(own, own.model_fields_set)
+            for name, own in self._tenants.items()
         }
         self._surroundings = surroundings
         self._env, self._by_tenant = settings.env, {DEFAULT_TENANT: surroundings}
@@ -94,7 +95,7 @@ class DefinitionCompiler:
 
     def posted(self, definition: JobDefinition, surroundings: Surroundings) -> Compiled:
         """A definition on its way in. Raises DefinitionError."""
-        return compile_definition(self._fill(definition), surroundings)
+        return compile_definition(self._fill(definition, surroundings.tenant), surroundings)
 
     async def stored(self, text: bytes, tenant: str) -> Program:
         """A definition of a tenant from the store, perhaps of an earlier version; a large one apart.
@@ -117,7 +118,7 @@ class DefinitionCompiler:
         system = any(step.url.startswith("system://") for step in definition.request)
         if system:
             definition = self._reveal(definition)
-        filled, around = self._fill(definition), self.around(tenant)
+        filled, around = self._fill(definition, tenant), self.around(tenant)
         compiled = compile_stored(filled, around, system=system, left_out=left_out)
         refused = () if system else tuple(find_refused(definition, around))
         if not refused:
@@ -142,19 +143,19 @@ class DefinitionCompiler:
             entries.append(one.model_copy(update={**changed, "headers": own}))
         return definition.model_copy(update={"notification": entries})
 
-    @property
-    def options(self) -> dict[str, object]:
+    def options(self, tenant: str) -> dict[str, object]:
         """The effective defaults by their names on the wire, each with its `value` and its `source`."""
         fields, dumped, given = JobDefinition.model_fields, self._defaults.model_dump(), self._defaults
-        own = {
-            fields[name].alias or name: _option(dumped[name], name in given.model_fields_set)
-            for name in self._values
-        }
-        detail = _option(self._history.detail, "detail" in self._history.model_fields_set)
-        return {**own, "historyDetail": detail}
+        own = {name: _option(dumped[name], name in given.model_fields_set) for name in self._platform}
+        own["history_detail"] = _option(self._history.detail, "detail" in self._history.model_fields_set)
+        if tenant in self._tenants:
+            of_tenant = self._tenants[tenant].model_dump()
+            own |= {name: {"value": value, "source": "tenant"} for name, value in of_tenant.items()}
+        return {fields[name].alias or name: option for name, option in own.items()}
 
-    def _fill(self, definition: JobDefinition) -> JobDefinition:
-        absent = {name: value for name, value in self._values.items() if self._is_absent(definition, name)}
+    def _fill(self, definition: JobDefinition, tenant: str) -> JobDefinition:
+        values = self._values.get(tenant, self._platform)
+        absent = {name: value for name, value in values.items() if self._is_absent(definition, name)}
         if not absent.get("lead_seconds"):
             absent.pop("lead_seconds", None)  # a step to a queue has a lead of its own
         return definition.model_copy(update=absent) if absent else definition
@@ -162,6 +163,12 @@ class DefinitionCompiler:
     @staticmethod
     def _is_absent(definition: JobDefinition, name: str) -> bool:
         return name not in definition.model_fields_set or getattr(definition, name) is None
+
+
+def _options_of(given: OptionSettings, names: Iterable[str]) -> dict[str, object]:
+    """These members as a definition has them."""
+    found = {name: getattr(given, name) for name in names}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
 
 
 def _option(value: object, is_set: bool) -> dict[str, object]:

@@ -10,9 +10,11 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    SerializerFunctionWrapHandler,
     ValidationInfo,
     field_serializer,
     field_validator,
+    model_serializer,
     model_validator,
 )
 
@@ -202,14 +204,9 @@ class DatabaseSettings(Group):
     url: Annotated[str, AfterValidator(_check_database)] | None = None
 
 
-class DefaultsSettings(Group):
-    """The platform's defaults of a definition (SPEC section 2).
+class OptionSettings(Group):
+    """The options of a job that are given for many (SPEC section 13). `retry` is as in a definition."""
 
-    `retry` is written as in a definition. `on_change` is that of a service whose registration does not say.
-    """
-
-    timezone: Zone = "UTC"
-    http_timeout_seconds: Positive = 60
     check_rate_seconds: Annotated[float, Field(ge=0.1)] = 1
     timeout_seconds: Positive = 60
     max_retries: Count = 5
@@ -220,12 +217,39 @@ class DefaultsSettings(Group):
     lead_seconds: Annotated[float, Field(ge=0, le=3_600)] = 0
     start_policy: Literal["auto", "manual"] = "auto"
     retry: Policies = ()
-    on_change: Literal["update", "keep"] = "update"
 
     @field_serializer("retry")
     def _write_policies(self, policies: Policies) -> list[dict[str, object]]:
         """As they were given."""
         return [policy.model_dump(mode="json", by_alias=True, exclude_unset=True) for policy in policies]
+
+
+class DefaultsSettings(OptionSettings):
+    """The platform's defaults of a definition (SPEC section 2).
+
+    `on_change` is that of a service whose registration does not say.
+    """
+
+    timezone: Zone = "UTC"
+    http_timeout_seconds: Positive = 60
+    on_change: Literal["update", "keep"] = "update"
+
+
+class TenantDefaults(OptionSettings):
+    """Defaults of one tenant: what is given here takes precedence over the platform's."""
+
+    history_detail: Literal["all", "failures", "none"] = "all"
+
+    @model_serializer(mode="wrap")
+    def _write_given(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """What is not given is the platform's, and is not shown."""
+        return {name: value for name, value in write(self).items() if name in self.model_fields_set}
+
+
+class TenantSettings(Group):
+    """What is one tenant's own."""
+
+    defaults: TenantDefaults = TenantDefaults()
 
 
 class EgressSettings(Group):
@@ -406,6 +430,7 @@ class Settings(Group):
     contexts: ContextsSettings = ContextsSettings()
     database: DatabaseSettings = DatabaseSettings()
     defaults: DefaultsSettings = DefaultsSettings()
+    tenants: dict[TenantName, TenantSettings] = {}
     egress: EgressSettings | None = None
     feedback: FeedbackSettings = FeedbackSettings()
     limits: LimitsSettings = LimitsSettings()

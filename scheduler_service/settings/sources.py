@@ -3,7 +3,7 @@
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ SERVICE_LINK = re.compile(
     r"|PORT(_\d+_[A-Z]+)?=(tcp|udp|sctp)://\S+)"
 )
 """`NAME=VALUE` that Kubernetes sets for each Service whose name begins with `punctual`."""
-CASE_SENSITIVE = frozenset({"env", "secrets"})
+CASE_SENSITIVE = frozenset({"env", "secrets", "tenants"})
 SECRET = frozenset(
     ("server.key", "dapr.app_token", "dapr.api_token", "secrets", "signing", "signing.md5_secret")
 )
@@ -198,7 +198,7 @@ def _read_environment(environ: Mapping[str, str]) -> list[tuple[Name, object]]:
             tenant = [DEFAULT_TENANT if one == "DEFAULT" else one for one in rest[:1]]
             variable = rest[1:]
             path = [*tenant, "__".join(variable)] if variable else tenant
-            read = _read_text if not variable else str if lowered == "env" else read_text
+            read = _READ_BELOW.get(lowered, _read_text) if variable else _read_text
             found.append(((lowered, *path), read(text)))
         else:
             found.append(((lowered, *(part.lower() for part in rest)), _read_text(text)))
@@ -231,6 +231,10 @@ def _read_text(text: str) -> object:
         except ValueError:
             return text
     return text
+
+
+_READ_BELOW: Mapping[str, Callable[[str], object]] = {"env": str, "secrets": read_text}
+"""How the value of a name below a tenant is read, where it is no setting of its own."""
 
 
 def _put(tree: dict[str, Any], path: Name, value: object) -> None:
@@ -299,7 +303,7 @@ def _enclosing(path: list[str]) -> list[str]:
 def _known(path: list[str]) -> list[str]:
     model: Any = Settings
     for part in path[:-1]:
-        if part.isdigit():  # the place in a list
+        if part not in model.model_fields:  # the place in a list, the name of a tenant
             continue
         annotation = model.model_fields[part].annotation
         options = getattr(annotation, "__args__", (annotation,))

@@ -12,7 +12,7 @@ from scheduler_service.app.surroundings import DefinitionCompiler, make_surround
 from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.engine.compile_cache import read_members
 from scheduler_service.engine.program import Program, Surroundings
-from scheduler_service.settings import load_settings
+from scheduler_service.settings import SettingsError, load_settings
 from tests.rows import each_row
 
 SERVED = "http://127.0.0.1:8000"
@@ -124,3 +124,53 @@ def test_a_service_that_others_cannot_reach_is_known(
 ) -> None:
     """It listens to others, and no address that they reach was found (SPEC section 5)."""
     assert make_surroundings(load_settings(settings, {}), served).unreachable == unreachable
+
+
+OF_ACME = {"tenants.acme": {"defaults": {"max_retries": 2, "history_detail": "none", "retry": []}}}
+
+
+def test_defaults_of_a_tenant_take_precedence_over_the_platform_s() -> None:
+    """For what a job leaves out; other tenants have the platform's (SPEC section 13)."""
+    settings = {"defaults.max_retries": 9, "defaults.qos": 1, **OF_ACME}
+    loaded = load_settings(settings, {})
+    compiler = DefinitionCompiler(settings=loaded.settings, surroundings=make_surroundings(loaded, SERVED))
+    base = {"jobId": "j", "jobName": "a job", "creator": "1", "creatorName": "one"}
+    base["request"] = [{"url": "http://t.test/"}]
+
+    def compiled(tenant: str, **members: object) -> Program:
+        return compiler.posted(parse_definition(base | members), compiler.around(tenant)).program
+
+    acme, other, own = compiled("acme"), compiled("default"), compiled("acme", maxRetries=4)
+    assert (acme.max_retries, acme.qos, acme.history_detail) == (2, 1, "none")
+    assert (other.max_retries, other.qos, other.history_detail) == (9, 1, None)
+    assert own.max_retries == 4
+
+
+async def test_a_stored_definition_has_the_defaults_of_its_tenant() -> None:
+    """Also where another tenant's of the same text was compiled before."""
+    loaded = load_settings(OF_ACME, {})
+    compiler = DefinitionCompiler(settings=loaded.settings, surroundings=make_surroundings(loaded, SERVED))
+    text = b'{"jobId":"j","jobName":"j","creator":"1","creatorName":"o","request":[{"url":"http://t.test/"}]}'
+    found = [(await compiler.stored(text, tenant)).max_retries for tenant in ("default", "acme", "default")]
+    assert found == [5, 2, 5]
+
+
+def test_an_option_says_where_it_comes_from() -> None:
+    """Product, platform or tenant; the job's own value is told where the job is shown."""
+    loaded = load_settings({"defaults.qos": 1, **OF_ACME}, {})
+    compiler = DefinitionCompiler(settings=loaded.settings, surroundings=make_surroundings(loaded, SERVED))
+    acme, other = compiler.options("acme"), compiler.options("default")
+    assert acme["maxRetries"] == {"value": 2, "source": "tenant"}
+    assert acme["historyDetail"] == {"value": "none", "source": "tenant"}
+    assert acme["qos"] == other["qos"] == {"value": 1, "source": "platform"}
+    assert other["maxRetries"] == {"value": 5, "source": "product"}
+    assert acme.keys() == other.keys()
+
+
+def test_what_is_not_given_for_a_tenant_is_not_shown_as_its_own() -> None:
+    """The environment names a tenant as it is written; a field that is no option of a job is refused."""
+    environ = {"PUNCTUAL_TENANTS__Acme__defaults": '{"max_retries": 2}'}
+    names = [name for name in load_settings({}, environ).describe() if name.startswith("tenants")]
+    assert names == ["tenants.Acme.defaults.max_retries"]
+    with pytest.raises(SettingsError, match="timezone"):
+        load_settings({"tenants.acme": {"defaults": {"timezone": "UTC"}}}, {})
