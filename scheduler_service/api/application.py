@@ -38,6 +38,7 @@ from scheduler_service.api.auditing import AuditNote, Way, audited
 from scheduler_service.api.authentication import Authenticate, check_role, check_tenant
 from scheduler_service.api.bodies import ClientGone
 from scheduler_service.api.dependencies import ApiDependencies
+from scheduler_service.api.narrow_keys import check_scope, check_sight
 from scheduler_service.api.openapi import describe
 from scheduler_service.api.pages.front import FrontPage
 from scheduler_service.api.pages.reference import Reference
@@ -210,6 +211,8 @@ class Endpoint:
 
     async def _handle(self, operation: ApiOperation, request: ApiRequest) -> Response:
         try:
+            if request.caller.is_narrow and not operation.is_open:
+                await check_sight(request)
             if operation.audit_way is not Way.REQUEST or request.note is None:
                 return await operation.handler(request)
             return await audited(request, request.note, lambda: operation.handler(request))
@@ -240,6 +243,8 @@ class Endpoint:
         caller = self._authenticate(scope, operation.is_open)
         check_tenant(caller, of_platform=operation.of_platform)
         check_role(caller, operation.role)
+        if caller.is_narrow:
+            check_scope(caller, operation, scope["path_params"].get("name"))
         if not operation.is_open:
             scope[ROLE] = caller.role.value
         for name, value in scope["path_params"].items():

@@ -181,7 +181,7 @@ async def select_jobs(
         named = list(dict.fromkeys(select.job_ids))
         lives = await _lives(request, named)
         return list(lives) if is_checked else [write_piece(name, lives.get(name, "")) for name in named]
-    query = job_query(request.caller.tenant, read_filter(select.filter or {}, JOB_FILTERS))
+    query = job_query(request.caller, read_filter(select.filter or {}, JOB_FILTERS))
     query, found = msgspec.structs.replace(query, limit=PAGE), list[str]()
     while True:
         page = await request.deps.catalogue.list(query)

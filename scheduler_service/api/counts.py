@@ -15,7 +15,7 @@ from scheduler_service.api.query_filters import (
     job_query,
     key_of,
 )
-from scheduler_service.api.request import ApiRequest, Routes
+from scheduler_service.api.request import OF_JOBS, ApiRequest, Routes
 from scheduler_service.api.responses import invalid, succeed
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.job_key import read_job_key, write_job_key
@@ -50,14 +50,21 @@ END_OF_TIMERS = 7_258_118_400_000
 """2200-01-01T00:00:00Z in wall ms."""
 
 
-@ROUTES.add("GET /counts/jobs", Role.VIEWER, query=JOB_FILTERS, data=answers.JobCounts)
+@ROUTES.add(
+    "GET /counts/jobs",
+    Role.VIEWER,
+    scopes=OF_JOBS,
+    query=JOB_FILTERS,
+    data=answers.JobCounts,
+)
 async def count_jobs(request: ApiRequest) -> Response:
     """Count jobs by state, kind and newest execution.
 
     Of those that cannot run as they stand the first are named, whatever the filter.
     """
-    tally = await request.deps.catalogue.tally(job_query(request.caller.tenant, request.query))
-    unfit = [] if request.deps.list_unfit is None else await request.deps.list_unfit()
+    tally = await request.deps.catalogue.tally(job_query(request.caller, request.query))
+    list_unfit = None if request.caller.is_narrow else request.deps.list_unfit
+    unfit = [] if list_unfit is None else await list_unfit()
     own = [(read_job_key(key), problem) for key, problem in unfit]
     named = [(job_id, problem) for (tenant, job_id), problem in own if tenant == request.caller.tenant]
     return succeed(
@@ -77,6 +84,7 @@ async def count_jobs(request: ApiRequest) -> Response:
 @ROUTES.add(
     "GET /counts/executions",
     Role.VIEWER,
+    scopes=OF_JOBS,
     query=(parameters.text("jobId", "Only of this job."), *EXECUTION_FILTERS),
     data=answers.ExecutionCounts,
 )
@@ -115,6 +123,7 @@ async def count_queued(request: ApiRequest) -> Response:
 @ROUTES.add(
     "GET /series/executions",
     Role.VIEWER,
+    scopes=OF_JOBS,
     query=(
         parameters.text("jobId", "Only of this job."),
         *EXECUTION_FILTERS,

@@ -49,11 +49,15 @@ _NAMED = msgspec.json.Decoder(_JobIdMember)
 
 
 class Creator(msgspec.Struct, frozen=True, gc=False):
-    """The creator of a job whose definition names none (SPEC section 2), and the tenant of the job."""
+    """The creator of a job whose definition names none (SPEC section 2), and the tenant of the job.
+
+    `is_bound`: a definition that is declared may name no other one.
+    """
 
     creator: str
     name: str
     tenant: str = DEFAULT_TENANT
+    is_bound: bool = False
 
 
 class PostedDefinition(msgspec.Struct, frozen=True, gc=False):

@@ -1,6 +1,6 @@
 """What happens, as it happens: the event stream (SPEC section 14)."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 
@@ -10,13 +10,14 @@ from client_sdk.models import answers
 from scheduler_service.api import parameters
 from scheduler_service.api.bodies import header, read_preferences
 from scheduler_service.api.event_stream import HEADERS, MEDIA_TYPE, EventStreamResponse
+from scheduler_service.api.narrow_keys import sees
 from scheduler_service.api.parameters import Values, check_length
-from scheduler_service.api.request import ApiRequest, Routes
+from scheduler_service.api.request import OF_JOBS, ApiRequest, Routes
 from scheduler_service.api.responses import absent, invalid, refuse
 from scheduler_service.domain.job_key import DEFAULT_TENANT, write_job_key
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
-from scheduler_service.ports.catalogue import Catalogue
-from scheduler_service.security.callers import Role
+from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry
+from scheduler_service.security.callers import Caller, Role
 from scheduler_service.telemetry.event_feed import (
     EventFeed,
     EventId,
@@ -40,14 +41,17 @@ ACCEPTED = frozenset({MEDIA_TYPE, "text/*", "*/*"})
 
 
 class JobLabels:
-    """Knows of jobs whether they have all of `wanted`, each a name and a value.
+    """Knows of jobs whether `caller` sees them, and they have all of `wanted`, each a name and a value.
 
     They are those that a job has when its event is read for this reader, not when it happened.
     """
 
-    def __init__(self, *, wanted: Collection[tuple[str, str]], catalogue: Catalogue) -> None:
+    def __init__(
+        self, *, wanted: Collection[tuple[str, str]], catalogue: Catalogue, caller: Caller | None = None
+    ) -> None:
         self._wanted = tuple(wanted)
         self._catalogue = catalogue
+        self._caller = caller
         self._known: dict[str, bool] = {}
 
     async def look_up(self, ahead: Sequence[Occurrence]) -> None:
@@ -62,19 +66,21 @@ class JobLabels:
         found = await self._catalogue.some(sorted(asked))
         if len(self._known) + len(found) > KEPT:
             self._known = {job_id: self._known[job_id] for job_id in jobs & self._known.keys()}
-        self._known |= {job_id: self._fit(entry.labels) for job_id, entry in found.items()}
+        self._known |= {job_id: self._fits(entry) for job_id, entry in found.items()}
 
     def fit(self, job_id: str | None) -> bool:
         """Whether the job has them; what is about no job, or one that is unknown, has not."""
         return job_id is not None and self._known.get(job_id, False)
 
-    def _fit(self, labels: Mapping[str, str]) -> bool:
-        return all(labels.get(name) == value for name, value in self._wanted)
+    def _fits(self, entry: CatalogueEntry) -> bool:
+        is_seen = self._caller is None or sees(self._caller, entry)
+        return is_seen and all(entry.labels.get(name) == value for name, value in self._wanted)
 
 
 @ROUTES.add(
     "GET /events",
     Role.VIEWER,
+    scopes=OF_JOBS,
     query=(
         replace(_KIND, schema={"type": "array", "items": _KIND.schema}, default=(), repeated=True),
         parameters.texts(
@@ -108,7 +114,8 @@ async def stream_events(request: ApiRequest) -> Response:
     if request.scope["method"] == "HEAD":
         return _head()
     feed, wanted = deps.events, request.query["label"]
-    labels = JobLabels(wanted=wanted, catalogue=deps.catalogue) if wanted else None
+    is_chosen = wanted or request.caller.is_narrow
+    labels = JobLabels(wanted=wanted, catalogue=deps.catalogue, caller=request.caller) if is_chosen else None
     return EventStreamResponse(
         reader=await _follow(feed, last),
         wants=choose(request.query, request.caller.tenant, labels),

@@ -12,8 +12,9 @@ from scheduler_service.api.auditing import Way
 from scheduler_service.api.bodies import read_model
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.jobs import find_job, read_definition, show_started
+from scheduler_service.api.narrow_keys import sees
 from scheduler_service.api.query_filters import EXECUTION_FILTERS, execution_query, key_of
-from scheduler_service.api.request import ApiRequest, PostedBody, Routes
+from scheduler_service.api.request import OF_JOBS, ApiRequest, PostedBody, Routes
 from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ApiProblem, FoundFlaw, absent, invalid, refuse, succeed
 from scheduler_service.api.shapes import show_queued_parts
@@ -39,12 +40,14 @@ MOST_OF_A_JOB = 50
 @ROUTES.add(
     "GET /executions",
     Role.VIEWER,
+    scopes=OF_JOBS,
     query=(parameters.text("jobId", "Only of this job."), *EXECUTION_FILTERS, *parameters.paging()),
     data=answers.Listing[answers.Execution],
 )
 @ROUTES.add(
     "GET /main/execution",
     Role.VIEWER,
+    scopes=OF_JOBS,
     name="listExecutionsBySourcePath",
     query=(parameters.text("jobId", "The job.", required=True), *EXECUTION_FILTERS, *parameters.paging()),
     data=answers.Listing[answers.Execution],
@@ -58,6 +61,7 @@ async def list_executions(request: ApiRequest) -> Response:
 @ROUTES.add(
     "GET /jobs/{jobId}/executions",
     Role.VIEWER,
+    scopes=OF_JOBS,
     query=(*EXECUTION_FILTERS, *parameters.paging()),
     data=answers.Listing[answers.Execution],
     statuses=(404,),
@@ -71,6 +75,7 @@ async def list_executions_of_job(request: ApiRequest) -> Response:
 @ROUTES.add(
     "GET /executions/{executionId}",
     Role.VIEWER,
+    scopes=OF_JOBS,
     query=(parameters.integer("requestCounts", "Only this attempt, and the notifications about it."),),
     data=answers.ExecutionInFull,
     statuses=(404,),
@@ -90,6 +95,7 @@ async def read_execution(request: ApiRequest) -> Response:
 @ROUTES.add(
     "GET /executions/{executionId}/log",
     Role.VIEWER,
+    scopes=OF_JOBS,
     query=parameters.paging(),
     data=answers.Listing[answers.LogLine],
     statuses=(404,),
@@ -109,6 +115,7 @@ async def read_log(request: ApiRequest) -> Response:
 @ROUTES.add(
     "POST /executions/{executionId}/cancel",
     Role.OPERATOR,
+    scopes=OF_JOBS,
     body=PostedBody(Cancellation, {"reason": "wrong day"}),
     data=answers.Held,
     statuses=(404, 409),
@@ -128,6 +135,7 @@ async def cancel_execution(request: ApiRequest) -> Response:
 @ROUTES.add(
     "POST /executions/{executionId}/release",
     Role.OPERATOR,
+    scopes=OF_JOBS,
     body=PostedBody(dict),
     data=answers.Held,
     statuses=(404, 409),
@@ -147,6 +155,7 @@ async def release_execution(request: ApiRequest) -> Response:
 @ROUTES.add(
     "POST /executions/{executionId}/replay",
     Role.OPERATOR,
+    scopes=OF_JOBS,
     body=PostedBody(ReplayRequest, examples.REPLAY),
     data=answers.Triggered,
     statuses=(404, 409),
@@ -315,6 +324,7 @@ def _no_execution(execution_id: str) -> ApiProblem:
 @ROUTES.add(
     "GET /outcomes",
     Role.VIEWER,
+    scopes=OF_JOBS,
     query=(
         parameters.texts("jobId", "Of these jobs.", required=True, example=["nightly"], most=MOST_JOBS),
         parameters.integer("count", "So many of each, at most.", low=1, high=MOST_OF_A_JOB, default=20),
@@ -325,6 +335,10 @@ async def list_outcomes(request: ApiRequest) -> Response:
     """List the latest executions of many jobs in brief, in the order asked for; of destroyed ones too."""
     tenant = request.caller.tenant
     keys = {job_id: write_job_key(tenant, job_id) for job_id in request.query["jobId"]}
+    if request.caller.is_narrow:
+        entries = await request.deps.catalogue.some(list(keys.values()))
+        seen = {key for key, entry in entries.items() if sees(request.caller, entry)}
+        keys = {job_id: key for job_id, key in keys.items() if key in seen}
     behind = await request.catch_up()
     found = await request.deps.history.outcomes(tenant, list(keys.values()), request.query["count"])
     items = [{"jobId": job_id, "executions": found[key]} for job_id, key in keys.items()]

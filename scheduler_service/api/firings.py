@@ -12,8 +12,9 @@ from starlette.responses import Response
 from client_sdk.models import answers
 from scheduler_service.api import parameters
 from scheduler_service.api.jobs import find_job
+from scheduler_service.api.narrow_keys import sees
 from scheduler_service.api.previews import work_by_count
-from scheduler_service.api.request import ApiRequest, Routes
+from scheduler_service.api.request import OF_JOBS, ApiRequest, Routes
 from scheduler_service.api.responses import no_job, succeed
 from scheduler_service.api.shapes import firing_preview
 from scheduler_service.domain.document import Cursor
@@ -61,6 +62,7 @@ class PlannedPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 @ROUTES.add(
     "GET /jobs/{jobId}/next",
     Role.VIEWER,
+    scopes=OF_JOBS,
     query=(
         parameters.integer("count", "How many.", low=1, high=1_000, default=10),
         parameters.moment("until", "None after this moment."),
@@ -89,6 +91,7 @@ async def show_next_firings(request: ApiRequest) -> Response:
 @ROUTES.add(
     "GET /jobs/{jobId}/firings",
     Role.VIEWER,
+    scopes=OF_JOBS,
     query=(
         parameters.moment("from", "Planned at this moment or later."),
         parameters.moment("to", "Planned at this moment or earlier."),
@@ -114,6 +117,7 @@ async def list_firings(request: ApiRequest) -> Response:
 @ROUTES.add(
     "GET /upcoming",
     Role.VIEWER,
+    scopes=OF_JOBS,
     query=(
         parameters.moment("from", "From this moment on; default: now."),
         parameters.moment("to", "Up to this moment; default: a day after `from`."),
@@ -166,8 +170,10 @@ async def _planned_jobs(request: ApiRequest, until: int) -> Sequence[CatalogueEn
     catalogue, tenant = request.deps.catalogue, request.caller.tenant
     wanted = [write_job_key(tenant, job_id) for job_id in dict.fromkeys(request.query["jobId"])]
     if not wanted:
-        return await catalogue.upcoming(0, until, MAX_JOBS, tenant=tenant, with_labels=False)
-    found = (await catalogue.some(wanted)).values()
+        caller = request.caller
+        planned = await catalogue.upcoming(0, until, MAX_JOBS, tenant=tenant, with_labels=bool(caller.labels))
+        return [entry for entry in planned if sees(caller, entry)] if caller.is_narrow else planned
+    found = [entry for entry in (await catalogue.some(wanted)).values() if sees(request.caller, entry)]
     return [entry for entry in found if entry.next_fire is not None and entry.next_fire <= until]
 
 

@@ -26,9 +26,10 @@ from scheduler_service.api.job_commands import (
     run_command_once,
 )
 from scheduler_service.api.listed_definitions import list_lines
+from scheduler_service.api.narrow_keys import check_within
 from scheduler_service.api.parameters import LONGEST_TEXT, check_length
 from scheduler_service.api.query_filters import JOB_FILTERS, job_query
-from scheduler_service.api.request import ApiRequest, PostedBody, Routes
+from scheduler_service.api.request import OF_JOBS, ApiRequest, PostedBody, Routes
 from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ENCODER, ApiProblem, invalid, no_job, refused, succeed
 from scheduler_service.api.shapes import job_in_full
@@ -71,6 +72,7 @@ READ_AT_ONCE = 8
 @ROUTES.add(
     "POST /jobs/{jobId}",
     Role.EDITOR,
+    scopes=OF_JOBS,
     body=PostedBody(JobDefinition, examples.DEFINITION, required=True),
     data=answers.Job,
     success=(201, 200),
@@ -84,6 +86,7 @@ async def create_job(request: ApiRequest) -> Response:
     job_id = request.job_id
     raw = await request.body()
     posted = await check_posted(request.deps, raw, job_id, request.creator)
+    check_within(request.caller, posted.definition.program)
     reply = await _create(request, raw, posted)
     warnings = await warnings_today(request.deps, posted)
     if not isinstance(reply, Taken):
@@ -94,7 +97,12 @@ async def create_job(request: ApiRequest) -> Response:
 
 
 @ROUTES.add(
-    "GET /jobs/{jobId}", Role.VIEWER, data=answers.Job, statuses=(404,), answer_line=WaitingLine.STATE
+    "GET /jobs/{jobId}",
+    Role.VIEWER,
+    scopes=OF_JOBS,
+    data=answers.Job,
+    statuses=(404,),
+    answer_line=WaitingLine.STATE,
 )
 async def read_job(request: ApiRequest) -> Response:
     """Read a job; its ETag is the revision."""
@@ -105,6 +113,7 @@ async def read_job(request: ApiRequest) -> Response:
 @ROUTES.add(
     "GET /jobs",
     Role.VIEWER,
+    scopes=OF_JOBS,
     query=(
         *JOB_FILTERS,
         parameters.choice("sort", "By what; with a minus sign from the end.", SORTS, "jobId"),
@@ -119,7 +128,7 @@ async def list_jobs(request: ApiRequest) -> Response:
     """List jobs."""
     filters = request.query
     query = msgspec.structs.replace(
-        job_query(request.caller.tenant, filters),
+        job_query(request.caller, filters),
         sort=JobSort(filters["sort"].removeprefix("-")),
         descending=filters["sort"].startswith("-"),
         limit=filters["limit"],
@@ -131,6 +140,7 @@ async def list_jobs(request: ApiRequest) -> Response:
 @ROUTES.add(
     "POST /jobs/{jobId}/update",
     Role.EDITOR,
+    scopes=OF_JOBS,
     body=PostedBody(JobDefinition, examples.DEFINITION, required=True),
     data=answers.Job,
     statuses=(404, 412),
@@ -143,6 +153,7 @@ async def update_job(request: ApiRequest) -> Response:
     raw = await request.body()
     posted = await check_posted(request.deps, raw, job_id, request.creator)
     posted = await keep_creator(request, request.job_key, raw, posted)
+    check_within(request.caller, posted.definition.program)
     if_match = header(request.scope, b"if-match")
     check_length("If-Match", if_match or "", LONGEST_TEXT)
     owner = read_owner(request) or None
@@ -157,6 +168,7 @@ async def update_job(request: ApiRequest) -> Response:
 @ROUTES.add(
     "PUT /jobs/{jobId}",
     Role.OPERATOR,
+    scopes=OF_JOBS,
     query=(
         parameters.flag("active", "0: take it offline; 1: start it again from now."),
         parameters.flag("disabled", "true: nothing of it runs any more; false: it runs again as planned."),
@@ -186,10 +198,18 @@ async def switch_job(request: ApiRequest) -> Response:
     return succeed(data | ({"missed": reply.missed} if isinstance(reply, Reactivated) else {}), headers)
 
 
-@ROUTES.add("DELETE /jobs/{jobId}", Role.EDITOR, data=answers.Destroyed, statuses=(404,), audit=Way.TURN)
+@ROUTES.add(
+    "DELETE /jobs/{jobId}",
+    Role.EDITOR,
+    scopes=OF_JOBS,
+    data=answers.Destroyed,
+    statuses=(404,),
+    audit=Way.TURN,
+)
 @ROUTES.add(
     "DELETE /job/{jobId}",
     Role.EDITOR,
+    scopes=OF_JOBS,
     name="destroyJobBySourcePath",
     data=answers.Destroyed,
     statuses=(404,),
@@ -205,6 +225,7 @@ async def destroy_job(request: ApiRequest) -> Response:
 @ROUTES.add(
     "POST /jobs/{jobId}/trigger",
     Role.OPERATOR,
+    scopes=OF_JOBS,
     query=(
         parameters.number("delaySeconds", "Delay in seconds.", high=MAX_DELAY_SECONDS),
         parameters.moment("at", "At this moment."),
@@ -448,6 +469,7 @@ async def report_feedback(request: ApiRequest) -> Response:
 @ROUTES.add(
     "GET /jobs/{jobId}/revisions",
     Role.VIEWER,
+    scopes=OF_JOBS,
     query=parameters.paging(),
     data=answers.Listing[answers.RevisionLine],
     statuses=(404,),

@@ -20,7 +20,7 @@ from scheduler_service.api.definitions import (
     warnings_today,
 )
 from scheduler_service.api.jobs import find_job
-from scheduler_service.api.request import ApiRequest, PostedBody, Routes
+from scheduler_service.api.request import OF_JOBS, ApiRequest, PostedBody, Routes
 from scheduler_service.api.responses import ApiProblem, invalid, invalid_all, no_job, succeed
 from scheduler_service.api.shapes import firing_preview
 from scheduler_service.domain.errors import DefinitionError, ExpressionError
@@ -56,6 +56,7 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 @ROUTES.add(
     "POST /timers/preview",
     Role.VIEWER,
+    scopes=OF_JOBS,
     body=PostedBody(PreviewRequest, examples.PREVIEW, required=True),
     query=(SOFT,),
     data=answers.PreviewOrProblem,
@@ -70,6 +71,7 @@ async def preview_timer(request: ApiRequest) -> Response:
 @ROUTES.add(
     "POST /templates/preview",
     Role.VIEWER,
+    scopes=OF_JOBS,
     body=PostedBody(TemplateRequest, examples.TEMPLATE, required=True),
     query=(SOFT,),
     data=answers.ValueOrProblem,
@@ -106,6 +108,7 @@ async def work_by_count(count: int, work: Callable[[], Result]) -> Result:
 @ROUTES.add(
     "GET /jobs/{jobId}/retry-plan",
     Role.VIEWER,
+    scopes=OF_JOBS,
     query=(parameters.text("error", "The error code, as 500 or timeout.", required=True, example="500"),),
     data=answers.RetryPlan,
     statuses=(404,),
@@ -209,6 +212,7 @@ def _failure(program: Program, code: str) -> Failure:
 @ROUTES.add(
     "POST /definitions/check",
     Role.VIEWER,
+    scopes=OF_JOBS,
     body=PostedBody(JobDefinition, examples.DEFINITIONS[0], required=True),
     query=(SOFT,),
     data=answers.CheckOrProblem,
@@ -219,7 +223,7 @@ async def check_definition(request: ApiRequest) -> Response:
     return await softly(request, _check)
 
 
-@ROUTES.add("GET /schemas/job", Role.VIEWER, data=dict)
+@ROUTES.add("GET /schemas/job", Role.VIEWER, scopes=OF_JOBS, data=dict)
 async def show_definition_schema(request: ApiRequest) -> Response:
     """Read the JSON Schema (2020-12) of a definition, for forms and editors."""
     return succeed(definition_schema())

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from scheduler_service.api.narrow_keys import narrow
 from scheduler_service.api.parameters import Parameter, Values, choice, flag, integer, label, moment, text
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import invalid
@@ -11,6 +12,7 @@ from scheduler_service.domain.execution import DeliveryState, ExecutionState, Jo
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery
 from scheduler_service.ports.catalogue import LIVING, JobQuery, LastOutcome
+from scheduler_service.security.callers import Caller
 
 KINDS = ("one_time", "timing", "timeing", "cron", "external")
 ALL_STATES = tuple(JobState)
@@ -57,10 +59,10 @@ DELIVERY_FILTERS: tuple[Parameter, ...] = (
 """Those of notifications."""
 
 
-def job_query(tenant: str, filters: Values) -> JobQuery:
-    """The jobs of the tenant that fit the filters of `GET /jobs`, in order of id."""
-    return JobQuery(
-        tenant=tenant,
+def job_query(caller: Caller, filters: Values) -> JobQuery:
+    """The jobs that the caller sees and that fit the filters of `GET /jobs`, in order of id."""
+    query = JobQuery(
+        tenant=caller.tenant,
         states=LIVING if filters["state"] is None else (JobState(filters["state"]),),
         kind="timing" if filters["kind"] == "timeing" else filters["kind"],
         labels=filters["label"],
@@ -72,6 +74,7 @@ def job_query(tenant: str, filters: Values) -> JobQuery:
         system=filters["system"],
         last_outcome=None if filters["lastOutcome"] is None else LastOutcome(filters["lastOutcome"]),
     )
+    return narrow(caller, query)
 
 
 async def execution_query(request: ApiRequest, job_id: str | None, filters: Values) -> ExecutionQuery:
@@ -83,7 +86,7 @@ async def execution_query(request: ApiRequest, job_id: str | None, filters: Valu
     return ExecutionQuery(
         tenant=request.caller.tenant,
         job_id=job_id,
-        job_ids=await find_labelled(request, labels) if labels else None,
+        job_ids=await find_labelled(request, labels) if labels or request.caller.is_narrow else None,
         state=_state_of(filters["state"], filters["outcome"]),
         error=filters["error"],
         triggered_by=None if filters["triggeredBy"] is None else TriggeredBy(filters["triggeredBy"]),
@@ -111,10 +114,11 @@ def key_of(request: ApiRequest, filters: Values) -> str | None:
 
 
 async def find_labelled(request: ApiRequest, labels: tuple[tuple[str, str], ...]) -> frozenset[str]:
-    """The keys of all jobs that have these labels. Raises StoreError."""
+    """The keys of all jobs with these labels that the caller sees. Raises StoreError."""
     found: set[str] = set()
     tenant = request.caller.tenant
     query = JobQuery(tenant=tenant, states=ALL_STATES, labels=labels, system=None, limit=PAGE)
+    query = narrow(request.caller, query)
     while True:
         page = await request.deps.catalogue.list(query)
         found.update(entry.job_id for entry in page.items)

@@ -13,7 +13,7 @@ from client_sdk.models import Claim, Completion, HeldPartName, Renewal, answers
 from scheduler_service.api import examples, parameters
 from scheduler_service.api.auditing import Way
 from scheduler_service.api.bodies import ClientGone, read_model
-from scheduler_service.api.request import ApiRequest, PostedBody, Routes
+from scheduler_service.api.request import OF_SERVICES, ApiRequest, PostedBody, Routes
 from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ApiProblem, invalid, refuse, succeed
 from scheduler_service.api.shapes import pause_members
@@ -74,6 +74,7 @@ async def list_queues(request: ApiRequest) -> Response:
 @ROUTES.add(
     "GET /queues/{name}",
     Role.VIEWER,
+    scopes=OF_SERVICES,
     name="readQueue",
     query=parameters.paging(),
     data=answers.Queue,
@@ -93,7 +94,7 @@ async def read_queue_in_full(request: ApiRequest) -> Response:
     return succeed({**await _show(request, name), "items": items, "nextCursor": place})
 
 
-@ROUTES.add("POST /queues/{name}/pause", Role.OPERATOR, data=answers.QueueLine)
+@ROUTES.add("POST /queues/{name}/pause", Role.OPERATOR, scopes=OF_SERVICES, data=answers.QueueLine)
 async def pause_queue(request: ApiRequest) -> Response:
     """Pause a queue: nothing is claimed from it until it is resumed.
 
@@ -102,7 +103,7 @@ async def pause_queue(request: ApiRequest) -> Response:
     return await _change_pause(request, "pause", request.deps.registry.pause_queue)
 
 
-@ROUTES.add("POST /queues/{name}/resume", Role.OPERATOR, data=answers.QueueLine)
+@ROUTES.add("POST /queues/{name}/resume", Role.OPERATOR, scopes=OF_SERVICES, data=answers.QueueLine)
 async def resume_queue(request: ApiRequest) -> Response:
     """Resume a queue: what waits in it may be claimed again."""
 
@@ -115,7 +116,8 @@ async def resume_queue(request: ApiRequest) -> Response:
 
 @ROUTES.add(
     "POST /queues/{name}/claim",
-    Role.OPERATOR,
+    Role.EDITOR,
+    scopes=OF_SERVICES,
     body=PostedBody(Claim, examples.CLAIM, required=True),
     data=answers.Claimed,
     is_busy=True,
@@ -146,7 +148,8 @@ async def claim_work(request: ApiRequest) -> Response:
 
 @ROUTES.add(
     "POST /leases/{lease}/renew",
-    Role.OPERATOR,
+    Role.EDITOR,
+    scopes=OF_SERVICES,
     body=PostedBody(Renewal, examples.RENEWAL),
     data=answers.Renewed,
     statuses=(409,),
@@ -175,7 +178,8 @@ async def renew_lease(request: ApiRequest) -> Response:
 
 @ROUTES.add(
     "POST /leases/{lease}/complete",
-    Role.OPERATOR,
+    Role.EDITOR,
+    scopes=OF_SERVICES,
     body=PostedBody(Completion, examples.COMPLETION, required=True),
     statuses=(409,),
     is_busy=True,
@@ -205,6 +209,7 @@ async def complete_work(request: ApiRequest) -> Response:
 @ROUTES.add(
     "POST /queues/{name}/free",
     Role.OPERATOR,
+    scopes=OF_SERVICES,
     body=PostedBody(HeldPartName, examples.FREEING, required=True),
     statuses=(409,),
 )

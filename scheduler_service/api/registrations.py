@@ -139,6 +139,9 @@ async def _check_timers(
         except ApiProblem as problem:
             errors.extend(_below(index, (Problem(**error) for error in problem.errors)))
             continue
+        if service.is_bound and checked.definition.program.creator != service.creator:
+            message = f"with the key of a service creator is {service.creator!r}, or left out"
+            errors.append(Problem(f"/timers/{index}/creator", "scope", message))
         if checked.job_id in seen:
             message = f"jobId {checked.job_id!r} is declared twice; a job is declared once"
             errors.append(Problem(f"/timers/{index}/jobId", "duplicate", message))

@@ -5,6 +5,7 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from hashlib import sha256
 from typing import Any
@@ -141,7 +142,8 @@ class ApiRequest:
     @property
     def creator(self) -> Creator:
         """The creator of the jobs for which the caller names none."""
-        return Creator(self.caller.name, self.caller.name, self.caller.tenant)
+        name = self.caller.service or self.caller.name
+        return Creator(name, name, self.caller.tenant)
 
     async def body(self, limit: int | None = None) -> bytes:
         """The raw body. Raises ApiProblem (400, 413, 415, 503)."""
@@ -231,6 +233,17 @@ class PostedBody:
     is_array: bool = False
 
 
+class KeyScope(StrEnum):
+    """A part of a tenant for which a key may be: a service with its jobs and queue, or jobs with labels."""
+
+    SERVICE = "service"
+    LABELS = "labels"
+
+
+OF_SERVICES = frozenset({KeyScope.SERVICE})
+OF_JOBS = frozenset(KeyScope)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ApiOperation:
     """One method of one path: its handler, the role that it needs, and its description in OpenAPI.
@@ -240,6 +253,7 @@ class ApiOperation:
     success and of refusals that not every operation has.
     `is_open`: no key is needed, since the request has a token of its own or the answer is no secret.
     `of_platform`: it is about the whole service, which is for the tenant `default`; 404 for others.
+    `scopes`: which keys for a part of a tenant may use it, each for its own part; it is 403 for others.
     `media_type` is that of its answer; only JSON is in the envelope, of other ones `data` is a part.
     `audit` says how its changes are written down, `kind` what they are about; by default each operation that
     may change something is written down as its request.
@@ -260,6 +274,7 @@ class ApiOperation:
     statuses: tuple[int, ...] = ()
     is_open: bool = False
     of_platform: bool = False
+    scopes: frozenset[KeyScope] = frozenset()
     is_busy: bool = False
     answer_line: WaitingLine | None = None
     audit: Way | None = None

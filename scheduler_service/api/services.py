@@ -16,7 +16,7 @@ from scheduler_service.api.bodies import read_json, read_model
 from scheduler_service.api.definitions import Creator
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.registrations import log_warnings, read_declaration, read_registration
-from scheduler_service.api.request import ApiRequest, PostedBody, Routes
+from scheduler_service.api.request import OF_SERVICES, ApiRequest, PostedBody, Routes
 from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import (
     ENCODER,
@@ -25,6 +25,7 @@ from scheduler_service.api.responses import (
     LongAnswer,
     absent,
     invalid,
+    refuse,
     succeed,
 )
 from scheduler_service.api.shapes import instance_line, pause_members, service_line, service_members
@@ -47,6 +48,7 @@ PAGE_BYTES = 4 << 20
 @ROUTES.add(
     "PUT /services/{name}",
     Role.EDITOR,
+    scopes=OF_SERVICES,
     query=(
         parameters.flag(
             "force",
@@ -65,6 +67,9 @@ async def put_service(request: ApiRequest) -> Response:
     declared when it is answered.
     """
     deps, name = request.deps, request.service
+    if request.query["force"] and request.caller.is_narrow:
+        message = "force may replace jobs of others, so it needs a key of the whole tenant"
+        raise refuse(HTTPStatus.FORBIDDEN, "/force", "scope", message)
     registration = await read_registration(request)
     posted = read_model(ServiceDeclaration, registration.value)
     _check_signing(request, posted.signing)
@@ -80,7 +85,7 @@ async def put_service(request: ApiRequest) -> Response:
         rate_limit=None if limit is None else RateLimit(limit.count, round(limit.per_seconds * SECOND)),
         signing=posted.signing or "",
     )
-    by = Creator(name, name, service.tenant)
+    by = Creator(name, name, service.tenant, request.caller.is_narrow)
     timers, warnings = await read_declaration(deps, by, registration.timers)
     known = deps.registry.find(service.tenant, name)
     registered, is_new = await deps.registry.register(service, timers)
@@ -95,7 +100,12 @@ async def put_service(request: ApiRequest) -> Response:
 
 
 @ROUTES.add(
-    "GET /services/{name}", Role.VIEWER, data=answers.Service, statuses=(404,), answer_line=WaitingLine.STATE
+    "GET /services/{name}",
+    Role.VIEWER,
+    scopes=OF_SERVICES,
+    data=answers.Service,
+    statuses=(404,),
+    answer_line=WaitingLine.STATE,
 )
 async def read_service(request: ApiRequest) -> Response:
     """Read a service with its timers and instances."""
@@ -106,6 +116,7 @@ async def read_service(request: ApiRequest) -> Response:
 @ROUTES.add(
     "GET /services",
     Role.VIEWER,
+    scopes=OF_SERVICES,
     query=parameters.paging(),
     data=answers.Listing[answers.ServiceLine],
     answer_line=WaitingLine.STATE,
@@ -117,7 +128,8 @@ async def list_services(request: ApiRequest) -> Response:
     mark = mark_list("services", request.caller.tenant)
     after, limit = request.place(mark), request.query["limit"]
     known = request.deps.registry.services(request.caller.tenant)
-    found = [one for one in known if one.name > after][: limit + 1]
+    own = request.caller.service
+    found = [one for one in known if one.name > after and own in (None, one.name)][: limit + 1]
     items: list[msgspec.Raw] = []
     slices, size = Slices(), 0
     for one in found[:limit]:
@@ -131,7 +143,9 @@ async def list_services(request: ApiRequest) -> Response:
     return succeed({"items": items, "nextCursor": place})
 
 
-@ROUTES.add("DELETE /services/{name}", Role.EDITOR, data=answers.ServiceRef, statuses=(404,))
+@ROUTES.add(
+    "DELETE /services/{name}", Role.EDITOR, scopes=OF_SERVICES, data=answers.ServiceRef, statuses=(404,)
+)
 async def remove_service(request: ApiRequest) -> Response:
     """Remove a service: its jobs are paused, and destroyed after its grace period."""
     name = request.service
@@ -140,13 +154,25 @@ async def remove_service(request: ApiRequest) -> Response:
     return succeed({"name": name})
 
 
-@ROUTES.add("POST /services/{name}/pause", Role.OPERATOR, data=answers.ServiceLine, statuses=(404,))
+@ROUTES.add(
+    "POST /services/{name}/pause",
+    Role.OPERATOR,
+    scopes=OF_SERVICES,
+    data=answers.ServiceLine,
+    statuses=(404,),
+)
 async def pause_service(request: ApiRequest) -> Response:
     """Pause a service: steps for it wait until it is resumed."""
     return await _change_pause(request, "pause", request.deps.registry.pause_service)
 
 
-@ROUTES.add("POST /services/{name}/resume", Role.OPERATOR, data=answers.ServiceLine, statuses=(404,))
+@ROUTES.add(
+    "POST /services/{name}/resume",
+    Role.OPERATOR,
+    scopes=OF_SERVICES,
+    data=answers.ServiceLine,
+    statuses=(404,),
+)
 async def resume_service(request: ApiRequest) -> Response:
     """Resume a service: the steps that wait for it are sent."""
     return await _change_pause(request, "resume", request.deps.registry.resume_service)
@@ -155,6 +181,7 @@ async def resume_service(request: ApiRequest) -> Response:
 @ROUTES.add(
     "GET /services/{name}/drift",
     Role.VIEWER,
+    scopes=OF_SERVICES,
     query=parameters.paging(),
     data=answers.Listing[answers.Drift],
     statuses=(404,),
@@ -172,6 +199,7 @@ async def show_drift(request: ApiRequest) -> Response:
 @ROUTES.add(
     "PUT /services/{name}/instances/{instanceId}",
     Role.EDITOR,
+    scopes=OF_SERVICES,
     body=PostedBody(InstanceRegistration, examples.INSTANCE),
     data=answers.Instance,
     success=(201, 200),
@@ -199,7 +227,7 @@ async def put_instance(request: ApiRequest) -> Response:
     )
     service = deps.registry.find(tenant, name)
     digest = None if service is None else service.digest
-    by = Creator(name, name, tenant)
+    by = Creator(name, name, tenant, request.caller.is_narrow)
     timers, warnings = await read_declaration(deps, by, registration.timers, current_digest=digest)
     registered, is_new = await deps.registry.announce(instance, timers)
     log_warnings(deps, name, warnings)
@@ -215,7 +243,8 @@ async def put_instance(request: ApiRequest) -> Response:
 
 @ROUTES.add(
     "DELETE /services/{name}/instances/{instanceId}",
-    Role.OPERATOR,
+    Role.EDITOR,
+    scopes=OF_SERVICES,
     data=answers.InstanceRef,
     statuses=(404,),
     audit=Way.NONE,
@@ -230,7 +259,8 @@ async def remove_instance(request: ApiRequest) -> Response:
 
 @ROUTES.add(
     "POST /services/{name}/instances/{instanceId}/heartbeat",
-    Role.OPERATOR,
+    Role.EDITOR,
+    scopes=OF_SERVICES,
     body=PostedBody(Heartbeat, examples.HEARTBEAT),
     data=answers.InstanceRef,
     statuses=(404,),

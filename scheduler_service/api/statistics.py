@@ -6,7 +6,7 @@ from client_sdk.models import answers
 from scheduler_service.api import parameters
 from scheduler_service.api.jobs import find_job
 from scheduler_service.api.query_filters import find_labelled
-from scheduler_service.api.request import ApiRequest, Routes
+from scheduler_service.api.request import OF_JOBS, ApiRequest, Routes
 from scheduler_service.api.responses import invalid, succeed
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.moments import DAY
@@ -27,7 +27,12 @@ MOST_ROWS = 50_000
 
 
 @ROUTES.add(
-    "GET /jobs/{jobId}/statistics", Role.VIEWER, query=SPAN, data=answers.JobStatistics, statuses=(404,)
+    "GET /jobs/{jobId}/statistics",
+    Role.VIEWER,
+    scopes=OF_JOBS,
+    query=SPAN,
+    data=answers.JobStatistics,
+    statuses=(404,),
 )
 async def show_statistics_of_job(request: ApiRequest) -> Response:
     """Show the outcomes, lateness and durations of a job by day, also of a destroyed one."""

@@ -3,6 +3,7 @@
 import base64
 import hmac
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from ipaddress import ip_address, ip_network
@@ -44,6 +45,16 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
     def is_narrow(self) -> bool:
         """Whether it sees a part of its tenant alone."""
         return self.service is not None or bool(self.labels)
+
+    def covers(self, creator: str, labels: Mapping[str, str]) -> bool:
+        """Whether it sees a job of its tenant with this creator and these labels.
+
+        The jobs of a service are those whose creator it is: those that it declares, or makes with its key.
+        """
+        if self.service is not None and creator != self.service:
+            return False
+        wanted = (label.partition(":") for label in self.labels)
+        return all(labels.get(name) == value for name, _, value in wanted)
 
 
 class Session(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

@@ -9,7 +9,7 @@ import pytest
 from starlette.routing import Match
 
 from scheduler_service.api.application import OPERATIONS, ApiApplication, Endpoint, create_api
-from scheduler_service.api.request import ApiOperation, ApiRequest
+from scheduler_service.api.request import OF_SERVICES, ApiOperation, ApiRequest
 from scheduler_service.api.responses import succeed
 from scheduler_service.security.callers import Caller, Role
 from tests.rows import each_row
@@ -166,7 +166,7 @@ async def test_the_handler_gets_the_caller(world: World) -> None:
         seen.append(request.caller)
         return succeed(None)
 
-    operation = ApiOperation(route="GET /", handler=handler, role=Role.VIEWER, name="x")
+    operation = ApiOperation(route="GET /", handler=handler, role=Role.VIEWER, name="x", scopes=OF_SERVICES)
     caller = Caller("other", Role.OPERATOR, "billing")
     assert (await ask(world, operation, caller)).status_code == 200
     assert seen == [caller]

@@ -8,7 +8,7 @@ from tests.unit.docs.pages import NAMED_TEST, functions_of, read
 PAGE = "docs/promises.md"
 FIRST, LAST = 2, 16
 LATER = (
-    "Scopes",
+    "Limits",
     "Dapr", "console",
 )  # fmt: skip
 ROW = re.compile(r"\| (?P<rule>.+?) \| (?P<tests>[^|]+) \|")

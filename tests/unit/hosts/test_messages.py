@@ -97,5 +97,5 @@ async def test_who_asks_travels_with_the_event() -> None:
         raise AssertionError("no definition comes with it, and nothing is read")
 
     message = write_ask(Command(Triggered(params=b"{}", planned_at=None), act=act))
-    await answer_message(message, compile_text=nothing, read=nothing, take=take)
+    await answer_message(message, "job", compile_text=nothing, read=nothing, take=take)
     assert taken == [act]

@@ -1,0 +1,75 @@
+"""What a key of a service, or one for jobs with labels, may see and change (SPEC section 14)."""
+
+from http import HTTPStatus
+
+from msgspec.structs import replace
+
+from scheduler_service.api.request import ApiOperation, ApiRequest, KeyScope
+from scheduler_service.api.responses import absent, no_job, refuse
+from scheduler_service.domain.execution import parse_execution_id
+from scheduler_service.engine.program import Program
+from scheduler_service.ports.catalogue import CatalogueEntry, JobQuery
+from scheduler_service.security.callers import Caller
+
+NOBODY = "\x00"
+"""No job has such a creator."""
+
+
+def check_scope(caller: Caller, operation: ApiOperation, service: str | None) -> None:
+    """Refuses what is not for such a key; `service` is the name in the path, of a service or its queue.
+
+    Raises ApiProblem (403; 404 for another service).
+    """
+    of_service, labels = caller.service, caller.labels
+    is_refused = of_service and KeyScope.SERVICE not in operation.scopes
+    if is_refused or (labels and KeyScope.LABELS not in operation.scopes):
+        what = f"the service {of_service!r}" if of_service else f"jobs with {' and '.join(labels)}"
+        message = f"this key is for {what} alone; take one of the whole tenant for this"
+        raise refuse(HTTPStatus.FORBIDDEN, "/Authorization", "scope", message)
+    if caller.service and service not in (None, caller.service):
+        raise absent("/name", f"there is no {service!r}")
+
+
+async def check_sight(request: ApiRequest) -> None:
+    """Refuses jobs and executions that such a key does not see, as if they were not there.
+
+    What is not there goes on to the handler, which says so, or makes it. Raises ApiProblem (404), StoreError.
+    """
+    caller, path, catalogue = request.caller, request.path, request.deps.catalogue
+    if "jobId" in path:
+        entry = await catalogue.get(request.job_key)
+        if entry is not None and not sees(caller, entry):
+            raise no_job(request.job_key)
+    if "executionId" in path:
+        parsed = parse_execution_id(path["executionId"])
+        entry = None if parsed is None else await catalogue.find(parsed[0])
+        if entry is None or not sees(caller, entry):
+            raise absent("/executionId", f"there is no execution {path['executionId'][:200]!r}")
+
+
+def sees(caller: Caller, entry: CatalogueEntry) -> bool:
+    """Whether the caller sees this job; of a narrow one the entry has its labels."""
+    return entry.tenant == caller.tenant and caller.covers(entry.creator, entry.labels)
+
+
+def narrow(caller: Caller, query: JobQuery) -> JobQuery:
+    """`query` with what the caller's key is for."""
+    if not caller.is_narrow:
+        return query
+    creator = query.creator
+    if caller.service is not None:
+        creator = caller.service if query.creator in (None, caller.service) else NOBODY
+    labels = (label.partition(":") for label in caller.labels)
+    wanted = ((name, value) for name, _, value in labels)
+    return replace(query, creator=creator, labels=(*query.labels, *wanted))
+
+
+def check_within(caller: Caller, program: Program) -> None:
+    """Raises ApiProblem (403) for a definition of a job that the caller's key would not see."""
+    if not caller.is_narrow or caller.covers(program.creator, program.labels):
+        return
+    if caller.service and program.creator != caller.service:
+        pointer, message = "/creator", f"with this key creator is {caller.service!r}, or left out"
+    else:
+        pointer, message = "/labels", f"with this key a job has the labels {', '.join(caller.labels)}"
+    raise refuse(HTTPStatus.FORBIDDEN, pointer, "scope", message)

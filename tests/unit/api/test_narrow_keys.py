@@ -1,0 +1,136 @@
+"""Keys of services and of labels: they see and change their part alone (SPEC section 14)."""
+
+import json
+from typing import Any
+
+import pytest
+
+from scheduler_service.security.key_ring import KeyRing
+from tests.manual_clock import ManualClock
+from tests.unit.api.stores import START
+from tests.unit.api.world import World, definition, pointers
+from tests.unit.security.memory_keys import MemoryKeys
+
+ADMIN = {"Authorization": "Bearer the-key-of-the-settings"}
+PLAIN = {name: value for name, value in definition().items() if not name.startswith("creator")}
+SHOP, OTHER = "/services/shop", "/services/other"
+
+
+class Part:
+    """A tenant with a key for a part of it, and jobs inside and outside."""
+
+    def __init__(self) -> None:
+        clock = ManualClock(wall=START)
+        ring = KeyRing(table=MemoryKeys(), clock=clock)
+        self.world = World(admin_key="the-key-of-the-settings", key_ring=ring, clock=clock)
+        self.client = self.world.client()
+        self.own: dict[str, str] = {}
+
+    async def take(self, **members: Any) -> None:
+        """A key for a part."""
+        wanted = {"name": "part", "role": "editor", **members}
+        made = (await self.client.post("/keys", json=wanted, headers=ADMIN)).json()["data"]
+        self.own = {"Authorization": f"Bearer {made['key']}"}
+
+    async def ask(self, method: str, path: str, body: Any = None, *, by: dict[str, str] | None = None) -> Any:
+        """The answer; by the owner of the key unless somebody else asks."""
+        content = None if body is None else json.dumps(body)
+        headers = {**(self.own if by is None else by), "content-type": "application/json"}
+        return await self.client.request(method, path, content=content, headers=headers)
+
+    async def status(self, method: str, path: str, body: Any = None) -> int:
+        """What the owner of the key is answered."""
+        return int((await self.ask(method, path, body)).status_code)
+
+    async def ids(self, path: str) -> list[str]:
+        """The jobs in a list."""
+        items = (await self.ask("GET", path)).json()["data"]["items"]
+        return sorted({item["jobId"] for item in items})
+
+
+@pytest.fixture
+def part() -> Part:
+    return Part()
+
+
+async def make_others(part: Part, **members: Any) -> str:
+    """A job outside, and its execution."""
+    assert (await part.ask("POST", "/jobs/theirs", definition(**members), by=ADMIN)).status_code == 201
+    started = await part.ask("POST", "/jobs/theirs/trigger", by=ADMIN)
+    return str(started.json()["data"]["executionId"])
+
+
+async def judge(part: Part, execution: str, own: str) -> None:
+    """The job `theirs` is not there for this key, wherever it asks; the job `own` is."""
+    for method, path in (
+        ("GET", "/jobs/theirs"),
+        ("GET", "/jobs/theirs/next"),
+        ("GET", "/jobs/theirs/revisions"),
+        ("GET", "/jobs/theirs/executions"),
+        ("PUT", "/jobs/theirs?active=0"),
+        ("POST", "/jobs/theirs/trigger"),
+        ("DELETE", "/jobs/theirs"),
+        ("GET", f"/executions/{execution}"),
+        ("GET", f"/executions/{execution}/log"),
+        ("POST", f"/executions/{execution}/cancel"),
+        ("POST", f"/executions/{execution}/replay"),
+        ("GET", "/executions/nobody-1"),
+    ):
+        assert await part.status(method, path) == 404, (method, path)
+    for method, path in (("POST", "/jobs/theirs"), ("POST", "/jobs/theirs/update")):
+        assert await part.status(method, path, PLAIN) == 404, (method, path)
+    assert await part.ids("/jobs") == [own]
+    assert await part.ids("/jobs?creator=1") == []
+    counted = (await part.ask("GET", "/counts/jobs")).json()["data"]
+    assert (counted["total"]["value"], counted["cannotRunJobs"]) == (1, [])
+    outcomes = await part.ask("GET", f"/outcomes?jobId=theirs&jobId={own}")
+    assert [one["jobId"] for one in outcomes.json()["data"]["items"]] == [own]
+    assert set(await part.ids("/upcoming")) <= {own}
+    assert await part.ids("/upcoming?jobId=theirs") == []
+    assert part.world.catalogue.entries["theirs"].state == "active"
+
+
+async def test_a_key_of_a_service_sees_that_service_alone(part: Part) -> None:
+    """Its jobs, which it declares or makes with that key, its instances and its queue."""
+    await part.take(service="shop")
+    execution = await make_others(part, timer={"period": "1h"})
+    made = await part.ask("POST", "/jobs/mine", {**PLAIN, "timer": {"period": "1h"}})
+    assert made.json()["data"]["definition"]["creator"] == "shop"
+    assert (await part.ask("POST", "/jobs/foreign", definition())).status_code == 403
+    await judge(part, execution, "mine")
+    assert await part.status("POST", "/jobs/mine/trigger") == 200
+    timers = [{**PLAIN, "jobId": "declared"}]
+    assert await part.status("PUT", SHOP, {"timers": timers}) == 201
+    assert await part.ids("/jobs") == ["declared", "mine"]
+    refused = await part.ask("PUT", SHOP, {"timers": [{**definition(), "jobId": "declared"}]})
+    assert (refused.status_code, pointers(refused)) == (422, [("/timers/0/creator", "scope")])
+    forced = await part.ask("PUT", f"{SHOP}?force=true", {"timers": timers})
+    assert (forced.status_code, pointers(forced)) == (403, [("/force", "scope")])
+    assert (await part.ask("PUT", OTHER, {}, by=ADMIN)).status_code == 201
+    for path in (OTHER, f"{OTHER}/drift", "/queues/other"):
+        assert await part.status("GET", path) == 404, path
+    instance = {"address": "http://127.0.0.1:9000"}
+    assert await part.status("PUT", f"{SHOP}/instances/i", instance) == 201
+    assert await part.status("POST", f"{SHOP}/instances/i/heartbeat") == 200
+    assert await part.status("PUT", f"{OTHER}/instances/i", instance) == 404
+    assert await part.status("POST", "/queues/other/claim", {"instanceId": "i"}) == 404
+    listed = (await part.ask("GET", "/services")).json()["data"]["items"]
+    assert [one["name"] for one in listed] == ["shop"]
+    for path in ("/keys", "/nodes", "/stats", "/deliveries", "/queues", "/audit", "/settings"):
+        assert await part.status("GET", path) == 403, path
+
+
+async def test_a_key_for_labels_sees_jobs_that_have_them(part: Part) -> None:
+    """All of them; it makes no other jobs, and makes none of its own another one."""
+    await part.take(labels=["team:ops", "stage:prod"])
+    execution = await make_others(part, labels={"team": "ops"}, timer={"period": "1h"})
+    labels = {"team": "ops", "stage": "prod", "more": "x"}
+    own = {**PLAIN, "labels": labels, "timer": {"period": "1h"}}
+    assert await part.status("POST", "/jobs/mine", own) == 201
+    await judge(part, execution, "mine")
+    for method, path in (("POST", "/jobs/another"), ("POST", "/jobs/mine/update")):
+        refused = await part.ask(method, path, {**PLAIN, "labels": {"team": "ops"}})
+        assert (refused.status_code, pointers(refused)) == (403, [("/labels", "scope")])
+    assert await part.ids("/jobs?label=more:x") == ["mine"]
+    for path in (SHOP, "/services", "/queues/shop", "/stats", "/nodes"):
+        assert await part.status("GET", path) == 403, path
