@@ -1,5 +1,6 @@
 """Which addresses jobs may reach: the egress policy of the settings, and the sender that keeps to it."""
 
+import ssl
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 
@@ -8,8 +9,10 @@ from scheduler_service.pacing.room import Room
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.security.signing import RequestSigner
-from scheduler_service.settings import LoadedSettings
+from scheduler_service.settings import LoadedSettings, SettingsError
 from scheduler_service.transport.addresses import read_url
+from scheduler_service.transport.client_certificates import ClientCertificate, ClientCertificates
+from scheduler_service.transport.errors import PolicyError
 from scheduler_service.transport.guard import EgressPolicy, Guard, Route, judge_literal
 from scheduler_service.transport.lookups import SystemResolver
 from scheduler_service.transport.name_check import NameCheck
@@ -83,6 +86,17 @@ def vouched_of(loaded: LoadedSettings, sidecar: str | None = None) -> Callable[[
     return is_vouched
 
 
+def certificates_of(loaded: LoadedSettings, log: Log) -> ClientCertificates:
+    """What calls show to targets that ask for it. Raises SettingsError."""
+    egress = loaded.settings.egress
+    given = () if egress is None else egress.client_certificates
+    found = [ClientCertificate(one.origin, one.cert, one.key, one.ca) for one in given]
+    try:
+        return ClientCertificates(found, trust=ssl.create_default_context, log=log)
+    except PolicyError as error:
+        raise SettingsError(f"egress.client_certificates: {error}") from None
+
+
 def make_sender(
     loaded: LoadedSettings,
     served: str,
@@ -122,4 +136,5 @@ def make_sender(
         log=log,
         room=room,
         signer=signer,
+        certificates=certificates_of(loaded, log),
     )

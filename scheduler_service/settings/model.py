@@ -252,12 +252,22 @@ class TenantSettings(Group):
     defaults: TenantDefaults = TenantDefaults()
 
 
+class CertificateSettings(Group):
+    """The files of the certificate that is shown to one origin, of its key, and of who is trusted there."""
+
+    origin: Annotated[str, Field(pattern=r"^https://")]
+    cert: Annotated[str, Field(min_length=1)]
+    key: Annotated[str, Field(min_length=1)]
+    ca: Annotated[str, Field(min_length=1)] | None = None
+
+
 class EgressSettings(Group):
     """Which addresses `http(s)` targets may have (SPEC section 9); `deny` wins."""
 
     allow: tuple[Pattern, ...] = ()
     deny: tuple[Pattern, ...] = ()
     follow: tuple[Origin, ...] = ()
+    client_certificates: tuple[CertificateSettings, ...] = ()
 
 
 class FeedbackSettings(Group):

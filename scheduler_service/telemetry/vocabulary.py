@@ -61,6 +61,7 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "call_failed": Word(ERROR),
         "call_not_sent": Word(WARNING),
         "calls_delayed": Word(WARNING),
+        "certificate_not_read": Word(WARNING),
         "claim_not_returned": Word(WARNING),
         "clock_step_not_kept": Word(WARNING),
         "clock_stepped": Word(WARNING),

@@ -11,6 +11,7 @@ from ipaddress import IPv4Address
 from client_sdk.trust import explain_tls
 from scheduler_service.pacing.room import Room
 from scheduler_service.transport.addresses import Address, Site
+from scheduler_service.transport.client_certificates import ClientCertificates
 from scheduler_service.transport.connection import ConnectionOwner, HttpConnection, ReadBuffer, make_prober
 from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.errors import (
@@ -36,7 +37,7 @@ class Connector:
     """Opens connections that read at most `response_bytes` of an answer, large ones as there is `room`.
 
     `trust` makes the TLS context; it is called at the first connection that needs one, and once more where
-    its certificates could not be read.
+    its certificates could not be read. Origins of `certificates` have contexts of their own.
     """
 
     def __init__(
@@ -47,7 +48,9 @@ class Connector:
         trust: Callable[[], ssl.SSLContext],
         response_bytes: int,
         room: Room,
+        certificates: ClientCertificates | None = None,
     ) -> None:
+        self._certificates = certificates
         self._guard = guard
         self._deadlines = deadlines
         self._trust = trust
@@ -99,7 +102,7 @@ class Connector:
         )
         loop = asyncio.get_running_loop()
         if site.scheme == "https":
-            context = self._context or self._read_trust(site)
+            context = self._find_certificate(site) or self._context or self._read_trust(site)
             with contextlib.suppress(OSError):  # it is closed already, as attaching it will show
                 # Not before it is connected: the two ends have agreed how wide it can become.
                 raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, TLS_RECEIVE_BYTES)
@@ -107,6 +110,9 @@ class Connector:
         else:
             await loop.create_connection(lambda: connection, sock=raw)
         return connection
+
+    def _find_certificate(self, site: Site) -> ssl.SSLContext | None:
+        return None if self._certificates is None else self._certificates.find(site.origin)
 
     def _read_trust(self, site: Site) -> ssl.SSLContext:
         """A context, kept if it has certificates. Raises Exhausted, OSError.

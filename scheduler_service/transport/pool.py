@@ -12,6 +12,7 @@ from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.metrics import families
 from scheduler_service.telemetry.metrics.samples import Sample
 from scheduler_service.transport.addresses import Site
+from scheduler_service.transport.client_certificates import ClientCertificates
 from scheduler_service.transport.connection import HttpConnection
 from scheduler_service.transport.connection_limit import ConnectionLimit, Waiter, unreached
 from scheduler_service.transport.connector import Connector
@@ -35,7 +36,7 @@ class Pool:
     rarely close one during a write. One older than `age_seconds` is not kept, so that a change of the name's
     addresses is followed. All routes together take `descriptors` at most, shared as `DescriptorBudget` says;
     where this machine has no descriptor, a connection is tried again until the deadline of its call. Large
-    responses of all of them are read as there is `room`.
+    responses of all of them are read as there is `room`. `certificates` are shown to their origins.
     """
 
     def __init__(
@@ -51,9 +52,15 @@ class Pool:
         descriptors: int,
         log: Log,
         room: Room,
+        certificates: ClientCertificates | None = None,
     ) -> None:
         self._connector = Connector(
-            guard=guard, deadlines=deadlines, trust=trust, response_bytes=response_bytes, room=room
+            guard=guard,
+            deadlines=deadlines,
+            trust=trust,
+            response_bytes=response_bytes,
+            room=room,
+            certificates=certificates,
         )
         self._room = room
         self._deadlines = deadlines

@@ -20,6 +20,7 @@ from scheduler_service.ports.sending import MayGo, NotSent, always
 from scheduler_service.security.signing import RequestSigner
 from scheduler_service.telemetry.metrics.samples import Sample
 from scheduler_service.transport.addresses import TargetAddress, read_url
+from scheduler_service.transport.client_certificates import ClientCertificates
 from scheduler_service.transport.connection import HttpConnection
 from scheduler_service.transport.connection_limit import MOST_CONNECTIONS
 from scheduler_service.transport.deadlines import Deadlines
@@ -72,8 +73,8 @@ class HttpSender:
     own Accept-Encoding) are decoded, and the headers that described the encoded body are left out. `vouched`
     says which addresses of services are trusted (`ServiceUrls`); `sidecar` finds services itself. Large
     responses are read as there is `room`, which is the host's as well. A request that is to be signed is
-    signed by `signer` when its connection is there, each hop anew; one to another origin is not. A
-    sender belongs to the event loop in which it is first used.
+    signed by `signer` when its connection is there, each hop anew; one to another origin is not.
+    `certificates` are shown to their origins. A sender belongs to the event loop in which it is first used.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class HttpSender:
         sidecar: InvocationDirectory | None = None,
         room: Room | None = None,
         signer: RequestSigner | None = None,
+        certificates: ClientCertificates | None = None,
     ) -> None:
         self._services = ServiceUrls(
             directory=directory, owner_url=owner_url, gateway=gateway, vouched=vouched, sidecar=sidecar
@@ -118,6 +120,7 @@ class HttpSender:
             descriptors=descriptors,
             log=log,
             room=Room(RESPONSES_BYTES) if room is None else room,
+            certificates=certificates,
         )
         self._clock = clock
         self._targets: dict[str, TargetAddress] = {}

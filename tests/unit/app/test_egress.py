@@ -6,10 +6,17 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.app.egress import admit_of, egress_of, log_egress, make_sender, vouched_of
+from scheduler_service.app.egress import (
+    admit_of,
+    certificates_of,
+    egress_of,
+    log_egress,
+    make_sender,
+    vouched_of,
+)
 from scheduler_service.domain.wire import Fault, FaultKind, OutboundRequest
 from scheduler_service.pacing.room import Room
-from scheduler_service.settings import LoadedSettings, load_settings
+from scheduler_service.settings import LoadedSettings, SettingsError, load_settings
 from scheduler_service.transport.errors import RefusedTarget
 from scheduler_service.transport.service_urls import InvocationDirectory
 from tests.manual_clock import ManualClock
@@ -112,3 +119,12 @@ def test_who_vouches_for_a_service() -> None:
     assert not vouched_of(load_settings({}, static))("http://127.0.0.1:3500/v1.0/invoke/any/method")
     keyed = load_settings({}, {"PUNCTUAL_SERVER__KEY": "0123456789abcdef"})
     assert vouched_of(keyed)("http://rebind.test")
+
+
+def test_a_certificate_that_cannot_be_read_ends_the_start() -> None:
+    """By the name of the setting, and of the origin."""
+    given = '[{"origin": "https://a.test", "cert": "/none/cert.pem", "key": "/none/key.pem"}]'
+    loaded = load_settings({}, {"PUNCTUAL_EGRESS__CLIENT_CERTIFICATES": given})
+    said = "egress.client_certificates: the certificate for https://a.test cannot be read"
+    with pytest.raises(SettingsError, match=said):
+        certificates_of(loaded, silent)

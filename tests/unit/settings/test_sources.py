@@ -35,7 +35,7 @@ def test_the_first_place_that_has_a_setting_wins(tmp_path: Path) -> None:
         ("PUNCTUAL_PORT", "unknown setting port"),
         ("PUNCTUAL_SERVER_PORT", "unknown setting server_port"),
         ("PUNCTUAL_SERVER__SERVICE_PORT", "unknown setting server.service_port"),
-        ("PUNCTUAL_EGRESS__ALOW", "known in its group: allow, deny, follow"),
+        ("PUNCTUAL_EGRESS__ALOW", "known in its group: allow, client_certificates, deny, follow"),
     ],
 )
 def test_an_unknown_name_is_refused_by_name(name: str, said: str) -> None:
