@@ -12,13 +12,14 @@ from msgspec.structs import replace
 from starlette.types import Scope
 
 from scheduler_service.api.bodies import header, only_header
-from scheduler_service.api.cookies import check_console, check_origin, session_cookies
+from scheduler_service.api.cookies import check_console, check_host, check_origin, session_cookies
 from scheduler_service.api.responses import ApiProblem, absent, refuse
 from scheduler_service.domain.access_keys import AccessKey
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.security.callers import SESSION_MS, Caller, Role, Session, SessionSeal, WrongKeys
 from scheduler_service.security.key_ring import KeyRing
+from scheduler_service.security.proxies import Proxies
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 OF_PROXIES = frozenset(
@@ -30,6 +31,9 @@ BEARER = "bearer "
 OF_THIS_MACHINE = frozenset({"127.0.0.1", "::1", "localhost"})
 """The names of this machine that nearly every local caller uses: to parse an address takes 10 µs."""
 
+PEER = "punctual.peer"
+"""Where a scope has the address of its connection, where that is a proxy's, too."""
+FORWARDED_FOR = b"x-forwarded-for"
 KEY_NAME = "admin"
 """The name of the key in the settings."""
 
@@ -54,6 +58,9 @@ class Authentication:
     from a web page of another origin; every caller is then an admin of `tenant` and has the name of this
     machine's `user`. With a key, pages of `own_url` (server.external_url) are the service's own.
 
+    Behind one of `proxies` the address of a caller is the one that it names, and where it signs users in,
+    they need no key: of a browser that is as a session is, and `Host` has to be that of `own_url` then.
+
     Sessions are sealed with `admin_key`; without it they end with the process. A wrong key is 401, and 429
     where too many were tried from its address, or from all. A right one always gets in: behind a proxy all
     callers may have one address.
@@ -68,6 +75,7 @@ class Authentication:
         now: Callable[[], Now],
         own_url: str | None = None,
         ring: KeyRing | None = None,
+        proxies: Proxies | None = None,
     ) -> None:
         self._own_url = own_url
         self._admin_key = None if admin_key is None else admin_key.encode()
@@ -75,6 +83,7 @@ class Authentication:
         self._local = Caller(tenant, Role.ADMIN, name=user)
         self._seal = SessionSeal(key=self._admin_key or secrets.token_bytes(32))
         self._ring = ring
+        self._proxies = proxies or Proxies()
         self._now = now
         self._wrong_keys = WrongKeys()
 
@@ -83,12 +92,14 @@ class Authentication:
         if not self.needs_key:
             _check_local(scope)
             return self._local
+        self._find_origin(scope)
         return self._admin if is_open else self._check_key(scope)
 
     @property
     def needs_key(self) -> bool:
-        """Whether callers need a key: one is configured, or one was made."""
-        return self._admin_key is not None or (self._ring is not None and self._ring.is_used)
+        """Whether callers need a key: one is configured, or was made, or a proxy signs users in."""
+        is_made = self._ring is not None and self._ring.is_used
+        return is_made or self._admin_key is not None or self._proxies.user_header is not None
 
     @property
     def own_url(self) -> str | None:
@@ -103,7 +114,9 @@ class Authentication:
         given = header(scope, b"authorization")
         if not self.needs_key:
             return KnownCaller(self._local)
-        return self._session_of(scope) if given is None else self._find(_bearer(given))
+        if given is not None:
+            return self._find(_bearer(given))
+        return self._session_of(scope) or self._user_of(scope)
 
     def count_wrong_key(self, scope: Scope) -> None:
         """One more wrong key came with the request. Raises ApiProblem (429) where there were too many.
@@ -151,9 +164,33 @@ class Authentication:
         if identity is not None:
             check_console(scope, self.own_url)
             return identity.caller
+        if (signed_in := self._user_of(scope)) is not None:
+            check_console(scope, self.own_url)
+            return signed_in.caller
         if session_cookies(scope):
             raise _unknown_key("the session has ended; sign in again")
         raise _unknown_key("a key is needed: send 'Authorization: Bearer KEY'")
+
+    def _find_origin(self, scope: Scope) -> None:
+        """Has the scope say from where the request comes; its peer is kept beside."""
+        client = scope.get("client")
+        if client is None or not self._proxies.is_used or PEER in scope:
+            return
+        scope[PEER] = client[0]
+        forwarded = [str(value, "latin-1") for name, value in scope["headers"] if name == FORWARDED_FOR]
+        scope["client"] = (self._proxies.origin_of(client[0], forwarded), client[1])
+
+    def _user_of(self, scope: Scope) -> KnownCaller | None:
+        """Whom a proxy has signed in. Raises ApiProblem (400: two of them; 403: for another host)."""
+        name = self._proxies.user_header
+        if name is None or not self._proxies.trusts(str(scope.get(PEER, ""))):
+            return None
+        given = only_header(scope, name)
+        caller = None if given is None else self._proxies.user(given)
+        if caller is None:
+            return None
+        check_host(scope, self.own_url)
+        return KnownCaller(caller)
 
     def _find(self, given: str) -> KnownCaller | None:
         """Whose key this is."""

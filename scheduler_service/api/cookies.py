@@ -75,6 +75,21 @@ def check_origin(scope: Scope, own_url: str | None = None) -> None:
         raise refuse(HTTPStatus.FORBIDDEN, "/Origin", "origin", message)
 
 
+def check_host(scope: Scope, own_url: str | None) -> None:
+    """Refuses what was sent to another host than that of `own_url`. Raises ApiProblem (403).
+
+    So no page gets in whose name leads to the proxy of this service (DNS rebinding).
+    """
+    said = header(scope, b"x-forwarded-host") or header(scope, b"host") or ""
+    own = _parts(own_url or "")
+    if own is None or _parts(f"{own[0]}://{said.partition(',')[0].strip()}") != own:
+        message = (
+            f"{said[:80]!r} is not the host of server.external_url; let the proxy pass on Host, or send "
+            "X-Forwarded-Host"
+        )
+        raise refuse(HTTPStatus.FORBIDDEN, "/Host", "host", message)
+
+
 def is_same_origin(origin: str, *hosts: str) -> bool:
     """Whether `origin` is a page of one of the `hosts`."""
     try:

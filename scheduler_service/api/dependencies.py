@@ -26,6 +26,7 @@ from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import RequestStore
 from scheduler_service.security.audited_changes import MaskedChanges
 from scheduler_service.security.key_ring import KeyRing
+from scheduler_service.security.proxies import Proxies
 from scheduler_service.security.secret_masks import SecretMasks
 from scheduler_service.security.secrets import SecretSources
 from scheduler_service.services.drift import DriftReport
@@ -65,7 +66,7 @@ class ApiDependencies:
     - `standstills`: for how long the loop was held lately.
     - `audit`: the lines of changes. `changes`: what of a difference they show.
     - `admin_key`: None: only loopback is served (SPEC section 14); callers are then this machine's `user`.
-    - `key_ring`: the keys that were made; None: there are none.
+    - `key_ring`: the keys that were made; None: there are none. `proxies`: those that are believed.
     - `own_url`: `server.external_url`, whose pages are the service's own.
     - `options`: the defaults of a tenant's jobs by wire name, where they differ from SPEC section 2.
     - `settings`: the answer of `GET /settings`, without secrets; None: not available.
@@ -106,6 +107,7 @@ class ApiDependencies:
     log: Log
     admin_key: str | None = None
     key_ring: KeyRing | None = None
+    proxies: Proxies = field(default_factory=Proxies)
     own_url: str | None = None
     user: str = "local"
     body_bytes: int = 1 << 20
@@ -144,6 +146,7 @@ class ApiDependencies:
             now=self.clock.now,
             own_url=self.own_url,
             ring=self.key_ring,
+            proxies=self.proxies,
         )
 
     @cached_property

@@ -37,10 +37,13 @@ from scheduler_service.ports.queues import Queues
 from scheduler_service.ports.services import Router
 from scheduler_service.ports.state import JobStore, RequestStore
 from scheduler_service.security.audited_changes import MaskedChanges
+from scheduler_service.security.callers import Role
 from scheduler_service.security.concealment import Concealment
 from scheduler_service.security.key_ring import KeyRing
 from scheduler_service.security.masking import MASKED_HEADERS
+from scheduler_service.security.proxies import Proxies
 from scheduler_service.services.pull_queues import PullQueues
+from scheduler_service.settings import Settings
 from scheduler_service.system_jobs import alert_jobs
 from scheduler_service.system_jobs.alert_jobs import made_here
 from scheduler_service.system_jobs.own_jobs import (
@@ -388,6 +391,7 @@ class RunningService(ProcessParts):
             check_names=name_check_of(self.loaded),
             admin_key=settings.server.key,
             key_ring=self.key_ring,
+            proxies=proxies_of(settings),
             own_url=settings.server.external_url,
             user=machine_user(),
             heartbeat_seconds=settings.services.heartbeat_seconds,
@@ -422,6 +426,17 @@ class RunningService(ProcessParts):
     def _other_figures(self) -> Mapping[str, Ask]:
         """Those of worker processes by their numbers."""
         return {}
+
+
+def proxies_of(settings: Settings) -> Proxies:
+    """The proxies that are believed."""
+    server = settings.server
+    return Proxies(
+        server.trusted_proxies,
+        user_header=server.trusted_user_header,
+        role=Role(server.trusted_user_role),
+        tenant=server.trusted_user_tenant,
+    )
 
 
 def process_wire(

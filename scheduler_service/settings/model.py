@@ -22,6 +22,7 @@ from client_sdk.models import JOB_ID_FORM, RetryPolicy
 from client_sdk.models.definition import MAX_ENTRIES
 from client_sdk.signing import read_secret
 from scheduler_service.domain.errors import ExpressionError
+from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.secret_places import SECRET_NAME
 from scheduler_service.persistence.contexts.address import read_address
 from scheduler_service.security.secrets import TENANT_NAME, read_values
@@ -29,6 +30,8 @@ from scheduler_service.settings.alert_settings import Alerts
 from scheduler_service.timing.zones import load_zone
 
 HOST = re.compile(r"(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?")
+SPOKEN_FOR = frozenset({"authorization", "cookie", "host", "origin", "x-forwarded-for", "x-forwarded-host"})
+"""Headers that say something else than who a user is."""
 ORIGIN = re.compile(r"https?://[^/?#\s@]+")
 
 
@@ -47,6 +50,14 @@ def _check_pattern(pattern: str) -> str:
         if not HOST.fullmatch(pattern) or pattern.replace(".", "").isdigit():
             raise ValueError(f"{pattern!r} is not a CIDR network, host or *.host") from None
     return pattern
+
+
+def _check_network(network: str) -> str:
+    try:
+        ipaddress.ip_network(network, strict=False)
+    except ValueError:
+        raise ValueError(f"{network!r} is neither an address nor a CIDR network") from None
+    return network
 
 
 def _check_origin(origin: str) -> str:
@@ -128,6 +139,7 @@ def _check_signing(secrets: tuple[str, ...]) -> tuple[str, ...]:
 
 
 Zone = Annotated[str, AfterValidator(_check_zone)]
+Network = Annotated[str, AfterValidator(_check_network)]
 Pattern = Annotated[str, AfterValidator(_check_pattern)]
 Origin = Annotated[str, AfterValidator(_check_origin)]
 Base = Annotated[str, AfterValidator(_check_base)]
@@ -167,7 +179,10 @@ class Group(BaseModel):
 
 
 class ServerSettings(Group):
-    """Where the service listens, and the key of its callers."""
+    """Where the service listens, the key of its callers, and the proxies that are believed.
+
+    `trusted_user_header`: in which these say who has signed in there, with `external_url` alone.
+    """
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
@@ -175,6 +190,21 @@ class ServerSettings(Group):
     workers: Annotated[int, Field(ge=1, le=32)] = 1
     key: Annotated[str, Field(min_length=16)] | None = None
     drain_seconds: Seconds = 20
+    trusted_proxies: tuple[Network, ...] = ()
+    trusted_user_header: Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")] | None = None
+    trusted_user_role: Literal["viewer", "operator", "editor", "admin"] = "viewer"
+    trusted_user_tenant: TenantName = DEFAULT_TENANT
+
+    @field_validator("trusted_user_header")
+    @classmethod
+    def _check_user_header(cls, name: str | None, info: ValidationInfo) -> str | None:
+        if name is None:
+            return None
+        if name.lower() in SPOKEN_FOR:
+            raise ValueError(f"{name} is not a header for the name of a user")
+        if not info.data.get("trusted_proxies") or not info.data.get("external_url"):
+            raise ValueError("set server.trusted_proxies and server.external_url, too")
+        return name
 
 
 class StoreSettings(Group):
