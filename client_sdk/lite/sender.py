@@ -78,10 +78,11 @@ class LiteSender:
             content=request.body,
             timeout=None,
         )
-        sign = request.sign
+        sign, own_id = request.sign, next((value for name, value in headers if name.lower() == ID), None)
         for left in range(request.redirects, -1, -1):
             assert following is not None
-            self._sign(following, sign)
+            if request.sign:
+                self._sign(following, sign, own_id)
             answer = await self._send_quietly(following)
             following = answer.next_request if left else None
             if following is None:
@@ -94,12 +95,14 @@ class LiteSender:
         body = as_utf8(body, charset_of(answer.headers.get("content-type", "")), truncated=truncated)
         return Answer(answer.status_code, fields, body, truncated, _since(started), str(answer.url))
 
-    def _sign(self, request: httpx.Request, sign: str) -> None:
-        """Puts the signature of now into the headers, or takes out that of the hop before."""
-        message_id = request.headers.get(ID) or request.headers.get("idempotency-key", "")
-        for name in HEADERS[1:]:
+    def _sign(self, request: httpx.Request, sign: str, own_id: str | None) -> None:
+        """Puts the signature of now into the headers in place of that of the hop before; `own_id` stays."""
+        for name in HEADERS:
             request.headers.pop(name, None)
+        if own_id:
+            request.headers[ID] = own_id
         if sign:
+            message_id = own_id or request.headers.get("idempotency-key", "")
             for name, value in self._signer.sign(self._secrets[sign], message_id, request.read()):
                 request.headers[name] = value
 

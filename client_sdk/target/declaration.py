@@ -28,6 +28,10 @@ TRIGGER = "${trigger}|json"
 FEEDBACK_HEADER, SHARD_INDEX_HEADER, SHARD_TOTAL_HEADER = "Feedback-Url", "Shard-Index", "Shard-Total"
 SPREAD = frozenset({"broadcast", "shard"})
 OWN_STEP = ("body", "step", "queue", "sign", "cancel_url")
+NOT_FROM_A_QUEUE = {
+    "asynchronous": "work from a queue ends with its completion",
+    "sign": "what a worker claims is not signed, as it asks for it",
+}
 LEASE_SECONDS, RETRIES, DELAY_SECONDS = 60.0, 3, 10.0
 """The defaults of `leaseSeconds`, `maxUnexpectedRetries` and `unexpectedRetryDelaySeconds`."""
 USUAL_SECONDS = 60.0
@@ -188,12 +192,16 @@ class Declaration(Generic[P, R]):
 
     def _step(self, service: str, path: str, signed: dict[str, Any]) -> dict[str, Any]:
         further = dict(self.options.get("step", {}))
-        if self.queue is not None and self.is_asynchronous:
-            name = self.function.__qualname__
-            text = "work from a queue ends with its completion; leave out asynchronous"
-            raise DeclarationError(f"{name}: {text}")
+        for option, why in NOT_FROM_A_QUEUE.items():
+            if self.queue is not None and self.options.get(option):
+                raise DeclarationError(f"{self.function.__qualname__}: {why}; leave out {option}")
         url = f"service://{service}{path}" if self.queue is None else f"queue://{self.queue}"
-        step = {"url": url, "body": self.options.get("body", TRIGGER), **signed, **further}
+        step = {
+            "url": url,
+            "body": self.options.get("body", TRIGGER),
+            **({} if self.queue else signed),
+            **further,
+        }
         headers = dict(further.get("headers", {}))
         if self.is_asynchronous:
             headers[FEEDBACK_HEADER] = "${schedulingFeedbackUrl}"

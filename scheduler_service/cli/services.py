@@ -33,7 +33,7 @@ from scheduler_service.cli.service_connection import ApiConnection
 from scheduler_service.cli.wording import SentPart
 
 app = Commands(no_args_is_help=True, help="Register services, and show how their jobs differ.")
-KEPT_MEMBERS = ("address", "route", "tags", "onChange", "graceSeconds", "rateLimit")
+KEPT_MEMBERS = ("address", "route", "tags", "onChange", "graceSeconds", "rateLimit", "signing")
 """The members that `PUT /services/{name}` resets when they are left out."""
 
 Name = Annotated[str, typer.Argument(help="The service's name.", metavar="NAME")]

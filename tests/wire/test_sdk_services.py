@@ -1,16 +1,17 @@
 """Services of the SDK in the real registry: declared, called, drained, gone (SPEC sections 11, 13, 16)."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
 import pytest
 
-from client_sdk import Client, Service
+from client_sdk import Client, Execution, JobFailed, Service, Verifier
 from client_sdk.errors import Absent, Invalid
 from client_sdk.models import ServiceDeclaration
 from tests.unit.client_sdk.lines import serving
+from tests.unit.client_sdk.signed import NEW, OLD
 from tests.wire.service import SERVED, World, data_of, definition, running
 from tests.wire.target import Reply, Target
 
@@ -35,6 +36,52 @@ async def served(world: World, **options: Any) -> AsyncIterator[tuple[Service, C
             yield service, client
         finally:
             await service.stop()
+
+
+class NotingVerifier(Verifier):
+    """Keeps the calls that it has taken."""
+
+    def __init__(self, *secrets: str, clock: Callable[[], float]) -> None:
+        super().__init__(*secrets, clock=clock)
+        self.taken: list[tuple[dict[str, str], bytes]] = []
+
+    def accept(self, headers: Mapping[str, str], body: bytes) -> str:
+        message_id = super().accept(headers, body)
+        self.taken.append((dict(headers), body))
+        return message_id
+
+
+async def test_a_service_takes_what_its_scheduler_signs_and_nothing_else() -> None:
+    """Also while a secret is replaced; what is forged, changed, replayed or late is 401 and runs nothing."""
+    times: list[str] = []
+    async with running(secrets={"default": {"files": [NEW, OLD]}}) as world:
+        verifier = NotingVerifier(OLD, clock=world.seconds)
+        async with served(world, sign="files", verifier=verifier) as (service, client):
+
+            @service.job(job_id="note", retry=[{"errorEquals": "503", "intervalSeconds": 0}])
+            def note(execution: Execution, name: str = "x") -> None:
+                times.append(execution.idempotency_key)
+                if len(times) == 1:
+                    raise JobFailed("not yet", status=503)
+
+            await service.start()
+            fired = await client.jobs.trigger("note", {"name": "a"})
+            assert (await client.wait_for(fired, timeout=20)).state == "succeeded"
+            assert (len(verifier.taken), len(set(times))) == (2, 1)  # a genuine repetition
+            (headers, body), url = verifier.taken[-1], f"{service.definitions()[0]['request'][0]['url']}"
+            (instance,) = (await client.services.get("files")).instances
+            place = f"{instance.address}{url.removeprefix('service://files')}"
+            unsigned = {name: value for name, value in headers.items() if not name.startswith("webhook-")}
+            forged = headers | {"webhook-signature": "v1," + "A" * 43 + "="}
+            async with httpx.AsyncClient() as stranger:
+                for given, content in (
+                    (headers, body), (unsigned, body), (forged, body), (headers, b'{"name":"b"}'),
+                ):  # fmt: skip
+                    assert (await stranger.post(place, headers=given, content=content)).status_code == 401
+                await world.advance(400)
+                late = await stranger.post(place, headers=headers, content=body)
+                assert (late.status_code, "too old" in late.json()["detail"]) == (401, True)
+            assert len(times) == 2
 
 
 async def scan(world: World, client: Client) -> None:

@@ -266,3 +266,37 @@ async def test_our_verifier_takes_what_is_signed() -> None:
         (seen,) = world.target.at("/run")
         verifier = Verifier(HOOKS, clock=world.seconds)
         assert verifier.accept(seen.headers, seen.body) == seen.headers["idempotency-key"]
+
+
+async def test_a_secret_is_its_tenant_s_own() -> None:
+    """Of the same name too: jobs, services and what is refused know nothing of the others'."""
+    secrets = {"default": {"hooks": HOOKS, "alone": HOOKS}, "team": {"hooks": OLD}}
+    key = "the-key-of-the-settings"
+    async with signing(secrets=secrets, server={"key": key}) as world, Target(lambda: 0) as shop:
+        world.instances["shop"] = shop
+        admin = {"Authorization": f"Bearer {key}"}
+        made = await world.client.post(
+            "/keys", json={"name": "t", "role": "admin", "tenant": "team"}, headers=admin
+        )
+        own = {"Authorization": f"Bearer {data_of(made, 201)['key']}"}
+        for headers, secret in ((admin, HOOKS), (own, OLD)):
+            shop.seen.clear()
+            world.target.seen.clear()
+            async with world.caller(headers=headers) as client:
+                data_of(await client.put("/services/shop", json={"signing": "hooks"}), 201)
+                path = "/services/shop/instances/1"
+                data_of(await client.put(path, json={"address": shop.url}), 201)
+                told = [{"url": "service://shop/told", "stateEquals": "finalSucceed"}]
+                steps = [{"url": "service://shop/run"}, SIGNED]
+                data_of(await client.post("/jobs/j", json=definition(request=steps, notification=told)), 201)
+                data_of(await client.post("/jobs/j/trigger"))
+                await world.settle()
+                for target, path in ((shop, "/run"), (shop, "/told"), (world.target, "/run")):
+                    assert len(ids(target, path, secret)) == 1, (path, secret)
+        async with world.caller(headers=own) as client:
+            posted = definition(request=[SIGNED | {"sign": "alone"}])
+            assert pointers(await client.post("/jobs/k", json=posted)) == [
+                ("/request/0/sign", "unknown_secret")
+            ]
+            refused = await client.put("/services/shop", json={"signing": "alone"})
+            assert pointers(refused) == [("/signing", "unknown_secret")]

@@ -1,9 +1,11 @@
 """What each setting may be, and how it is shown (SPEC section 16)."""
 
+import json
 from pathlib import Path
 
 from scheduler_service.settings import load_settings
 from tests.rows import each_row
+from tests.unit.client_sdk.signed import NEW, OLD
 from tests.unit.settings.loading import refusal, shown, write
 
 
@@ -86,3 +88,37 @@ def test_an_address_is_shown_without_its_password() -> None:
     loaded = load_settings({"contexts.url": "redis://user:secret@h:1/2"}, {})
     assert shown(loaded)["contexts.url"] == ("redis://***@h:1/2", "command line")
     assert loaded.settings.contexts.url == "redis://user:secret@h:1/2"
+
+
+PLAIN = "a-text-that-signs-nothing"
+
+
+@each_row(
+    ("name", "text", "said"),
+    [
+        ("SIGNING__SECRETS", {"default": {"hooks": PLAIN}}, "signing.secrets.default.hooks = (hidden)"),
+        (
+            "SIGNING__SECRETS",
+            {"default": {"hooks": [NEW, NEW, NEW]}},
+            "signing.secrets.default.hooks = (hidden)",
+        ),
+        ("SIGNING__SECRETS", {"default": {"ho oks": NEW}}, "signing.secrets.default.ho oks = (hidden)"),
+        ("SIGNING__SECRETS", PLAIN, "signing.secrets = (hidden)"),
+        ("SIGNING", {"md5_secret": PLAIN, "md5_enabled": 7}, "signing.md5_enabled = 7"),
+        ("SIGNING__MD5_ENABLED", True, "md5_enabled needs md5_secret"),
+    ],
+)
+def test_secrets_that_sign_are_never_shown(name: str, text: object, said: str) -> None:
+    """Neither where they are refused nor where they are in force (14)."""
+    message = refusal({f"PUNCTUAL_{name}": text if isinstance(text, str) else json.dumps(text)})
+    assert said in message
+    assert (NEW in message, PLAIN in message) == (False, False)
+    given = json.dumps({"default": {"hooks": [NEW, OLD]}, "team": {"hooks": NEW}})
+    signing = {"PUNCTUAL_SIGNING__SECRETS": given, "PUNCTUAL_SIGNING__MD5_SECRET": PLAIN}
+    loaded = load_settings({}, signing | {"PUNCTUAL_SIGNING__MD5_ENABLED": "true"})
+    assert loaded.settings.signing.secrets["team"] == {"hooks": (NEW,)}
+    found = {key: value for key, (value, _) in shown(loaded).items() if key.startswith("signing.")}
+    assert found == {
+        "signing.secrets.default.hooks": "***", "signing.secrets.team.hooks": "***",
+        "signing.md5_secret": "***", "signing.md5_enabled": True,
+    }  # fmt: skip

@@ -9,10 +9,12 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from client_sdk.errors import Invalid
-from client_sdk.lite import LiteJob
+from client_sdk.errors import Invalid, SignatureRefused
+from client_sdk.lite import DefinitionRefused, LiteJob
 from client_sdk.models import JobDefinition, RequestStep
+from client_sdk.signing import Verifier
 from tests.unit.client_sdk.lite.definitions import chain
+from tests.unit.client_sdk.signed import NEW, OLD
 from tests.wire.service import running
 from tests.wire.target import HELD, Reply, Seen, Target
 
@@ -224,3 +226,31 @@ async def test_no_cookie_is_kept(target: Target) -> None:
     async with LiteJob({"request": [{"url": f"{target.url}/one"}, {"url": f"{target.url}/two"}]}) as job:
         assert (await job.run()).state == "succeeded"
     assert "cookie" not in target.seen[-1].headers
+
+
+def signed_by(seen: Seen, secret: str) -> bool:
+    """Whether a request was signed with this secret, a moment ago."""
+    try:
+        return bool(Verifier(secret).verify(seen.headers, seen.body))
+    except SignatureRefused:
+        return False
+
+
+async def test_requests_are_signed_with_the_secrets_that_are_given(target: Target) -> None:
+    """Each hop of a redirect anew, but for another origin's; a name that is no secret is refused."""
+    async with Target(lambda: 0) as other:
+        target.answers("/run", Reply(307, headers={"Location": "/next"}))
+        target.answers("/next", Reply(303, headers={"Location": f"{other.url}/away"}))
+        told = {"url": f"{target.url}/told", "sign": "both", "stateEquals": "finalSucceed"}
+        step = {"url": f"{target.url}/run", "body": {"a": 1}, "sign": "both", "followRedirects": 2}
+        definition = {"request": [step], "notification": [told]}
+        async with LiteJob(definition, secrets={"both": [NEW, OLD], "one": NEW}) as job:
+            assert (await job.run()).state == "succeeded"
+        for path in ("/run", "/next", "/told"):
+            assert [signed_by(seen, secret) for seen in target.at(path) for secret in (NEW, OLD)] == [
+                True
+            ] * 2
+        assert [name for name in other.at("/away")[0].headers if name.startswith("webhook-")] == []
+    for given, said in (({}, "there is no 'both'"), ({"both": "plain text"}, "cannot sign")):
+        with pytest.raises(DefinitionRefused, match=said):
+            LiteJob(definition, secrets=given)

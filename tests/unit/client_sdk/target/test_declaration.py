@@ -95,14 +95,16 @@ def test_a_shard_knows_its_place() -> None:
     assert (step["route"], step["tags"]) == ("shard", ["big"])
 
 
-def test_work_may_go_to_a_queue_and_be_signed() -> None:
-    """Then nobody is called."""
+def test_work_may_go_to_a_queue() -> None:
+    """Then nobody is called, and nothing is signed."""
 
     @job(queue="imports")
     def fetch(name: str) -> None: ...
 
     [step] = fetch.define("files", sign="hooks")["request"]
-    assert step == {"url": "queue://imports", "body": "${trigger}|json", "sign": "hooks"}
+    assert step == {"url": "queue://imports", "body": "${trigger}|json"}
+    with pytest.raises(DeclarationError, match="leave out sign"):
+        job(queue="imports", sign="hooks")(fetch.function).define("files")
 
 
 async def test_work_of_a_queue_is_no_services() -> None:

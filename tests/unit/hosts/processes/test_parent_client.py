@@ -223,6 +223,7 @@ async def test_an_address_is_asked_for_each_call() -> None:
         scene.addresses["shop"] = ("http://shop.test", 0, "hooks")
         await sender.send(REQUEST)
         assert target.found == [None, "http://shop.test"]
+        assert (directory.signing("shop"), directory.signing("bank")) == ("hooks", "")
         for url, base in (("http://a/", ""), ("service:/x", ""), ("service://shop/x", "http://i1")):
             await sender.send(OutboundRequest("GET", url, (), base=base))
         assert scene.asked == ["shop", "shop"]

@@ -55,6 +55,7 @@ function body(service, drift, resource) {
         [t("services.route"), service.route ?? "random"],
         [t("services.address"), service.address],
         [t("services.rate"), service.rateLimit && t("services.rateText", service.rateLimit)],
+        [t("services.signing"), service.signing],
         [t("services.onChange"), service.onChange],
         [t("services.grace"), service.graceSeconds && formatDuration(service.graceSeconds * 1_000)],
         [t("services.updated"), html`<${Moment} at=${service.updatedAt}/>`],
@@ -111,7 +112,7 @@ function removal(service, instance, resource) {
 async function force(name, service, drift) {
   const wanted = await confirm({ title: t("services.force"), text: t("services.forceText"), action: t("services.force") });
   if (!wanted) return;
-  const declaration = { address: service.address, route: service.route, tags: service.tags, timers: service.timers, onChange: service.onChange, graceSeconds: service.graceSeconds, rateLimit: service.rateLimit };
+  const declaration = { address: service.address, route: service.route, tags: service.tags, timers: service.timers, onChange: service.onChange, graceSeconds: service.graceSeconds, rateLimit: service.rateLimit, signing: service.signing };
   const given = Object.fromEntries(Object.entries(declaration).filter(([, value]) => value !== null && value !== undefined));
   await attempt(() => put(`${pathOf("services", name)}?force=true`, given), t("services.forced"));
   drift.reload();
