@@ -26,11 +26,13 @@ class Signer:
 
     What is signed twice under one id never has the same time: else a receiver would take the second one,
     a genuine repetition, for a replay. So the time may be some seconds ahead of `clock`, which counts from
-    the Unix epoch. One signer may be used by many threads and with any number of ids.
+    the Unix epoch. `ahead`: it is never less than so many seconds after the start of this signer, as one that
+    has just ended may have signed the same. One signer may be used by many threads and with any ids.
     """
 
-    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, *, clock: Callable[[], float] = time.time, ahead: int = 0) -> None:
         self._clock = clock
+        self._ahead, self._first = ahead, int(clock()) + ahead
         self._lock = threading.Lock()
         self._last: dict[str, int] = {}
         self._swept = 0
@@ -55,7 +57,7 @@ class Signer:
             elif now < self._swept - TOLERANCE_SECONDS:
                 self._last.clear()  # the clock was set back: receivers would refuse what goes on from there
             self._swept = now
-            moment = max(now, self._last.get(message_id, 0) + 1)
+            moment = max(now, min(self._first, now + self._ahead), self._last.get(message_id, 0) + 1)
             self._last[message_id] = moment
             return moment
 

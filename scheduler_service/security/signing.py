@@ -18,6 +18,8 @@ from scheduler_service.ports.secrets import Secrets
 
 MD5 = "md5"
 """What `sign` names for the scheme of old peers, where settings enable it."""
+RESTART_SECONDS = 2
+"""A process that was killed may have signed in this second, with a time of the next one."""
 PARAMETER = "sign"
 FORM = "application/x-www-form-urlencoded"
 _KEY, _TYPE = "idempotency-key", "content-type"
@@ -46,7 +48,7 @@ class RequestSigner:
     def __init__(self, *, secrets: Secrets, md5_secret: str | None, clock: Callable[[], float]) -> None:
         self._secrets = secrets
         self._md5_secret = md5_secret
-        self._signer = Signer(clock=clock)
+        self._signer = Signer(clock=clock, ahead=RESTART_SECONDS)
 
     def judge(self, tenant: str, name: str) -> str | None:
         """Why the secret `name` of a tenant cannot sign, or None."""

@@ -101,6 +101,11 @@ def test_what_is_signed_is_verified() -> None:
     assert dict(signer.sign([NEW], "one", BODY))["webhook-timestamp"] == str(NOW + 3)
     now[0] -= 1_000  # the clock was set back
     assert dict(signer.sign([NEW], "one", BODY))["webhook-timestamp"] == str(NOW - 998)
+    now[0] = NOW
+    started = Signer(clock=lambda: now[0], ahead=2)  # in the place of one that was killed in this second
+    for moment, wanted in ((NOW, NOW + 2), (NOW + 3, NOW + 3), (NOW - 9_000, NOW - 8_998)):
+        now[0] = moment
+        assert dict(started.sign([NEW], "one", BODY))["webhook-timestamp"] == str(wanted)
     for secrets in ([], [NEW] * 3, ["plain"], [NEW, ""]):
         with pytest.raises(ValueError, match="secret"):
             signer.sign(secrets, "one", BODY)

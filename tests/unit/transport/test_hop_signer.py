@@ -11,7 +11,7 @@ from client_sdk.signing import Verifier
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest
 from scheduler_service.ports.sending import NotSent
 from scheduler_service.security.secrets import GivenSecrets
-from scheduler_service.security.signing import RequestSigner
+from scheduler_service.security.signing import RESTART_SECONDS, RequestSigner
 from scheduler_service.transport.hop_signer import SIGNED_AT_ONCE
 from scheduler_service.transport.sender import HttpSender
 from scheduler_service.transport.service_urls import InvocationDirectory
@@ -57,7 +57,8 @@ async def test_each_try_is_signed_with_a_time_of_its_own(stage: Stage) -> None:
         assert isinstance(await sender.send(request(server.url, method=method, body=body)), Answer)
     assert [verified(raw, NEW) for raw in server.requests] == ["life-1-0"] * 4
     moments = [int(head_of(raw)["webhook-timestamp"]) for raw in server.requests]
-    assert moments == [NOW, NOW + 1, NOW + 2, NOW + 3]
+    first = NOW + RESTART_SECONDS
+    assert moments == [first, first + 1, first + 2, first + 3]
     assert isinstance(await sender.send(request(server.url, sign="")), Answer)
     assert has_signature(server)[-1] is False
 
