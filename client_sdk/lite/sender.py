@@ -14,6 +14,7 @@ from client_sdk.decoding import CODINGS, read_decoded
 from client_sdk.signing import HEADERS, ID, Signer
 from client_sdk.trust import explain_tls, trusted
 from scheduler_service.domain.moments import rfc3339
+from scheduler_service.domain.secret_places import Unfilled, fill_places, hide_places
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.language.charsets import as_utf8, charset_of
 
@@ -55,14 +56,18 @@ class LiteSender:
     async def send(self, request: OutboundRequest) -> Outcome:
         """The target's answer, or why there is none. Raises only CancelledError."""
         started = time.monotonic()
+        filled = fill_places(request, lambda name: next(iter(self._secrets.get(name, ())), None))
+        if isinstance(filled, Unfilled):
+            return Fault(FaultKind.TEMPLATE, filled.message)
+        shown = hide_places(request).url
         try:
             async with asyncio.timeout(request.timeout / 1000):
-                return await self._answer(request, started)
+                return await self._answer(filled, started)
         except (TimeoutError, httpx.TimeoutException):
-            return Fault(FaultKind.TIMEOUT, f"{request.url} did not answer in time", _since(started))
+            return Fault(FaultKind.TIMEOUT, f"{shown} did not answer in time", _since(started))
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             reason = explain_tls(error, ca="LiteJob(…, ca=FILE)") or str(error) or type(error).__name__
-            text = f"{request.url} could not be reached: {reason}"
+            text = f"{shown} could not be reached: {reason}"
             return Fault(FaultKind.CONNECT, text, _since(started))
 
     async def _answer(self, request: OutboundRequest, started: float) -> Answer:

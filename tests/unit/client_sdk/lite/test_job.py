@@ -254,3 +254,17 @@ async def test_requests_are_signed_with_the_secrets_that_are_given(target: Targe
     for given, said in (({}, "there is no 'both'"), ({"both": "plain text"}, "cannot sign")):
         with pytest.raises(DefinitionRefused, match=said):
             LiteJob(definition, secrets=given)
+
+
+async def test_secrets_are_given_by_name(target: Target) -> None:
+    """They reach the target, and stand in no step that is shown; one that is missing is `template`."""
+    step = {"url": f"{target.url}/first?k=${{secrets.TOKEN}}", "headers": {"A": "Bearer ${secrets.TOKEN}"}}
+    definition = chain(target.url) | {"request": [step]}
+    async with LiteJob(definition, secrets={"TOKEN": "t0p secret"}) as job:
+        ended = await job.run()
+    assert ended.state == "succeeded"
+    assert target.seen[0].query == {"k": "t0p secret"}
+    assert target.seen[0].headers["a"] == "Bearer t0p secret"
+    assert ended.steps[0].url == f"{target.url}/first?k=***"
+    async with LiteJob(definition) as job:
+        assert (await job.run()).error == "template"
