@@ -13,6 +13,7 @@ from client_sdk.client.keys import Keys
 from client_sdk.client.queues import Queues
 from client_sdk.client.retrying import Patience
 from client_sdk.client.scheduler import Scheduler
+from client_sdk.client.secrets import Secrets
 from client_sdk.client.services import Services
 from client_sdk.loops import LoopThread
 from client_sdk.models import answers
@@ -129,6 +130,14 @@ class BlockingKeys(_BlockingGroup):
     who_am_i = _call(Keys.who_am_i)
 
 
+class BlockingSecrets(_BlockingGroup):
+    """`Secrets`, blocking."""
+
+    set = _call(Secrets.set)
+    list = _call(Secrets.list)
+    delete = _call(Secrets.delete)
+
+
 class BlockingQueues(_BlockingGroup):
     """`Queues`, blocking."""
 
@@ -195,6 +204,7 @@ class BlockingClient:
         self.services = BlockingServices(self._client.services, self._loop)
         self.queues = BlockingQueues(self._client.queues, self._loop)
         self.keys = BlockingKeys(self._client.keys, self._loop)
+        self.secrets = BlockingSecrets(self._client.secrets, self._loop)
         self.deliveries = BlockingDeliveries(self._client.deliveries, self._loop)
         self.scheduler = BlockingScheduler(self._client.scheduler, self._loop)
         self.wait_for = self.executions.wait_for

@@ -14,6 +14,7 @@ from client_sdk.client.keys import Keys
 from client_sdk.client.queues import Queues
 from client_sdk.client.retrying import Patience
 from client_sdk.client.scheduler import Scheduler
+from client_sdk.client.secrets import Secrets
 from client_sdk.client.services import Services
 from client_sdk.models import answers
 
@@ -22,7 +23,7 @@ DEFAULT_URL = "http://127.0.0.1:8000"
 
 class Client:
     """The API of a scheduler: `jobs`, `executions`, `bulk`, `deliveries`, `services`, `queues`, `keys`,
-    `scheduler`.
+    `secrets`, `scheduler`.
 
     Use it in `async with`. Each event loop that uses it has connections of its own, which end with that loop.
     `key` is sent as given; it is not read from the environment: pass `os.environ.get("PUNCTUAL_KEY")` where
@@ -59,6 +60,7 @@ class Client:
         self.services = Services(self.connection)
         self.queues = Queues(self.connection)
         self.keys = Keys(self.connection)
+        self.secrets = Secrets(self.connection)
         self.deliveries = Deliveries(self.connection)
         self.scheduler = Scheduler(self.connection)
 

@@ -79,8 +79,8 @@ class LiteJob:
     `async with`: leaving it waits for notifications that are still retried. What waits for feedback is
     refused, unless the caller serves it: `feedback_url` is then the base of feedback URLs, and what is posted
     there must be passed to `feedback`. `ca` is a file of certificates that are trusted, beside those of the
-    system. `secrets`: what `sign` and `${secrets.NAME}` name, each a text, or two while one replaces the other. `warnings` are
-    about its definition; they are logged, too. Raises DefinitionRefused.
+    system. `secrets`: what `sign` and `${secrets.NAME}` name, each a text, or two while one replaces the
+    other. `warnings` are about its definition; they are logged, too. Raises DefinitionRefused.
     """
 
     def __init__(

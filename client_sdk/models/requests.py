@@ -82,6 +82,15 @@ class Rotation(WireModel):
     overlap_seconds: Annotated[Seconds, Field(le=LONGEST_OVERLAP)] = 0
 
 
+class NewSecret(WireModel):
+    """`PUT /secrets/{secretName}`: its value, or two, the new one first. `keepEarlier`: the one before stays
+    the second, so that targets that check may be changed later.
+    """
+
+    value: Annotated[str, Field(min_length=4)] | Annotated[list[str], Field(min_length=1, max_length=2)]
+    keep_earlier: Flag = False
+
+
 class PreviewRequest(WireModel):
     """`POST /timers/preview`; `from` is the moment of creation for delays and ttl."""
 

@@ -32,6 +32,7 @@ from scheduler_service.api import (
     services,
     sessions,
     statistics,
+    stored_secrets,
     trials,
 )
 from scheduler_service.api.auditing import AuditNote, Way, audited
@@ -86,6 +87,7 @@ _MODULES = (
     legacy_main,
     sessions,
     keys,
+    stored_secrets,
     events,
     audit,
 )

@@ -28,6 +28,7 @@ from scheduler_service.security.audited_changes import MaskedChanges
 from scheduler_service.security.key_ring import KeyRing
 from scheduler_service.security.proxies import Proxies
 from scheduler_service.security.secret_masks import SecretMasks
+from scheduler_service.security.secret_vault import SecretVault
 from scheduler_service.security.secrets import SecretSources
 from scheduler_service.services.drift import DriftReport
 from scheduler_service.services.pull_queues import PullQueues
@@ -81,6 +82,7 @@ class ApiDependencies:
     - `alerts`: None: this service has no alerts.
     - `metrics`: None: they are off.
     - `secrets`: what claimed requests are completed with. `secret_masks`: hides them in what callers report.
+      `secret_vault`: where they are stored; None: no key is set for it.
     """
 
     jobs: Shard
@@ -134,6 +136,7 @@ class ApiDependencies:
     list_unfit: Callable[[], Awaitable[Sequence[tuple[str, Problem]]]] | None = None
     metrics: Exposition | None = None
     secrets: SecretSources = field(default_factory=lambda: SecretSources(()))
+    secret_vault: SecretVault | None = None
     secret_masks: SecretMasks = field(default_factory=lambda: SecretMasks(sources=(), environment={}))
 
     @cached_property

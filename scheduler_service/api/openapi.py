@@ -15,6 +15,7 @@ from client_sdk.models.services import SERVICE_NAME
 from scheduler_service.api.parameters import LARGEST, LONGEST_TEXT, Parameter
 from scheduler_service.api.request import LONGEST_IN_PATH, ApiOperation, PostedBody
 from scheduler_service.api.responses import title_of
+from scheduler_service.domain.secret_places import SECRET_NAME
 
 Schema = dict[str, Any]
 References = Mapping[tuple[Any, str], Schema]
@@ -28,6 +29,12 @@ PATHS: Mapping[str, Schema] = {
     "deliveryId": {"type": "string", "maxLength": LONGEST_IN_PATH},
     "keyId": {"type": "string", "maxLength": LONGEST_IN_PATH},
     "lease": {"type": "string", "maxLength": LONGEST_IN_PATH},
+    "secretName": {
+        "type": "string",
+        "pattern": f"^{SECRET_NAME.pattern}$",
+        "maxLength": 128,
+        "examples": ["SHOP_TOKEN"],
+    },
     "name": {"type": "string", "pattern": SERVICE_NAME, "maxLength": 128, "examples": ["billing"]},
     "instanceId": {"type": "string", "pattern": INSTANCE_ID, "maxLength": 128, "examples": ["billing-1"]},
 }

@@ -11,6 +11,7 @@ from typing import Any, TypedDict, Unpack
 
 import msgspec
 
+from scheduler_service import how_to_install
 from scheduler_service.app.surroundings import DefinitionCompiler
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.domain.effects import QueueWrite
@@ -22,9 +23,11 @@ from scheduler_service.hosts.embedded.early_commit import BATCH_WINDOW_MS, BURST
 from scheduler_service.hosts.embedded.embedded_host import EmbeddedHost, EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.host import Host, HostStatus
 from scheduler_service.hosts.host_parts import Core, HostLimits, HostParts
+from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.pacing.room import Room
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.writer import HistoryWriter
+from scheduler_service.persistence.secrets.secret_table import SqlSecretTable
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import CallingSender
@@ -32,10 +35,13 @@ from scheduler_service.ports.services import Router
 from scheduler_service.ports.state import OpenStore, StateStore
 from scheduler_service.security.masking import Masking
 from scheduler_service.security.secret_masks import SecretMasks
+from scheduler_service.security.secret_vault import Seal, SecretVault
 from scheduler_service.security.secrets import GivenSecrets, SecretFiles, SecretSources
 from scheduler_service.security.signing import RequestSigner
 from scheduler_service.settings import LoadedSettings, SettingsError
+from scheduler_service.settings.sources import read_seal_keys
 from scheduler_service.system_jobs.alert_jobs import made_here
+from scheduler_service.telemetry.tally import Outage
 from scheduler_service.telemetry.trouble import HistoryWatch
 from scheduler_service.transport.completion import CompletingSender
 from scheduler_service.transport.pool import RESPONSES_BYTES
@@ -115,17 +121,54 @@ class ProcessParts(ABC):
 
     @cached_property
     def secrets(self) -> SecretSources:
-        """Those of all tenants; what settings say comes first, then files.
+        """Those of all tenants; what settings say comes first, then files, then what is stored.
 
         Raises SettingsError where `secrets_dir` is no folder.
         """
         given = GivenSecrets(self.settings.secrets)
+        stored = [] if self.secret_vault is None else [self.secret_vault]
         if self.settings.secrets_dir is None:
-            return SecretSources([given])
+            return SecretSources([given, *stored])
         folder = Path(self.settings.secrets_dir)
         if not folder.is_dir():
             raise SettingsError(f"secrets_dir = {str(folder)!r} is no folder; make it, or leave it out")
-        return SecretSources([given, SecretFiles(folder)])
+        return SecretSources([given, SecretFiles(folder), *stored])
+
+    @cached_property
+    def secret_vault(self) -> SecretVault | None:
+        """The stored secrets; None: no key is set. Raises SettingsError."""
+        keys = read_seal_keys(self.settings)
+        if not keys:
+            return None
+        try:
+            seal = Seal(keys)
+        except ImportError as error:
+            needed = how_to_install("service", "secrets")
+            raise SettingsError(f"secrets_key needs the package {error.name}; {needed}") from error
+        outage = Outage("secrets_not_read", "secrets_read_again", log=self.log)
+        return SecretVault(
+            table=self.secret_table,
+            seal=seal,
+            clock=self.clock,
+            on_trouble=lambda error: outage.succeed() if error is None else outage.fail(error),
+        )
+
+    @cached_property
+    def secret_table(self) -> SqlSecretTable:
+        """Where they lie."""
+        return SqlSecretTable(database=self.database, working=short_turns)
+
+    async def open_secrets(self) -> None:
+        """Reads the stored secrets, and follows them. Raises SettingsError, StoreUnavailable."""
+        if self.secret_vault is not None:
+            await self.secret_vault.load()
+            self.secret_vault.start()
+
+    async def close_secrets(self) -> None:
+        """Ends that."""
+        if self.secret_vault is not None:
+            await self.secret_vault.stop()
+            await self.secret_table.close()
 
     @cached_property
     def secret_masks(self) -> SecretMasks:

@@ -137,6 +137,7 @@ class RunningService(ProcessParts):
     async def attach(self) -> None:
         """Binds to the jobs what had to be built before them. Raises StoreUnavailable."""
         await self.key_ring.load()
+        await self.open_secrets()
         await self.services.attach(
             deliver=self.jobs.deliver,
             read_job=self.jobs.read,
@@ -160,6 +161,7 @@ class RunningService(ProcessParts):
         await self.sender.close()
         await self.key_ring.stop()
         await self.key_table.close()
+        await self.close_secrets()
         await self.reads.close()
         await self.audit.close()
         await self.services.close()
@@ -396,6 +398,7 @@ class RunningService(ProcessParts):
             user=machine_user(),
             heartbeat_seconds=settings.services.heartbeat_seconds,
             secrets=self.secrets,
+            secret_vault=self.secret_vault,
             secret_masks=self.secret_masks,
             body_bytes=settings.limits.body_bytes,
             feedback_bytes=settings.limits.feedback_bytes,

@@ -163,6 +163,7 @@ class OpenShard(ProcessParts):
         await self.host.stop(grace)
         await self.relay.flush()
         await self.sender.close()
+        await self.close_secrets()
         self.database.close()
         self.telemetry.close()
 
@@ -203,6 +204,7 @@ class WorkerMain:
                 self._shard = await open_shard(config, connection=self.connection, log=self._log)
             case rpc_methods.START.name:
                 assert self._shard is not None, "opened before"
+                await self._shard.open_secrets()
                 await self._shard.host.start()
                 freeze_memory()
                 telemetry = self._shard.telemetry

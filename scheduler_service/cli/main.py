@@ -10,7 +10,17 @@ from typing import Annotated, Any
 import typer
 
 from scheduler_service import __version__, how_to_install
-from scheduler_service.cli import bulk, deliveries, executions, jobs, keys, previews, queues, services
+from scheduler_service.cli import (
+    bulk,
+    deliveries,
+    executions,
+    jobs,
+    keys,
+    previews,
+    queues,
+    services,
+    stored_secrets,
+)
 from scheduler_service.cli.audit import PAGE as AUDIT_PAGE
 from scheduler_service.cli.audit import list_audit
 from scheduler_service.cli.checking import examine, lint
@@ -59,6 +69,7 @@ def make_app() -> Commands:
     app.add_typer(bulk.app, name="operations")
     app.add_typer(services.app, name="services")
     app.add_typer(keys.app, name="keys")
+    app.add_typer(stored_secrets.app, name="secrets")
     app.add_typer(deliveries.app, name="deliveries")
     app.add_typer(queues.app, name="queues")
     app.command("upcoming")(list_upcoming)

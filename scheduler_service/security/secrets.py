@@ -76,6 +76,19 @@ def fill_request(request: OutboundRequest, secrets: Secrets) -> OutboundRequest 
     return fill_places(request, lambda name: next(iter(secrets.find(tenant, name)), None))
 
 
+class KnownSecret(NamedTuple):
+    """A secret without its values: how many it has, and since when (wall ms; None: not known).
+
+    `source`: `settings`, `file` or `stored`.
+    """
+
+    name: str
+    source: str
+    values: int
+    created_at: int | None = None
+    updated_at: int | None = None
+
+
 class GivenSecrets:
     """Those of the settings (`ports.secrets.Secrets`)."""
 
@@ -89,6 +102,11 @@ class GivenSecrets:
     def values(self, tenant: str) -> Iterable[str]:
         """All values of a tenant."""
         return [value for values in self._by_tenant.get(tenant, {}).values() for value in values]
+
+    def list(self, tenant: str) -> Iterable[KnownSecret]:
+        """Those of a tenant."""
+        for name, values in self._by_tenant.get(tenant, {}).items():
+            yield KnownSecret(name, "settings", len(values))
 
 
 class _Known(NamedTuple):
@@ -120,11 +138,21 @@ class SecretFiles:
 
     def values(self, tenant: str) -> Iterable[str]:
         """All values in the tenant's files, of 10,000 files at most."""
+        return [value for name in self._names(tenant) for value in self.find(tenant, name)]
+
+    def list(self, tenant: str) -> Iterable[KnownSecret]:
+        """The tenant's files that have a value; `updated_at` is when they were written."""
+        for name in self._names(tenant):
+            values = self.find(tenant, name)
+            times = [_time_of(path) for path in self._places(tenant, name)] if values else []
+            if values:
+                yield KnownSecret(name, "file", len(values), None, next(filter(None, times), None))
+
+    def _names(self, tenant: str) -> set[str]:
         if not TENANT_NAME.fullmatch(tenant):
-            return []
+            return set()
         folders = [self._folder / tenant, *([self._folder] if tenant == DEFAULT_TENANT else [])]
-        names = {name for folder in folders for name in _list(folder)}
-        return [value for name in names for value in self.find(tenant, name)]
+        return {name for folder in folders for name in _list(folder)}
 
     def _places(self, tenant: str, name: str) -> Sequence[Path]:
         own = self._folder / tenant / name
@@ -145,6 +173,13 @@ class SecretFiles:
             self._known.clear()
         self._known[key] = _Known(signature, values)
         return values
+
+
+def _time_of(path: Path) -> int | None:
+    try:
+        return path.stat().st_mtime_ns // 1_000_000
+    except OSError:
+        return None
 
 
 def _list(folder: Path) -> list[str]:
@@ -175,6 +210,9 @@ class Source(Secrets, Protocol):
     def values(self, tenant: str) -> Iterable[str]:
         """All values of a tenant. Never raises."""
 
+    def list(self, tenant: str) -> Iterable[KnownSecret]:
+        """The secrets of a tenant. Never raises."""
+
 
 class SecretSources:
     """Several sources as one: the first that has a secret decides (`ports.secrets.Secrets`)."""
@@ -193,3 +231,11 @@ class SecretSources:
     def values(self, tenant: str) -> Iterable[str]:
         """All values of a tenant, of all sources."""
         return [value for source in self._sources for value in source.values(tenant)]
+
+    def list(self, tenant: str) -> Iterable[KnownSecret]:
+        """The secrets of a tenant by name, each as the source that decides has it."""
+        found: dict[str, KnownSecret] = {}
+        for source in self._sources:
+            for one in source.list(tenant):
+                found.setdefault(one.name, one)
+        return [found[name] for name in sorted(found)]

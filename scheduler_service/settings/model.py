@@ -25,6 +25,7 @@ from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.secret_places import SECRET_NAME
 from scheduler_service.persistence.contexts.address import read_address
+from scheduler_service.security.secret_vault import read_seal_key
 from scheduler_service.security.secrets import TENANT_NAME, read_values
 from scheduler_service.settings.alert_settings import Alerts
 from scheduler_service.timing.zones import load_zone
@@ -128,6 +129,11 @@ def _check_policy(policy: RetryPolicy) -> RetryPolicy:
     return policy
 
 
+def _check_seal_key(text: str) -> str:
+    read_seal_key(text)
+    return text
+
+
 def _read_bases(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
@@ -156,6 +162,11 @@ VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 SecretName = Annotated[str, Field(pattern=rf"^{SECRET_NAME.pattern}$")]
 TenantName = Annotated[str, Field(pattern=rf"^{TENANT_NAME.pattern}$")]
+SealKeys = Annotated[
+    tuple[Annotated[str, AfterValidator(_check_seal_key)], ...],
+    BeforeValidator(_read_bases),
+    Field(max_length=2),
+]
 SecretValues = Annotated[tuple[str, ...], BeforeValidator(read_values)]
 SigningSecrets = Annotated[SecretValues, AfterValidator(_check_signing)]
 
@@ -490,3 +501,5 @@ class Settings(Group):
     env_file: str | None = None
     secrets: dict[TenantName, dict[SecretName, SecretValues]] = {}
     secrets_dir: Annotated[str, Field(min_length=1)] | None = None
+    secrets_key: SealKeys = ()
+    secrets_key_file: Annotated[str, Field(min_length=1)] | None = None

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.job_key import DEFAULT_TENANT
+from scheduler_service.security.secret_vault import read_seal_key
 from scheduler_service.security.secrets import read_text, speaks_of_secret
 from scheduler_service.settings.model import EgressSettings, Settings
 from scheduler_service.settings.otel_variables import SOURCE as OTEL_SOURCE
@@ -43,12 +44,21 @@ SERVICE_LINK = re.compile(
 """`NAME=VALUE` that Kubernetes sets for each Service whose name begins with `punctual`."""
 CASE_SENSITIVE = frozenset({"env", "secrets", "tenants"})
 SECRET = frozenset(
-    ("server.key", "dapr.app_token", "dapr.api_token", "secrets", "signing", "signing.md5_secret")
+    (
+        "server.key",
+        "dapr.app_token",
+        "dapr.api_token",
+        "secrets",
+        "secrets_key",
+        "signing",
+        "signing.md5_secret",
+    )
 )
 """Settings whose values are never shown."""
 OF_DAPR = {"DAPR_API_TOKEN": ("dapr", "api_token"), "APP_API_TOKEN": ("dapr", "app_token")}
 """Dapr's own variables for what are settings here; those with the prefix take precedence."""
 COLLECTION_ERRORS = frozenset({"tuple_type", "dict_type", "model_type", "model_attributes_type"})
+MOST_SEAL_KEYS = 2
 LONGEST_FILE = 1 << 20
 """In bytes: a device has no end."""
 NEXT_COMMAND = re.compile(r";(\s|$)")
@@ -147,6 +157,29 @@ def read_env_file(path: Path) -> dict[str, str]:
                 "and is text here: write one [export ]NAME=value a line, or put the whole value in quotes"
             )
     return found
+
+
+def read_seal_keys(settings: Settings) -> tuple[bytes, ...]:
+    """The keys under which secrets are stored, the one for new ones first; none: no secret is stored.
+
+    Raises SettingsError for a file that cannot be read or has no key.
+    """
+    texts = list(settings.secrets_key)
+    if settings.secrets_key_file is not None and not texts:
+        path = settings.secrets_key_file
+        try:
+            texts = _read_limited(Path(path)).split()
+            keys = tuple(map(read_seal_key, texts))
+        except OSError as error:
+            raise SettingsError(f"secrets_key_file {path} cannot be read: {error.strerror}") from error
+        except ValueError as error:  # of bytes that are no text, too
+            raise SettingsError(f"secrets_key_file {path} has no key: {error}") from None
+        if not 1 <= len(keys) <= MOST_SEAL_KEYS:
+            raise SettingsError(
+                f"secrets_key_file {path} has {len(keys)} keys; write one a line, two at most"
+            )
+        return keys
+    return tuple(map(read_seal_key, texts))
 
 
 def _read_limited(path: Path) -> str:
@@ -277,7 +310,8 @@ def _describe(path: list[str], kind: str, message: str, value: object, sources: 
 def _is_secret(name: str) -> bool:
     if name.startswith("env."):
         return speaks_of_secret(name.rpartition(".")[2])
-    return name in SECRET or name.startswith(("traces.headers", "secrets.", "signing.secrets"))
+    hidden = ("traces.headers", "secrets.", "secrets_key.", "signing.secrets")
+    return name in SECRET or name.startswith(hidden)
 
 
 def _hide_password(name: str, value: object) -> object:

@@ -150,6 +150,8 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
             lines=ENDINGS,
         ),
         "review_not_completed": Word(WARNING),
+        "secrets_not_read": Word(WARNING),
+        "secrets_read_again": Word(INFO),
         "sender_failed": Word(ERROR),
         "sidecar_awaited": Word(WARNING),
         "sidecar_changed": Word(WARNING),

@@ -198,3 +198,26 @@ async def test_previews_and_refusals_have_none() -> None:
         )
         assert refused.status_code == 422
         assert pointers(refused) == [("/request/0/url", "invalid")]
+
+
+async def test_a_stored_secret_is_used_at_once(tmp_path: Path) -> None:
+    """It is put over the API, reaches the target, and lies encrypted in the database."""
+    key = base64.b64encode(bytes(range(32))).decode()
+    database = tmp_path / "history.db"
+    async with running(secrets_key=key, database={"url": f"sqlite:///{database}"}) as world:
+        data_of(await world.client.put("/secrets/TOKEN", json={"value": OTHER}))
+        step = {"url": f"{world.target.url}/run", "headers": {"A": "${secrets.TOKEN}"}}
+        data_of(await world.client.post("/jobs/j", json=definition(request=[step])), 201)
+        for gone in (False, True):
+            found = await world.ended(
+                data_of(await world.client.post("/jobs/j/trigger", json={}))["executionId"]
+            )
+            assert found["error"] == ("template" if gone else None)
+            if not gone:
+                assert world.target.seen[-1].headers["a"] == OTHER
+                data_of(await world.client.delete("/secrets/TOKEN"))
+        assert len(world.target.at("/run")) == 1
+        assert leaks(await read_all(world, ["j"])) == []
+    kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert b"TOKEN" in kept
+    assert leaks(kept) == []

@@ -10,8 +10,8 @@ from client_sdk.models.answers.form import AnswerModel, EventKind, FailureType, 
 __all__ = [
     "Alerts", "ApiKey", "AuditChange", "AuditLine", "Cleaned", "ConfiguredAlert", "Daily",
     "DailyStatistics", "DayFigures", "Event", "FailingJob", "Figures", "Health", "HealthPart",
-    "JobStatistics", "MadeKey", "Node", "NodeProcess", "OpenAlert", "Session", "SlowJob", "Spread",
-    "Statistics",
+    "JobStatistics", "MadeKey", "Node", "NodeProcess", "OpenAlert", "Secret", "SecretList", "Session",
+    "SlowJob", "Spread", "Statistics",
 ]  # fmt: skip
 
 
@@ -136,6 +136,26 @@ class AuditLine(AnswerModel):
     difference: list[AuditChange]
     items: list[str]
     truncated: bool
+
+
+class Secret(AnswerModel):
+    """A secret without its value: `source` is `settings`, `file` or `stored`, as the first that has it.
+
+    `values`: 2 while one replaces another; 0: it is stored under another key, and cannot be used.
+    """
+
+    name: str
+    source: str
+    values: int
+    created_at: AwareDatetime | None = None
+    updated_at: AwareDatetime | None = None
+
+
+class SecretList(AnswerModel):
+    """The secrets of a tenant; `canStore`: this service has a key to store them."""
+
+    items: list[Secret]
+    can_store: bool
 
 
 class Session(AnswerModel):

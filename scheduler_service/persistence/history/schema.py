@@ -4,6 +4,7 @@ import sqlalchemy as sa
 
 from scheduler_service.persistence.audit import lines as audit
 from scheduler_service.persistence.keys import key_table
+from scheduler_service.persistence.secrets import secret_table
 from scheduler_service.persistence.services import table as services
 from scheduler_service.persistence.sql.expressions import WHERE, text
 from scheduler_service.persistence.sql.migrations import Migrations
@@ -201,8 +202,8 @@ alert_marks = sa.Table(
 MIGRATIONS = Migrations(
     subject="the history",
     scripts="scheduler_service.persistence.history:migrations",
-    head="0010",
+    head="0011",
     version_table="history_version",
-    metadata=(metadata, services.metadata, key_table.metadata, audit.metadata),
+    metadata=(metadata, services.metadata, key_table.metadata, audit.metadata, secret_table.metadata),
     lock=1_347_767_876,
 )

@@ -142,7 +142,7 @@ def test_every_operation_names_a_role(operation: ApiOperation) -> None:
     """What only reads or tries needs a viewer; what changes something needs more, feedback a token alone."""
     assert isinstance(operation.role, Role)
     reads = operation.method == "GET" or operation.path.endswith(TRIES)
-    open_to_viewers = reads and not operation.path.startswith(("/settings", "/keys", "/audit"))
+    open_to_viewers = reads and not operation.path.startswith(("/settings", "/keys", "/audit", "/secrets"))
     assert (operation.role is Role.VIEWER) == (open_to_viewers or operation.is_open)
 
 

@@ -113,6 +113,7 @@ countExecutions
 countJobs countQueued countUpcoming
 createJob
 createJobs
+deleteSecret
 destroyFamily
 destroyJob
 destroyJobBySourcePath
@@ -131,6 +132,7 @@ listOutcomes
 listKeys
 listQueues
 listRevisions
+listSecrets
 listServices
 listUpcoming
 makeKey
@@ -139,6 +141,7 @@ pauseService
 previewTemplate
 previewTimer
 putInstance
+putSecret
 putService
 readChildLogs
 readChildLogsByExecution

@@ -37,7 +37,7 @@ def answering(answer: Callable[[str, Message, bytes], Said | None]) -> Iterator[
                 self.end_headers()
                 self.wfile.write(content)
 
-        do_POST = do_GET  # noqa: N815 - so it is called by http.server
+        do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815 - so it is called by http.server
 
         def log_message(self, *arguments: object) -> None:
             return None

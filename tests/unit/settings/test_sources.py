@@ -272,6 +272,8 @@ def test_every_name_that_the_documents_give_is_taken() -> None:
         "PUNCTUAL_ENV_FILE",
         "PUNCTUAL_PORT",
         "PUNCTUAL_SECRETS_DIR",
+        "PUNCTUAL_SECRETS_KEY",
+        "PUNCTUAL_SECRETS_KEY_FILE",
     }
     assert {"PUNCTUAL_BENCH_CACHE", "PUNCTUAL_DAPR_BIN", "PUNCTUAL_URL"} <= named
     assert load_settings({}, dict.fromkeys(named, "x")).sources == {}
