@@ -21,7 +21,7 @@ export const PLACES = [
   { path: "/queues/:name", screen: "queues", text: "queues.title" },
   { path: "/nodes", screen: "nodes", text: "nodes.title" },
   { path: "/alerts", screen: "alerts", text: "alerts.title" },
-  { path: "/keys", screen: "keys", text: "access.title" },
+  { path: "/keys", screen: "access", text: "access.title" },
   { path: "/audit", screen: "audit", text: "audit.title" },
   { path: "/settings", screen: "settings", text: "settings.title" },
 ];

@@ -5,8 +5,8 @@ import { nextTick, reactive } from "./vue.js";
 
 const RANKS = ["viewer", "operator", "editor", "admin"];
 
-/** `role` null: nobody is signed in. `needsKey`: the service has a key; without one everybody on its machine is an admin. */
-export const session = reactive({ isKnown: false, role: null, name: "", tenant: "", needsKey: false, expiresAt: null });
+/** `role` null: nobody is signed in. `service`, `labels`: the part of the tenant that the key is for. `needsKey`: the service has a key; without one everybody on its machine is an admin. */
+export const session = reactive({ isKnown: false, role: null, name: "", tenant: "", service: null, labels: [], needsKey: false, expiresAt: null });
 
 /** What the names of drafts in the browser's storage begin with. */
 export const DRAFTS = "punctual.draft.";

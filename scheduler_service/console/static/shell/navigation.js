@@ -6,15 +6,14 @@ import { t } from "../core/language.js";
 import { attempt } from "../core/notices.js";
 import { preferences } from "../core/preferences.js";
 import { route } from "../core/router.js";
-import { draftKeys, session, signOut } from "../core/session.js";
+import { draftKeys, may, session, signOut } from "../core/session.js";
 import { now } from "../core/times.js";
 import { formatDuration } from "../core/formats.js";
 import { onMounted, onUnmounted, ref, watch } from "../core/vue.js";
 import { confirm } from "../components/dialogs.js";
 import { Icon } from "../components/icons.js";
 
-/** The parts of the console in order: place, pictogram, name. */
-export const PARTS = [
+const PARTS = [
   ["/", "home", "overview.title"],
   ["/jobs", "jobs", "jobs.title"],
   ["/executions", "executions", "executions.title"],
@@ -28,6 +27,20 @@ export const PARTS = [
   ["/audit", "list", "audit.title"],
   ["/settings", "gear", "settings.title"],
 ];
+
+const OF_ADMINS = ["/keys", "/audit", "/settings"];
+const OF_THE_SERVICE = ["/nodes", "/alerts", "/settings"];
+const OF_THE_TENANT = ["/services", "/queues", "/deliveries"];
+
+/** The parts of the console that are for this reader, in order: place, pictogram, name. */
+export function partsOf(reader) {
+  const isNarrow = Boolean(reader.service) || reader.labels.length > 0;
+  return PARTS.filter(([path]) => {
+    if (OF_ADMINS.includes(path) && !may("admin")) return false;
+    if (OF_THE_SERVICE.includes(path) && (reader.tenant !== "default" || isNarrow)) return false;
+    return !isNarrow || !OF_THE_TENANT.includes(path);
+  });
+}
 
 const THEMES = { auto: "light", light: "dark", dark: "auto" };
 const ZONES = ["browser", "job", "utc"];
@@ -52,7 +65,7 @@ function content(column, onSearch) {
     <aside class="navigation" ref=${column}>
       <a class="brand" href="#/"><${Icon} name="clock" size=${20}/><span>Punctual</span></a>
       <nav aria-label=${t("navigation.parts")}>
-        ${PARTS.map(
+        ${partsOf(session).map(
           ([path, icon, text]) => html`
             <a key=${path} href=${`#${path}`} aria-current=${isAt(path) ? "page" : undefined}>
               <${Icon} name=${icon}/><span>${t(text)}</span>
@@ -85,6 +98,11 @@ function content(column, onSearch) {
   `;
 }
 
+/** Who is signed in: role, and tenant and part where these are not all there is. */
+function ownerOf({ role, tenant, service, labels }) {
+  return [t(`role.${role}`), tenant !== "default" && tenant, service, ...labels].filter(Boolean).join(" · ");
+}
+
 /** Whether the service answers, and since when it does not. */
 export function ConnectionState() {
   const text = connection.isReachable
@@ -93,7 +111,7 @@ export function ConnectionState() {
   return html`
     <p class=${["connection", connection.isReachable ? "good" : "bad"]} role="status">
       <${Icon} name=${connection.isReachable ? "dot" : "alert"} size=${12}/>${text}
-      <span class="dim">${session.role !== null && t(`role.${session.role}`)}</span>
+      <span class="dim">${session.role !== null && ownerOf(session)}</span>
     </p>
   `;
 }
