@@ -16,6 +16,7 @@ SHORTEST, LONGEST = 24, 64
 MAX_SECRETS = 2
 """The secret in use, and one that replaces it or that it has replaced."""
 TOLERANCE_SECONDS = 300.0
+SHORT_BYTES = 65_536
 MOST_REPLAYS = 100_000
 """So many requests a verifier remembers, unless it is told otherwise: 20 MB."""
 ID, TIMESTAMP, SIGNATURE = HEADERS = "webhook-id", "webhook-timestamp", "webhook-signature"
@@ -37,11 +38,8 @@ class Signer:
         self._last: dict[str, int] = {}
         self._swept = 0
 
-    def sign(
-        self, secrets: Sequence[str], message_id: str, body: bytes | None
-    ) -> tuple[tuple[str, str], ...]:
-        """The three headers of a request with this `body`. Raises ValueError for secrets that are none."""
-        keys = [read_secret(secret) for secret in check_count(secrets)]
+    def sign(self, keys: Sequence[bytes], message_id: str, body: bytes | None) -> tuple[tuple[str, str], ...]:
+        """The three headers of a request with this `body`; `keys` are those of `read_keys`."""
         moment = str(self._choose_moment(message_id))
         signed = begin(message_id, moment)
         signatures = " ".join(
@@ -78,7 +76,7 @@ class Verifier:
         clock: Callable[[], float] = time.time,
         replays: int = MOST_REPLAYS,
     ) -> None:
-        self._keys = tuple(read_secret(secret) for secret in check_count(secrets))
+        self._keys = read_keys(secrets)
         self._tolerance = tolerance
         self._clock = clock
         self._seen = SeenRequests(most=replays)
@@ -159,23 +157,21 @@ class SeenRequests:
         self._count -= len(self._by_moment.pop(moment))
 
 
-def check_count(secrets: Sequence[str]) -> Sequence[str]:
-    """The secrets, which are one or two. Raises ValueError."""
+def read_keys(secrets: Sequence[str]) -> tuple[bytes, ...]:
+    """The bytes of secrets, which are one or two. Raises ValueError, without showing them."""
     if not 1 <= len(secrets) <= MAX_SECRETS:
         raise ValueError(f"{len(secrets)} secrets: give one, or two while one replaces the other")
-    return secrets
+    return tuple([read_secret(secret) for secret in secrets])
 
 
-def judge_secrets(name: str, secrets: Sequence[str]) -> str | None:
-    """Why these secrets of that name cannot sign, or None; nothing of them is said."""
+def read_named(name: str, secrets: Sequence[str]) -> tuple[bytes, ...]:
+    """The bytes of the secrets of that name. Raises ValueError: why they cannot sign, not what they are."""
     if not secrets:
-        return f"sign names no secret: there is no {name[:128]!r}; add it, or correct the name"
+        raise ValueError(f"sign names no secret: there is no {name[:128]!r}; add it, or correct the name")
     try:
-        for secret in check_count(secrets):
-            read_secret(secret)
+        return read_keys(secrets)
     except ValueError as error:
-        return f"the secret {name[:128]!r} cannot sign: {error}"
-    return None
+        raise ValueError(f"the secret {name[:128]!r} cannot sign: {error}") from None
 
 
 def read_secret(text: str) -> bytes:
@@ -196,7 +192,9 @@ def begin(message_id: str, moment: str) -> bytes:
 
 
 def mac(key: bytes, begin: bytes, body: bytes) -> bytes:
-    """The HMAC of `begin` and `body`, which is not copied."""
+    """The HMAC of `begin` and `body`, which is not copied where it is long."""
+    if len(body) <= SHORT_BYTES:
+        return hmac.digest(key, begin + body, "sha256")
     made = hmac.new(key, begin, hashlib.sha256)
     made.update(body)
     return made.digest()

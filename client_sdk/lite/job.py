@@ -17,7 +17,7 @@ from client_sdk.errors import Flaw, Invalid
 from client_sdk.lite.definition import compile_lite
 from client_sdk.lite.sender import LiteSender
 from client_sdk.loops import StartedTasks, cancel
-from client_sdk.signing import judge_secrets
+from client_sdk.signing import read_named
 from scheduler_service.domain.effects import Abandon, Call, Delivery, Effect, Inform, Notify
 from scheduler_service.domain.execution import TERMINAL
 from scheduler_service.domain.moments import SECOND, Now
@@ -110,7 +110,7 @@ class LiteJob:
             response_bytes=response_bytes,
             follow=frozenset(follow),
             queues=False,
-            judge_secret=lambda _, name: judge_secrets(name, values.get(name, ())),
+            judge_secret=lambda _, name: judge_secret(name, values.get(name, ())),
         )
         compiled = compile_lite(
             definition, surroundings, services or {}, takes_feedback=feedback_url is not None
@@ -224,6 +224,15 @@ class LiteJob:
         if waits:
             wait = max(min(waits), 0) / SECOND
             self._alarm = asyncio.get_running_loop().call_later(wait, self._take, AlarmRang())
+
+
+def judge_secret(name: str, secrets: Sequence[str]) -> str | None:
+    """Why these secrets cannot sign, or None."""
+    try:
+        read_named(name, secrets)
+    except ValueError as why:
+        return str(why)
+    return None
 
 
 def _check(reply: Reply) -> None:

@@ -11,7 +11,7 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 import httpx
 
 from client_sdk.decoding import CODINGS, read_decoded
-from client_sdk.signing import HEADERS, ID, Signer
+from client_sdk.signing import HEADERS, ID, Signer, read_named
 from client_sdk.trust import explain_tls, trusted
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.secret_places import Unfilled, fill_places, hide_places
@@ -108,7 +108,9 @@ class LiteSender:
             request.headers[ID] = own_id
         if sign:
             message_id = own_id or request.headers.get("idempotency-key", "")
-            for name, value in self._signer.sign(self._secrets[sign], message_id, request.read()):
+            for name, value in self._signer.sign(
+                read_named(sign, self._secrets[sign]), message_id, request.read()
+            ):
                 request.headers[name] = value
 
     async def _send_quietly(self, request: httpx.Request) -> httpx.Response:

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlencode
 import msgspec
 
 from client_sdk.signing import HEADERS as OF_SIGNATURE
-from client_sdk.signing import ID, Signer, judge_secrets
+from client_sdk.signing import ID, Signer, read_named
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.wire import Headers
 from scheduler_service.ports.secrets import Secrets
@@ -58,19 +58,18 @@ class RequestSigner:
             return str(why)
         return None
 
-    def find(self, tenant: str, name: str) -> Sequence[str]:
-        """The secrets that sign under this name; none where `md5` does. Raises CannotSign."""
+    def find(self, tenant: str, name: str) -> Sequence[bytes]:
+        """The keys that sign under this name; none where `md5` does. Raises CannotSign."""
         if name == MD5 and self._md5_secret is not None:
             return ()
-        found = self._secrets.find(tenant, name)
-        reason = judge_secrets(name, found)
-        if reason is not None:
-            raise CannotSign(reason)
-        return found
+        try:
+            return read_named(name, self._secrets.find(tenant, name))
+        except ValueError as why:
+            raise CannotSign(str(why)) from None
 
-    def sign(self, secrets: Sequence[str], request: Signed) -> Signed:
+    def sign(self, keys: Sequence[bytes], request: Signed) -> Signed:
         """`request` as it is sent now, signed with what `find` has found. Raises CannotSign."""
-        if not secrets:
+        if not keys:
             return sign_md5(request, self._md5_secret or "")
         named = {name.lower(): value for name, value in request.headers}
         message_id = named.get(ID) or named.get(_KEY) or ""
@@ -79,7 +78,7 @@ class RequestSigner:
                 "the request has no Idempotency-Key, which is the id that is signed; give it one"
             )
         own = tuple(pair for pair in request.headers if pair[0].lower() not in OF_SIGNATURE)
-        signed = self._signer.sign(secrets, message_id, request.body)
+        signed = self._signer.sign(keys, message_id, request.body)
         return msgspec.structs.replace(request, headers=(*own, *signed))
 
 

@@ -20,8 +20,8 @@ class HopSigner:
     def __init__(self, signer: RequestSigner | None) -> None:
         self._signer = signer
 
-    def find(self, hop: Hop, tenant: str) -> Sequence[str]:
-        """The secrets that sign `hop`, for `sign`. Raises NotSigned."""
+    def find(self, hop: Hop, tenant: str) -> Sequence[bytes]:
+        """The keys that sign `hop`, for `sign`. Raises NotSigned."""
         if self._signer is None:
             raise NotSigned("sign names a secret, and there are none here.")
         try:
@@ -29,16 +29,16 @@ class HopSigner:
         except CannotSign as why:
             raise NotSigned(f"{why}.") from why
 
-    async def sign(self, hop: Hop, secrets: Sequence[str]) -> Hop:
+    async def sign(self, hop: Hop, keys: Sequence[bytes]) -> Hop:
         """`hop` as it leaves now; its signature is of this second. Raises NotSigned."""
-        assert self._signer is not None, "secrets were found"
+        assert self._signer is not None, "keys were found"
         plain = Signed(hop.target.path, hop.headers, hop.body)
         try:
             if hop.body is None or len(hop.body) <= SIGNED_AT_ONCE:
-                signed = self._signer.sign(secrets, plain)
+                signed = self._signer.sign(keys, plain)
             else:
                 loop = asyncio.get_running_loop()
-                signed = await loop.run_in_executor(None, self._signer.sign, secrets, plain)
+                signed = await loop.run_in_executor(None, self._signer.sign, keys, plain)
         except CannotSign as why:
             raise NotSigned(f"{why}.") from why
         target = TargetAddress(hop.target.site, signed.path)

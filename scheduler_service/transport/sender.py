@@ -280,13 +280,13 @@ class HttpSender:
         self, hop: Hop, request: OutboundRequest, until: str, deadline: float, may_go: MayGo
     ) -> ParsedResponse:
         """As `_exchange`; the signature is made when all has been waited for, so that its time is that."""
-        secrets = self._hop_signer.find(hop, request.tenant)
+        keys = self._hop_signer.find(hop, request.tenant)
         route = Route(hop.target.site, hop.trusted)
         connection = self._pool.take(route.site, hop.trusted)
         if connection is None:
             connection = await self._pool.get(route, deadline)
         try:
-            hop = await self._hop_signer.sign(hop, secrets)
+            hop = await self._hop_signer.sign(hop, keys)
             data = self._request_writer.write(hop, request.trace, until, request.span)
             goes = may_go()
         except BaseException:

@@ -1,5 +1,8 @@
 """Which addresses jobs may reach."""
 
+import json
+import ssl
+from contextlib import AsyncExitStack
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -14,13 +17,15 @@ from scheduler_service.app.egress import (
     make_sender,
     vouched_of,
 )
-from scheduler_service.domain.wire import Fault, FaultKind, OutboundRequest
+from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest
 from scheduler_service.pacing.room import Room
 from scheduler_service.settings import LoadedSettings, SettingsError, load_settings
 from scheduler_service.transport.errors import RefusedTarget
 from scheduler_service.transport.service_urls import InvocationDirectory
+from tests.certificate import make_certificate, server_context
 from tests.manual_clock import ManualClock
 from tests.static_directory import StaticDirectory
+from tests.unit.transport.servers import OK, Stage, repeating
 
 
 def silent(event: str, /, **keys: object) -> None:
@@ -119,6 +124,34 @@ def test_who_vouches_for_a_service() -> None:
     assert not vouched_of(load_settings({}, static))("http://127.0.0.1:3500/v1.0/invoke/any/method")
     keyed = load_settings({}, {"PUNCTUAL_SERVER__KEY": "0123456789abcdef"})
     assert vouched_of(keyed)("http://rebind.test")
+
+
+async def test_targets_are_shown_the_certificate_of_the_settings(tmp_path: Path) -> None:
+    """To their origin alone, whose authority is trusted there."""
+    for name in ("own", "target"):
+        (tmp_path / name).mkdir()
+    own, target = make_certificate(tmp_path / "own"), make_certificate(tmp_path / "target")
+    context = server_context(target)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(own.path)
+    async with AsyncExitStack() as stack:
+        server = await Stage(stack).server(repeating(OK), ssl=context)
+        origin = f"https://127.0.0.1:{server.port}"
+        shown = {"origin": origin, "cert": str(own.path), "key": str(own.key), "ca": str(target.path)}
+        for given, kind in (([shown], Answer), ([], Fault)):
+            egress = json.dumps({"allow": ["127.0.0.1"], "client_certificates": given})
+            sender = make_sender(
+                load_settings({}, {"PUNCTUAL_EGRESS": egress}),
+                "",
+                directory=StaticDirectory(addresses={}),
+                system={},
+                clock=ManualClock(),
+                log=silent,
+                room=Room(1 << 20),
+                signer=None,
+            )
+            assert type(await sender.send(OutboundRequest("GET", f"{origin}/", ()))) is kind
+            await sender.close()
 
 
 def test_a_certificate_that_cannot_be_read_ends_the_start() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from client_sdk.errors import SignatureRefused
-from client_sdk.signing import Signer, Verifier
+from client_sdk.signing import Signer, Verifier, read_keys
 from tests.rows import each_row
 from tests.unit.client_sdk.signed import BODY, NEW, NOW, OLD, headers, sign
 
@@ -24,7 +24,7 @@ def test_vectors_of_the_standard(conformance: Any) -> None:
             checker = verifier(row["secret"], now=row["timestamp"])
             assert checker.verify(given, row["payload"].encode()) == row["id"], row["name"]
             signer = Signer(clock=lambda row=row: row["timestamp"])
-            made = signer.sign([row["secret"]], row["id"], row["payload"].encode())
+            made = signer.sign(read_keys([row["secret"]]), row["id"], row["payload"].encode())
             assert dict(made) == given, row["name"]
         elif row["set"] == "standard-webhooks-verify" and row["expect"] != "either":
             checker = Verifier(
@@ -89,26 +89,29 @@ def test_what_is_signed_is_verified() -> None:
     """By each of two secrets; nothing that is signed twice under one id has the same time."""
     now = [NOW]
     signer = Signer(clock=lambda: now[0] + 0.9)
-    first, second = dict(signer.sign([NEW, OLD], "one", BODY)), dict(signer.sign([NEW, OLD], "one", BODY))
+    first, second = (
+        dict(signer.sign(read_keys([NEW, OLD]), "one", BODY)),
+        dict(signer.sign(read_keys([NEW, OLD]), "one", BODY)),
+    )
     assert first == headers_of(f"{sign(NEW, message_id='one')} {sign(OLD, message_id='one')}", NOW)
     assert second["webhook-timestamp"] == str(NOW + 1)
-    assert dict(signer.sign([NEW], "other", None))["webhook-timestamp"] == str(NOW)
+    assert dict(signer.sign(read_keys([NEW]), "other", None))["webhook-timestamp"] == str(NOW)
     both = verifier(OLD, NEW)
     assert [both.accept(given, BODY) for given in (first, second)] == ["one", "one"]
     now[0] += 1
-    assert dict(signer.sign([NEW], "one", BODY))["webhook-timestamp"] == str(NOW + 2)
+    assert dict(signer.sign(read_keys([NEW]), "one", BODY))["webhook-timestamp"] == str(NOW + 2)
     now[0] += 1
-    assert dict(signer.sign([NEW], "one", BODY))["webhook-timestamp"] == str(NOW + 3)
+    assert dict(signer.sign(read_keys([NEW]), "one", BODY))["webhook-timestamp"] == str(NOW + 3)
     now[0] -= 1_000  # the clock was set back
-    assert dict(signer.sign([NEW], "one", BODY))["webhook-timestamp"] == str(NOW - 998)
+    assert dict(signer.sign(read_keys([NEW]), "one", BODY))["webhook-timestamp"] == str(NOW - 998)
     now[0] = NOW
     started = Signer(clock=lambda: now[0], ahead=2)  # in the place of one that was killed in this second
     for moment, wanted in ((NOW, NOW + 2), (NOW + 3, NOW + 3), (NOW - 9_000, NOW - 8_998)):
         now[0] = moment
-        assert dict(started.sign([NEW], "one", BODY))["webhook-timestamp"] == str(wanted)
+        assert dict(started.sign(read_keys([NEW]), "one", BODY))["webhook-timestamp"] == str(wanted)
     for secrets in ([], [NEW] * 3, ["plain"], [NEW, ""]):
         with pytest.raises(ValueError, match="secret"):
-            signer.sign(secrets, "one", BODY)
+            read_keys(secrets)
 
 
 def headers_of(signature: str, moment: int) -> dict[str, str]:
