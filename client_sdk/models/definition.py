@@ -119,12 +119,33 @@ class RetryPolicy(WireModel):
         return frozenset([self.error_equals] if isinstance(self.error_equals, str) else self.error_equals)
 
 
+class JobOptions(WireModel):
+    """Options that a service gives its jobs; a job's own come first, then these, then the tenant's."""
+
+    check_rate_seconds: Annotated[float, Field(ge=0.1, le=1_000_000_000)] | None = None
+    timeout_seconds: Seconds | None = None
+    retry: Annotated[list[RetryPolicy], Field(max_length=MAX_ENTRIES)] | None = None
+    max_retries: Count | None = None
+    qos: Bit | None = None
+    max_concurrency: PositiveCount | None = None
+    overlap_policy: Literal["skip", "queue", "cancel_running", "allow"] | None = None
+    queue_limit: Count | None = None
+    lead_seconds: LeadSeconds | None = None
+    history_detail: Literal["all", "failures", "none"] | None = None
+
+
+class ServiceOptions(JobOptions):
+    """The options that the owner of a job gives; the scheduler writes them into its definition."""
+
+    service: FilledText
+
+
 class JobDefinition(WireModel):
     """A job as posted.
 
     `creator` and `creatorName` None: the service names who posts it (SPEC section 2).
     `leadSeconds` None: 0, or 3 if a step goes to a queue. `timeoutSeconds` 0: no limit, where the chain ends
-    in asynchronous or claimed work.
+    in asynchronous or claimed work. `serviceOptions` is the scheduler's: what is posted of it is left out.
     """
 
     job_id: JobId | None = None
@@ -161,6 +182,7 @@ class JobDefinition(WireModel):
     disabled: bool = False
     history_detail: Literal["all", "failures", "none"] | None = None
     labels: dict[LabelName, Text] = Field({})
+    service_options: ServiceOptions | None = None
     params_schema: Annotated[
         Any, BeforeValidator(_check_schema, json_schema_input_type=dict[str, Any] | bool | None)
     ] = None

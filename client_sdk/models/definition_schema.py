@@ -43,6 +43,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "historyDetail": "Of which executions requests and responses are kept; by default as set.",
         "labels": "Your own names and texts; lists can be filtered by them.",
         "paramsSchema": "A JSON Schema that the parameters of a trigger must fit.",
+        "serviceOptions": "What the job's service says of its options; written by the scheduler.",
     },
     "Timer": {
         "dueTime": "The first moment (2026-10-01 09:00:01, RFC 3339), or a delay after the creation (2h30m).",
@@ -87,6 +88,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "timeoutSeconds": "The limit of one check in seconds.",
     },
 }
+_OF_SERVICE = {"service": "The service that says so.", **DESCRIPTIONS["JobDefinition"]}
 _STEP: Mapping[str, str] = {
     "method": "The HTTP method.",
     "url": URL,
@@ -122,7 +124,7 @@ def definition_schema() -> dict[str, Any]:
     for name, model in {"JobDefinition": schema, **schema["$defs"]}.items():
         model["title"] = _WORD.sub(" ", name).capitalize()
         model["description"] = _CODE.sub(r"\1", model["description"].partition("\n\n")[0]).replace("\n", " ")
-        texts = DESCRIPTIONS.get(name, _STEP)
+        texts = _OF_SERVICE if name == "ServiceOptions" else DESCRIPTIONS.get(name, _STEP)
         for member, described in model["properties"].items():
             described["title"] = _WORD.sub(" ", member).capitalize()
             described["description"] = texts[member]

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from client_sdk.models.definition import JobOptions
 from client_sdk.models.fields import (
     LARGEST,
     Address,
@@ -45,6 +46,7 @@ class ServiceDeclaration(WireModel):
     grace_seconds: Seconds | None = None
     signing: FilledText | None = None
     rate_limit: RateLimit | None = None
+    options: JobOptions | None = None
 
 
 class InstanceRegistration(WireModel):

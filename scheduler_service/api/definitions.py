@@ -20,6 +20,7 @@ from scheduler_service.engine.compile_cache import (
     Members,
     posted_active,
     read_members,
+    with_service_options,
 )
 from scheduler_service.engine.posting import find_too_many
 from scheduler_service.engine.program import Program, Target, weigh
@@ -51,13 +52,15 @@ _NAMED = msgspec.json.Decoder(_JobIdMember)
 class Creator(msgspec.Struct, frozen=True, gc=False):
     """The creator of a job whose definition names none (SPEC section 2), and the tenant of the job.
 
-    `is_bound`: a definition that is declared may name no other one.
+    `is_bound`: a definition that is declared may name no other one. `options`: those of the service to which
+    the job belongs, as `Service.options_of_jobs`.
     """
 
     creator: str
     name: str
     tenant: str = DEFAULT_TENANT
     is_bound: bool = False
+    options: bytes = b""
 
 
 class PostedDefinition(msgspec.Struct, frozen=True, gc=False):
@@ -100,6 +103,7 @@ class DefinitionChecks:
 
     async def check(self, raw: bytes, job_id: str | None = None) -> PostedDefinition:
         """As `check_posted`."""
+        raw = with_service_options(raw, self._by.options)
         if len(raw) > LARGE_BYTES:
             return (await work_apart(lambda: self._compile(raw, _read_posted(self._by, raw, job_id))))[0]
         posted = _read_posted(self._by, raw, job_id)
@@ -115,6 +119,7 @@ class DefinitionChecks:
 
     def find(self, raw: bytes) -> PostedDefinition | None:
         """As `check`, for a definition whose shape is cached; else None."""
+        raw = with_service_options(raw, self._by.options)
         return None if len(raw) > LARGE_BYTES else self._find(raw, _read_posted(self._by, raw, None))
 
     def _find(self, raw: bytes, posted: "_PostedMembers") -> PostedDefinition | None:
@@ -139,6 +144,8 @@ class DefinitionChecks:
         if posted.job_id not in (None, parsed.job_id):
             message = f"jobId {parsed.job_id!r} must be {posted.job_id!r}, as in the path"
             raise invalid("/jobId", "mismatch", message)
+        if parsed.service_options is not None and not self._by.options:  # its name was escaped
+            raise invalid("/serviceOptions", "reserved", "serviceOptions is the scheduler's; leave it out")
         deps, reserved = self._deps, () if self._is_trial else _find_reserved(parsed)
         try:
             compiled = deps.compile_definition(parsed, deps.surroundings_of(self._by.tenant))

@@ -12,6 +12,7 @@ from scheduler_service.api.request_keys import key_reused
 from scheduler_service.api.responses import ENCODER, invalid, no_job, refused
 from scheduler_service.domain.execution import ExecutionState, JobState, write_execution_id
 from scheduler_service.domain.replies import Reactivated, Recalled, Refusal, Reply, Started, Taken, Unchanged
+from scheduler_service.engine.compile_cache import read_options
 from scheduler_service.engine.machine import NO_JOB
 from scheduler_service.engine.status import find_state
 from scheduler_service.hosts.large_work import work_by_size
@@ -113,13 +114,28 @@ async def find_changes(request: ApiRequest, job_key: str, text: bytes) -> dict[s
     )
 
 
+async def find_sender(request: ApiRequest, job_key: str) -> Creator:
+    """The request's creator, with the options of the service to which the job of this key belongs already.
+
+    Raises StoreUnavailable.
+    """
+    by, registry, tenant = request.creator, request.deps.registry, request.caller.tenant
+    if by.options or not any(one.options for one in registry.services(tenant)):
+        return by
+    entry = await request.deps.catalogue.get(job_key)
+    text = None if entry is None else await request.deps.store.definition(entry.uid, entry.revision)
+    stored = read_options(text or b"{}")
+    service = registry.find(tenant, stored["service"]) if isinstance(stored, dict) else None
+    return by if service is None else msgspec.structs.replace(by, options=service.options_of_jobs)
+
+
 async def keep_creator(
-    request: ApiRequest, job_key: str, raw: bytes, checked: PostedDefinition
+    request: ApiRequest, job_key: str, raw: bytes, checked: PostedDefinition, sender: Creator | None = None
 ) -> PostedDefinition:
     """`checked`, made of `raw`, with the creator of the job of this key where it names none itself.
 
     Returns `checked` where there is nothing to take over. So who sends a definition makes no difference to
-    its comparison. Raises StoreUnavailable.
+    its comparison. `sender`: with what it was checked, if not with the request's. Raises StoreUnavailable.
     """
     if checked.has_creator:
         return checked
@@ -130,7 +146,8 @@ async def keep_creator(
     stored = _StoredCreator() if text is None else msgspec.json.decode(text, type=_StoredCreator)
     if stored.creator is None or stored.creator_name is None:
         return checked
-    by = Creator(stored.creator, stored.creator_name, request.caller.tenant)
-    if by == request.creator:
+    sender = sender or request.creator
+    by = msgspec.structs.replace(sender, creator=stored.creator, name=stored.creator_name)
+    if by == sender:
         return checked
     return await check_posted(request.deps, raw, request.path.get("jobId"), by)

@@ -20,6 +20,7 @@ from scheduler_service.api.definitions import (
 )
 from scheduler_service.api.job_commands import (
     find_changes,
+    find_sender,
     keep_creator,
     read_owner,
     run_command,
@@ -151,8 +152,9 @@ async def update_job(request: ApiRequest) -> Response:
     """Replace a job's definition, unless `If-Match` names another revision, and schedule it anew."""
     job_id = request.job_id
     raw = await request.body()
-    posted = await check_posted(request.deps, raw, job_id, request.creator)
-    posted = await keep_creator(request, request.job_key, raw, posted)
+    by = await find_sender(request, request.job_key)
+    posted = await check_posted(request.deps, raw, job_id, by)
+    posted = await keep_creator(request, request.job_key, raw, posted, by)
     check_within(request.caller, posted.definition.program)
     if_match = header(request.scope, b"if-match")
     check_length("If-Match", if_match or "", LONGEST_TEXT)

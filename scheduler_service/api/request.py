@@ -143,7 +143,13 @@ class ApiRequest:
     def creator(self) -> Creator:
         """The creator of the jobs for which the caller names none."""
         name = self.caller.service or self.caller.name
-        return Creator(name, name, self.caller.tenant)
+        return Creator(name, name, self.caller.tenant, options=self._options_of_owner())
+
+    def _options_of_owner(self) -> bytes:
+        """Those of the service whose key or header sends a definition; `read_owner` refuses a wrong one."""
+        owner = self.caller.service or header(self.scope, b"x-service")
+        service = self.deps.registry.find(self.caller.tenant, owner) if owner else None
+        return b"" if service is None else service.options_of_jobs
 
     async def body(self, limit: int | None = None) -> bytes:
         """The raw body. Raises ApiProblem (400, 413, 415, 503)."""

@@ -10,6 +10,7 @@ import msgspec
 from starlette.responses import Response
 
 from client_sdk.models import Heartbeat, InstanceRegistration, Problem, ServiceDeclaration, answers
+from client_sdk.models.definition import JobOptions
 from scheduler_service.api import examples, parameters
 from scheduler_service.api.auditing import Way
 from scheduler_service.api.bodies import read_json, read_model
@@ -84,6 +85,7 @@ async def put_service(request: ApiRequest) -> Response:
         grace=GRACE if grace is None else round(grace * SECOND),
         rate_limit=None if limit is None else RateLimit(limit.count, round(limit.per_seconds * SECOND)),
         signing=posted.signing or "",
+        options=_write_options(posted.options),
     )
     by = Creator(name, name, service.tenant, request.caller.is_narrow)
     timers, warnings = await read_declaration(deps, by, registration.timers)
@@ -96,6 +98,8 @@ async def put_service(request: ApiRequest) -> Response:
         await deps.reconcile.apply(registered, force=True)
     elif timers is not None:
         warnings += await _settle(request, name)
+    if posted.options is not None or (known is not None and known.options):
+        await deps.reconcile.give_options(registered)
     return await _show(request, registered, is_new=is_new, warnings=warnings)
 
 
@@ -291,6 +295,13 @@ async def take_heartbeat(request: ApiRequest) -> Response:
 
     subject = f"services/{name}/instances/{instance_id}/heartbeat"
     return succeed(await request.run_once(subject, raw, work))
+
+
+def _write_options(options: JobOptions | None) -> str | None:
+    """Those that are given, as JSON; None: none is."""
+    dumped = {} if options is None else options.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    given = {name: value for name, value in dumped.items() if value is not None}
+    return ENCODER.encode(given).decode() if given else None
 
 
 def _tell_changes(request: ApiRequest, before: Service | None, after: Service) -> None:

@@ -30,7 +30,7 @@ OPTIONS = (
     "startPolicy",
     "historyDetail",
 )
-_READ = ("disabled", *OPTIONS)
+_READ = ("disabled", "serviceOptions", *OPTIONS)
 _POSTED = msgspec.json.Decoder(msgspec.defstruct("Posted", [(name, Any, None) for name in _READ]))
 """Reads these members of a definition, and skips the rest of it."""
 _LATEST = msgspec.json.Decoder(Latest | None)
@@ -94,12 +94,17 @@ def job_in_full(
 
 
 def options_of(definition: object, defaults: Mapping[str, object]) -> dict[str, Any]:
-    """name → value and source: the job's own value, else the effective default (SPEC section 13)."""
+    """name → value and source: the job's value, its service's, else the default (SPEC section 13)."""
     shown: dict[str, Any] = {}
+    of_service: Mapping[str, Any] = getattr(definition, "serviceOptions", None) or {}
     for name in OPTIONS:
         own = getattr(definition, name)
-        product = {"value": _FIELDS[name].default, "source": "product"}
-        shown[name] = defaults.get(name, product) if own is None else {"value": own, "source": "job"}
+        if own is not None:
+            shown[name] = {"value": own, "source": "job"}
+        elif of_service.get(name) is not None:
+            shown[name] = {"value": of_service[name], "source": "service"}
+        else:
+            shown[name] = defaults.get(name, {"value": _FIELDS[name].default, "source": "product"})
     return shown
 
 
@@ -143,6 +148,7 @@ def service_members(service: Service) -> dict[str, Any]:
         "graceSeconds": service.grace / SECOND,
         "rateLimit": None if limit is None else {"count": limit.count, "perSeconds": limit.per / SECOND},
         "signing": service.signing or None,
+        "options": msgspec.json.decode(service.options or "{}"),
     }
 
 

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from client_sdk.models import JobDefinition
+from client_sdk.models.definition import JobOptions, ServiceOptions
 from scheduler_service.api.authentication import is_loopback
 from scheduler_service.app.egress import judge_of
 from scheduler_service.app.listener import is_wildcard
@@ -62,6 +63,9 @@ def _is_only_here(settings: Settings, served: str) -> bool:
     """Whether no address was found by which others reach a service that listens to them."""
     name = urlsplit(served).hostname or ""
     return settings.server.external_url is None and is_wildcard(settings.server.host) and is_loopback(name)
+
+
+OPTIONS = tuple(JobOptions.model_fields)
 
 
 class DefinitionCompiler:
@@ -155,6 +159,8 @@ class DefinitionCompiler:
 
     def _fill(self, definition: JobDefinition, tenant: str) -> JobDefinition:
         values = self._values.get(tenant, self._platform)
+        if definition.service_options is not None:
+            values = values | _given_by_service(definition.service_options)
         absent = {name: value for name, value in values.items() if self._is_absent(definition, name)}
         if not absent.get("lead_seconds"):
             absent.pop("lead_seconds", None)  # a step to a queue has a lead of its own
@@ -169,6 +175,10 @@ def _options_of(given: OptionSettings, names: Iterable[str]) -> dict[str, object
     """These members as a definition has them."""
     found = {name: getattr(given, name) for name in names}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+
+
+def _given_by_service(options: ServiceOptions) -> dict[str, object]:
+    return {name: value for name in OPTIONS if (value := getattr(options, name)) is not None}
 
 
 def _option(value: object, is_set: bool) -> dict[str, object]:

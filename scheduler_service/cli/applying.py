@@ -25,7 +25,7 @@ AWAY_SECONDS, AGAIN_SECONDS = 30.0, 0.5
 """A process of the service that starts again is awaited so long, and asked so often."""
 PAGE_BYTES = 3 << 20
 """Of one request: fewer and less than the API takes (SPEC section 10), so that each is answered in time."""
-FILLED_IN = ("creator", "creatorName")
+FILLED_IN = ("creator", "creatorName", "serviceOptions")
 """The members that the service fills in where a definition leaves them out."""
 
 

@@ -55,6 +55,7 @@ class Service(msgspec.Struct, frozen=True):
     `keeps`: the stored definition of a job wins over a changed declaration (`onChange: keep`). `grace` is in
     ms. `digest` is that of the declared timers; empty: none was declared yet. `removed_at` (wall ms): when it
     was removed; it stays until its jobs are gone. `signing`: the secret that signs its calls; empty: none.
+    `options`: those that it gives its jobs, a JSON object; None: none.
     """
 
     tenant: str
@@ -70,6 +71,14 @@ class Service(msgspec.Struct, frozen=True):
     updated_at: int = 0
     removed_at: int | None = None
     signing: str = ""
+    options: str | None = None
+
+    @property
+    def options_of_jobs(self) -> bytes:
+        """`options` as the definitions of its jobs have them, with its name; empty: there are none."""
+        return (
+            b'{"service":"%s",%s' % (self.name.encode(), self.options[1:].encode()) if self.options else b""
+        )
 
 
 class Applied(msgspec.Struct, frozen=True, gc=False):

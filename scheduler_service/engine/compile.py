@@ -33,7 +33,8 @@ Parts = tuple[bytes, dict[str, object], list[list[object]]]
 """The shape, what OWN names, and the bodies of the steps."""
 _EACH_BODY = {"__all__": {"body"}}
 NOT_DUMPED: Any = {
-    "active": True, "job_id": True, "timer": True, "request": _EACH_BODY, "notification": _EACH_BODY,
+    "active": True, "job_id": True, "timer": True, "service_options": True,
+    "request": _EACH_BODY, "notification": _EACH_BODY,
 }  # fmt: skip
 
 SHORT_VISITS = 5_000

@@ -47,6 +47,8 @@ LOOKED_UP_MAX = 32_768
 BRACKETS_MAX = 60
 """An object with at most this many brackets is never nested too deep."""
 
+SERVICE_OPTIONS = b'"serviceOptions"'
+
 _NULL = b"null"
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _STEPS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
@@ -64,6 +66,24 @@ def read_members(text: bytes) -> dict[str, msgspec.Raw] | None:
         return _MEMBERS.decode(text)
     except (RecursionError, UnicodeDecodeError, msgspec.DecodeError):
         return None
+
+
+def with_service_options(text: bytes, options: bytes) -> bytes:
+    """The definition with the options of its service, a JSON object; empty: with none of them."""
+    if not options and SERVICE_OPTIONS not in text:
+        return text
+    members = read_members(text)
+    if members is None:
+        return text
+    members.pop("serviceOptions", None)
+    if options:
+        members["serviceOptions"] = msgspec.Raw(options)
+    return msgspec.json.encode(members)
+
+
+def read_options(text: bytes) -> object:
+    """What a definition has of its service's options; None: nothing."""
+    return _ANY.decode((read_members(text) or {}).get("serviceOptions", _NULL))
 
 
 def posted_active(definition: JobDefinition) -> bool | None:

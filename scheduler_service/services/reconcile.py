@@ -13,6 +13,7 @@ from scheduler_service.domain.registered_services import Applied, Service
 from scheduler_service.domain.replies import Refusal
 from scheduler_service.domain.turn_events import Activated, Created, Destroyed, Event, Paused, Updated
 from scheduler_service.engine.chain import GONE
+from scheduler_service.engine.compile_cache import read_options, with_service_options
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.program import GROUP_BYTES, weigh
 from scheduler_service.pacing.slices import Slices
@@ -107,6 +108,26 @@ class ReconcileInputs:
                 stored = await self._describe(entry, done, asks_reason=asks)
                 yield await self._judge(Case(service, job_id, wanted, done, stored, now, force))
 
+    async def given_options(self, service: Service) -> AsyncGenerator[tuple[Applied, int, Definition], None]:
+        """The declared jobs whose definition has other options of their service, their revisions, and as it
+        has to be. Raises StoreError."""
+        applied = await self._table.applied(service.tenant, service.name)
+        slices = Slices()
+        for start in range(0, len(applied), READ_AT_ONCE):
+            some = [one for one in applied[start : start + READ_AT_ONCE] if one.removed_at is None]
+            entries = await self._entries([one.job_id for one in some])
+            for one in some:
+                entry = entries.get(one.job_id)
+                if entry is None or entry.state is JobState.DESTROYED or entry.uid != one.uid:
+                    continue
+                stored = await self._definition(entry.uid, entry.revision)
+                text = None if stored is None else with_service_options(stored, service.options_of_jobs)
+                if text is None or read_options(text) == read_options(stored or b""):
+                    continue
+                await slices.pause(len(text))
+                definition = Definition(text, await self._compile(text, service.tenant))
+                yield one, entry.revision, definition
+
     async def stored_text(self, finding: Finding) -> bytes | None:
         """The stored definition of the job, or None. Raises StoreUnavailable."""
         stored = finding.case.stored
@@ -136,7 +157,7 @@ class ReconcileInputs:
         if not compares and judge(case).action not in (Action.CREATE, Action.UPDATE):
             return Finding(case, judge(case))
         assert case.declared is not None
-        text = case.declared.text
+        text = with_service_options(case.declared.text, case.service.options_of_jobs)
         definition = Definition(text, await self._compile(text, case.service.tenant))
         if compares and case.stored is not None:
             equal = await self._is_equal(case.stored, definition, case.service.tenant)
@@ -207,6 +228,25 @@ class Reconcile:
         """Scans one service; `force`: replaces edited and foreign jobs too. Raises StoreError."""
         async with self._scanning:
             return await self._scan(service, force=force)
+
+    async def give_options(self, service: Service) -> int:
+        """Gives the declared jobs the options that their service says now; how many had others.
+
+        Their schedules stay as they are, and live executions have what they began with. Repeated, it does
+        what is left. Raises StoreError.
+        """
+        count = 0
+        async with self._scanning:
+            async for one, revision, definition in self._inputs.given_options(service):
+                act = act_of_system(CHECK_TIMERS, service=service.name, action="options")
+                event = Updated(0, if_match=frozenset({revision}), keeps_schedule=True)
+                reply = await self._deliver(one.job_id, Command(event, definition, act=act))
+                if isinstance(reply, Refusal):
+                    continue  # it was changed meanwhile
+                count += 1
+                if one.revision == revision:  # else a person has edited it, which stays so
+                    await self._table.note([msgspec.structs.replace(one, revision=revision + 1)], [])
+        return count
 
     async def settle(self, tenant: str, name: str) -> bool:
         """Scans a service unless its declaration was scanned since the start of this process.

@@ -48,6 +48,7 @@ class ServiceLine(AnswerModel):
     grace_seconds: float | None = None
     rate_limit: dict[str, Any] | None = None
     signing: str | None = None
+    options: dict[str, Any] = Field({})
     instance_count: int = 0
     online_count: int = 0
     paused: bool = False

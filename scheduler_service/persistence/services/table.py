@@ -173,6 +173,7 @@ services = sa.Table(
     sa.Column("updated_at", sa.BigInteger, nullable=False),
     sa.Column("removed_at", sa.BigInteger),
     sa.Column("signing", text(128), nullable=False, server_default=""),
+    sa.Column("options", sa.Text),
 )
 
 # What `check-timers` did about a declared job; a job has one owner.

@@ -174,3 +174,23 @@ def test_what_is_not_given_for_a_tenant_is_not_shown_as_its_own() -> None:
     assert names == ["tenants.Acme.defaults.max_retries"]
     with pytest.raises(SettingsError, match="timezone"):
         load_settings({"tenants.acme": {"defaults": {"timezone": "UTC"}}}, {})
+
+
+async def test_options_of_a_service_are_between_the_tenant_s_and_the_job_s() -> None:
+    """Posted and stored, at the next start too: they lie in the definition."""
+    loaded = load_settings({"tenants.acme": {"defaults": {"max_retries": 2, "qos": 1}}}, {})
+    compiler = DefinitionCompiler(settings=loaded.settings, surroundings=make_surroundings(loaded, SERVED))
+    of_service = {
+        "service": "billing",
+        "maxRetries": 3,
+        "historyDetail": "none",
+        "retry": [{"errorEquals": "*"}],
+    }
+    base = {"jobId": "j", "jobName": "j", "creator": "1", "creatorName": "o", "serviceOptions": of_service}
+    base["request"] = [{"url": "http://t.test/"}]
+    for members, retries in (({}, 3), ({"maxRetries": 7}, 7)):
+        value = base | members
+        found = compiler.posted(parse_definition(value), compiler.around("acme")).program
+        stored = await compiler.stored(json.dumps(value).encode(), "acme")
+        for program in (found, stored):
+            assert (program.max_retries, program.qos, program.history_detail) == (retries, 1, "none")

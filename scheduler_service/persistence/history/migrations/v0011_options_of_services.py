@@ -1,0 +1,14 @@
+"""Adds the options that a service gives its jobs; none does yet."""
+
+from alembic import op
+
+from scheduler_service.persistence.services.table import services
+from scheduler_service.persistence.sql.migrations import add_missing
+
+revision = "0011"
+down_revision = "0010"
+
+
+def upgrade() -> None:
+    """Makes the column."""
+    add_missing(op.get_bind(), services.c.options)
