@@ -5,8 +5,8 @@ from alembic import op
 from scheduler_service.persistence.services.table import services
 from scheduler_service.persistence.sql.migrations import add_missing
 
-revision = "0011"
-down_revision = "0010"
+revision = "0012"
+down_revision = "0011"
 
 
 def upgrade() -> None:
