@@ -345,7 +345,7 @@ def _item(leased: Leased, filled: OutboundRequest, now: Now) -> dict[str, object
 
 def _request(request: OutboundRequest, first: int | None, now: Now) -> dict[str, object]:
     """The request with until when its work is awaited; an earlier version did not keep that."""
-    headers = dict(request.headers)
+    headers = {name: str(value) for name, value in request.headers}
     if request.awaited and first is not None:
         headers["X-Scheduling-Deadline"] = _wall(first + request.awaited, now)
     if not any(name.lower() == "traceparent" for name in headers):

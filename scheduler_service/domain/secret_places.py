@@ -28,6 +28,18 @@ Find = Callable[[str], str | None]
 """The value of the secret of a name; None: there is none."""
 
 
+class FilledText(str):
+    """The value of a header with a secret: a credential, which follows no redirect to another origin."""
+
+    __slots__ = ()
+
+
+class FilledBody(bytes):
+    """A body with a secret; it follows none either."""
+
+    __slots__ = ()
+
+
 @final
 class Unfilled(msgspec.Struct, frozen=True):
     """Why a request cannot be sent: names of fields and secrets, never a value."""
@@ -66,9 +78,7 @@ def fill_places(request: OutboundRequest, find: Find) -> OutboundRequest | Unfil
     filler = _Filler(request.at_send.mark, request.at_send.names, find)
     try:
         url = filler.text(request.url, "url", _in_query)
-        headers = [
-            (name, filler.text(value, f"header {name}", _in_header)) for name, value in request.headers
-        ]
+        headers = [(name, filler.header(name, value)) for name, value in request.headers]
         body = None if request.body is None else filler.body(request.body)
     except _Unfit as unfit:
         return Unfilled(str(unfit))
@@ -90,14 +100,20 @@ class _Filler:
             pieces += (self._value(piece[:_DIGITS], field, write), piece[_DIGITS + 1 :])
         return "".join(pieces)
 
+    def header(self, name: str, value: str) -> str:
+        found = self.text(value, f"header {name}", _in_header)
+        return found if found == value else FilledText(found)
+
     def body(self, body: bytes) -> bytes:
         first, *rest = body.split(self._mark.encode())
+        if not rest:
+            return body
         pieces = [first]
         for piece in rest:
             kind = piece[_DIGITS : _DIGITS + 1].decode()
             value = self._value(piece[:_DIGITS].decode(), "body", _WRITERS[kind])
             pieces += (value.encode(), piece[_DIGITS + 1 :])
-        return b"".join(pieces)
+        return FilledBody(b"".join(pieces))
 
     def _value(self, number: str, field: str, write: Callable[[str], str]) -> str:
         name = self._names[int(number)]

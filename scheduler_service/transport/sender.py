@@ -11,6 +11,7 @@ from urllib.parse import urljoin
 
 from scheduler_service import __version__
 from scheduler_service.domain.moments import rfc3339
+from scheduler_service.domain.secret_places import FilledBody, FilledText
 from scheduler_service.domain.wire import Answer, Fault, Headers, OutboundRequest, Outcome
 from scheduler_service.language.urls import quote_location
 from scheduler_service.pacing.room import Room
@@ -354,16 +355,19 @@ def follow(hop: Hop, reply: ParsedResponse) -> Hop | None:
 
     301 to 303 become GET without a body, 307 and 308 keep both; credentials are not sent to another origin,
     nothing is signed for it, and only a service's own origin stays trusted: not that of the sidecar, where
-    its own API is. Raises RefusedTarget for a Location that is not plain http(s).
+    its own API is. A body with a secret is not sent to another origin: such a redirect is not followed.
+    Raises RefusedTarget for a Location that is not plain http(s).
     """
     location = dict(reply.headers).get("location") if reply.status in _FOLLOWED else None
     if location is None:
         return None
     target = _read_location(hop.target, location)
     is_same_site = target.site.origin == hop.target.site.origin and not hop.by_sidecar
-    headers = hop.headers if is_same_site else _without(hop.headers, _CREDENTIALS)
+    headers = hop.headers if is_same_site else _without_credentials(hop.headers)
     trusted, sign = hop.trusted and is_same_site, hop.sign if is_same_site else ""
     if reply.status in (307, 308):
+        if type(hop.body) is FilledBody and not is_same_site:
+            return None
         return Hop(hop.method, target, headers, hop.body, trusted, sign=sign)
     method = hop.method if hop.method == "HEAD" else "GET"
     return Hop(method, target, _without(headers, _OF_BODY), None, trusted, sign=sign)
@@ -390,3 +394,8 @@ def _read_location(base: TargetAddress, location: str) -> TargetAddress:
 
 def _without(headers: Headers, names: frozenset[str]) -> Headers:
     return tuple(pair for pair in headers if pair[0].lower() not in names)
+
+
+def _without_credentials(headers: Headers) -> Headers:
+    """Also without those that have a secret, whatever they are called."""
+    return tuple(pair for pair in _without(headers, _CREDENTIALS) if type(pair[1]) is not FilledText)

@@ -221,3 +221,22 @@ async def test_a_stored_secret_is_used_at_once(tmp_path: Path) -> None:
     kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert b"TOKEN" in kept
     assert leaks(kept) == []
+
+
+async def test_an_alert_has_secrets() -> None:
+    """In address, headers and body, as the notifications of jobs; the settings show its address without."""
+    alert = {"name": "ops", "on": ["finalFailed"], **using("service://jobswork/alert", 200)}
+    alert["body"] = {"s": "${secrets.CANARY}"}
+    async with running(secrets=GIVEN, alerts=[alert]) as world:
+        world.target.always("/run", 500)
+        posted = definition(request=[{"url": "service://jobswork/run"}])
+        data_of(await world.client.post("/jobs/j", json=posted), 201)
+        data_of(await world.client.post("/jobs/j/trigger", json={}))
+        for _ in range(30):
+            await world.advance(1)
+            if world.target.at("/alert"):
+                break
+        (told,) = world.target.at("/alert")
+        assert (told.query["k"], told.headers["authorization"]) == (CANARY, f"Bearer {OTHER}")
+        assert told.json == {"s": CANARY}
+        assert leaks(await read_all(world, ["j"])) == []

@@ -26,7 +26,8 @@ class Echo:
         self.sent.append(request)
         if self._fails:
             raise OSError(f"cannot reach {request.url}")
-        return Answer(200, request.headers, request.body or b"", url=request.url)
+        headers = tuple((name, str(value)) for name, value in request.headers)  # as read from a socket
+        return Answer(200, headers, bytes(request.body or b""), url=request.url)
 
     async def close(self) -> None:
         """Nothing to close."""

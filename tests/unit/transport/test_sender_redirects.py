@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from scheduler_service.domain.secret_places import FilledBody, FilledText
 from scheduler_service.domain.wire import Answer, FaultKind, OutboundRequest
 from scheduler_service.transport.guard import EgressPolicy
 from tests.static_directory import StaticDirectory
@@ -139,3 +140,24 @@ async def test_what_has_left_goes_on(stage: Stage) -> None:
     outcome = await stage.sender().send(request(moved.url), lambda: next(turns))
     assert isinstance(outcome, Answer)
     assert (len(moved.requests), len(server.requests)) == (1, 1)
+
+
+async def test_what_has_a_secret_goes_to_no_other_origin(stage: Stage) -> None:
+    """A header of any name is dropped, and a body with one is not sent there: the redirect is the answer."""
+    away = await stage.server(repeating(OK))
+    headers = (("X-Own", FilledText("hush")), ("X-Plain", "seen"))
+    for status, body, followed in (
+        (302, FilledBody(b"hush"), True),
+        (307, b"data", True),
+        (307, FilledBody(b"hush"), False),
+    ):
+        server = await stage.server(redirecting(f"{away.url}/end", status))
+        outcome = await stage.sender().send(request(server.url, headers=headers, body=body))
+        assert outcome.status == (200 if followed else status)
+    assert len(away.requests) == 2
+    for seen in away.requests:
+        assert b"seen" in seen
+        assert b"hush" not in seen
+    home = await stage.server(redirecting("/end", 307))
+    await stage.sender().send(request(home.url, headers=headers, body=FilledBody(b"hush")))
+    assert home.requests[1].count(b"hush") == 2
