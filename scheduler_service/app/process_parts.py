@@ -12,7 +12,7 @@ from typing import Any, TypedDict, Unpack
 import msgspec
 
 from scheduler_service import how_to_install
-from scheduler_service.app.surroundings import DefinitionCompiler
+from scheduler_service.app.surroundings import DefinitionCompiler, given_secrets, make_signer
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.domain.effects import QueueWrite
 from scheduler_service.domain.moments import SECOND
@@ -36,7 +36,7 @@ from scheduler_service.ports.state import OpenStore, StateStore
 from scheduler_service.security.masking import Masking
 from scheduler_service.security.secret_masks import SecretMasks
 from scheduler_service.security.secret_vault import Seal, SecretVault
-from scheduler_service.security.secrets import GivenSecrets, SecretFiles, SecretSources
+from scheduler_service.security.secrets import SecretSources
 from scheduler_service.security.signing import RequestSigner
 from scheduler_service.settings import LoadedSettings, SettingsError
 from scheduler_service.settings.sources import read_seal_keys
@@ -125,14 +125,8 @@ class ProcessParts(ABC):
 
         Raises SettingsError where `secrets_dir` is no folder.
         """
-        given = GivenSecrets(self.settings.secrets)
         stored = [] if self.secret_vault is None else [self.secret_vault]
-        if self.settings.secrets_dir is None:
-            return SecretSources([given, *stored])
-        folder = Path(self.settings.secrets_dir)
-        if not folder.is_dir():
-            raise SettingsError(f"secrets_dir = {str(folder)!r} is no folder; make it, or leave it out")
-        return SecretSources([given, SecretFiles(folder), *stored])
+        return SecretSources([*given_secrets(self.settings), *stored])
 
     @cached_property
     def secret_vault(self) -> SecretVault | None:
@@ -178,12 +172,7 @@ class ProcessParts(ABC):
     @cached_property
     def signer(self) -> RequestSigner:
         """Signs requests; secrets that sign alone come first. Raises as `secrets`."""
-        signing = self.settings.signing
-        return RequestSigner(
-            secrets=SecretSources([GivenSecrets(signing.secrets), self.secrets]),
-            md5_secret=signing.md5_secret if signing.md5_enabled else None,
-            clock=lambda: self.clock.now().wall / SECOND,
-        )
+        return make_signer(self.settings, self.secrets, lambda: self.clock.now().wall / SECOND)
 
     @cached_property
     def host_parts(self) -> HostParts:

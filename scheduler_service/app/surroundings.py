@@ -1,6 +1,7 @@
 """What settings say to the core."""
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,9 +22,11 @@ from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.language.values import LARGE_BYTES
-from scheduler_service.settings import LoadedSettings, Settings
+from scheduler_service.security.secrets import GivenSecrets, SecretFiles, SecretSources, Source
+from scheduler_service.security.signing import RequestSigner
+from scheduler_service.settings import LoadedSettings, Settings, SettingsError
 from scheduler_service.settings.model import OptionSettings
-from scheduler_service.settings.sources import read_env_file
+from scheduler_service.settings.sources import read_env_file, read_seal_keys
 from scheduler_service.system_jobs import alert_jobs
 
 FAILS_WHEN_SENT = ("egress", UNKNOWN_SECRET)
@@ -57,6 +60,39 @@ def make_surroundings(loaded: LoadedSettings, served: str, *, topics: bool = Fal
         unreachable=served if _is_only_here(settings, served) else None,
         sampling=sampling_of(traces.sampler, traces.sampler_ratio) if traces.is_on else None,
     )
+
+
+def given_secrets(settings: Settings) -> list[Source]:
+    """The secrets in settings, then those in files. Raises SettingsError where `secrets_dir` is no folder."""
+    given = GivenSecrets(settings.secrets)
+    if settings.secrets_dir is None:
+        return [given]
+    folder = Path(settings.secrets_dir)
+    if not folder.is_dir():
+        raise SettingsError(f"secrets_dir = {str(folder)!r} is no folder; make it, or leave it out")
+    return [given, SecretFiles(folder)]
+
+
+def make_signer(settings: Settings, secrets: Source, clock: Callable[[], float]) -> RequestSigner:
+    """Signs with `secrets`; those that only sign come first. `clock` counts seconds since 1970."""
+    signing = settings.signing
+    return RequestSigner(
+        secrets=SecretSources([GivenSecrets(signing.secrets), secrets]),
+        md5_secret=signing.md5_secret if signing.md5_enabled else None,
+        clock=clock,
+    )
+
+
+def examined_surroundings(loaded: LoadedSettings, *, topics: bool = False) -> Surroundings:
+    """As `make_surroundings`, where no service runs: secrets that it has stored are not read there.
+
+    So what signs is judged only where it has none. Raises SettingsError.
+    """
+    around = make_surroundings(loaded, "http://127.0.0.1", topics=topics)
+    if read_seal_keys(loaded.settings):
+        return around
+    signer = make_signer(loaded.settings, SecretSources(given_secrets(loaded.settings)), time.time)
+    return msgspec.structs.replace(around, judge_secret=signer.judge)
 
 
 def _is_only_here(settings: Settings, served: str) -> bool:

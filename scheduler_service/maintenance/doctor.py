@@ -9,7 +9,7 @@ from pathlib import Path
 
 from scheduler_service.app.egress import egress_of
 from scheduler_service.app.lifetime import check_exposure
-from scheduler_service.app.surroundings import make_surroundings
+from scheduler_service.app.surroundings import examined_surroundings
 from scheduler_service.maintenance.examined_folder import examine_folder, examine_jobs
 from scheduler_service.maintenance.examined_machine import examine_limits, examine_versions, judge_step
 from scheduler_service.maintenance.examined_servers import (
@@ -93,7 +93,7 @@ def _files(subject: ExaminedService) -> Iterator[DoctorFinding]:
 def _alerts(subject: ExaminedService) -> Iterator[DoctorFinding]:
     settings = subject.loaded.settings
     try:
-        around = make_surroundings(subject.loaded, "http://127.0.0.1", topics=subject.is_node)
+        around = examined_surroundings(subject.loaded, topics=subject.is_node)
     except (SettingsError, PolicyError):
         return  # told above
     for name, trouble in find_troubles(settings, around).items():

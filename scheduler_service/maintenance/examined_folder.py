@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from scheduler_service.app.data_folder import STATE_FILE, history_address
-from scheduler_service.app.surroundings import DefinitionCompiler, make_surroundings
+from scheduler_service.app.surroundings import DefinitionCompiler, examined_surroundings
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.maintenance.findings import DoctorFinding, ExaminedPart, ExaminedService
@@ -242,7 +242,7 @@ async def find_unfit(loaded: LoadedSettings, folder: Path) -> AsyncGenerator[tup
 
     Raises StoreRefused, SettingsError, PolicyError.
     """
-    around = make_surroundings(loaded, "http://127.0.0.1")
+    around = examined_surroundings(loaded)
     compiler = DefinitionCompiler(settings=loaded.settings, surroundings=around)
     for job_id, text in read_definitions(str(folder / STATE_FILE)):
         problems = (await compiler.stored(text, read_job_key(job_id)[0])).problems

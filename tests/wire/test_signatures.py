@@ -1,5 +1,6 @@
 """What is sent is signed, as an implementation of Standard Webhooks verifies that is not ours (14)."""
 
+import base64
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -300,3 +301,27 @@ async def test_a_secret_is_its_tenant_s_own() -> None:
             ]
             refused = await client.put("/services/shop", json={"signing": "alone"})
             assert pointers(refused) == [("/signing", "unknown_secret")]
+
+
+async def test_a_stored_secret_signs_and_is_replaced_without_a_gap() -> None:
+    """From its answer on; with `keepEarlier` both sign, until it is stored without."""
+    key = base64.b64encode(b"k" * 32).decode()
+    async with signing(secrets={}, secrets_key=[key]) as world:
+        posted = definition(request=[SIGNED | {"sign": "late"}])
+        assert pointers(await world.client.post("/jobs/j", json=posted)) == [
+            ("/request/0/sign", "unknown_secret")
+        ]
+        for stored, secrets in (
+            ({"value": OLD}, [OLD]),
+            ({"value": HOOKS, "keepEarlier": True}, [HOOKS, OLD]),
+            ({"value": HOOKS}, [HOOKS]),
+        ):
+            assert (await world.client.put("/secrets/late", json=stored)).is_success
+            await world.client.post("/jobs/j", json=posted)
+            world.target.seen.clear()
+            assert (await world.ended(await trigger(world)))["state"] == "succeeded"
+            (seen,) = world.target.at("/run")
+            assert [verified(seen, secret) for secret in (HOOKS, OLD)] == [
+                secret in secrets for secret in (HOOKS, OLD)
+            ]
+            assert len(seen.headers["webhook-signature"].split(" ")) == len(secrets)

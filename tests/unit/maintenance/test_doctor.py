@@ -1,6 +1,7 @@
 """All parts together, and the settings: exposure, egress, and the rights of files with secrets."""
 
 import asyncio
+import base64
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,7 @@ from scheduler_service.maintenance.findings import (
     FindingState,
     worst_of,
 )
+from tests.unit.client_sdk.signed import NEW
 from tests.unit.maintenance.subjects import states, subject
 
 
@@ -101,3 +103,15 @@ async def test_an_alert_that_cannot_be_sent_is_a_warning() -> None:
     assert [(one.check, one.state) for one in told] == [("alert ops", "warning")]
     assert "alerts.0.url" in told[0].detail
     assert "no variable CHAT" in told[0].detail
+
+
+async def test_an_alert_whose_secret_is_missing_is_a_warning() -> None:
+    """Unless the service may have stored it, where nobody looks."""
+    alerts = [
+        {"name": name, "on": ["failing"], "url": "https://chat.test/send", "sign": name}
+        for name in ("none", "hooks")
+    ]
+    secrets = {"signing__secrets": {"default": {"hooks": NEW}}}
+    for stored, warned in (({}, ["alert none"]), ({"secrets_key": base64.b64encode(b"k" * 32).decode()}, [])):
+        findings = await examine_settings(subject(alerts=alerts, **secrets, **stored))
+        assert [one.check for one in findings if one.check.startswith("alert ")] == warned
