@@ -9,7 +9,7 @@ PAGE = "docs/promises.md"
 FIRST, LAST = 2, 16
 LATER = (
     "Limits",
-    "Dapr", "console",
+    "Dapr",
 )  # fmt: skip
 ROW = re.compile(r"\| (?P<rule>.+?) \| (?P<tests>[^|]+) \|")
 

@@ -62,7 +62,7 @@ function lastTry({ status, fault }) {
 
 function tries(delivery) {
   return html`
-    <div class="tries-box">
+    <div class="unfolded-box">
       <p class="mono url">${showUnseen(delivery.url)}</p>
       ${delivery.attempts.length > 0 && html`
         <table class="table">

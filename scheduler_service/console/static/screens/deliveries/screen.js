@@ -100,7 +100,7 @@ function chosenBar(rows, selection, many, act) {
 function table(arrivals, selection, act) {
   const rows = arrivals.rows.value;
   return html`
-    <${Panel} flush class="deliveries">
+    <${Panel} flush class="deliveries lines">
       <table class="table cards">
         <thead>
           <tr>
