@@ -19,7 +19,8 @@ from scheduler_service.api.definitions import (
     warn_of_hosts,
 )
 from scheduler_service.api.job_commands import keep_creator, read_owner, run_command
-from scheduler_service.api.request import ApiRequest, PostedBody, Routes
+from scheduler_service.api.narrow_keys import check_reach
+from scheduler_service.api.request import OF_JOBS, ApiRequest, PostedBody, Routes
 from scheduler_service.api.responses import (
     ApiProblem,
     FoundFlaw,
@@ -48,6 +49,7 @@ Result = dict[str, Any]
 @ROUTES.add(
     "POST /jobs",
     Role.EDITOR,
+    scopes=OF_JOBS,
     query=(
         parameters.choice(
             "onExisting", "What to do with another definition.", ("refuse", "update"), "refuse"
@@ -164,7 +166,11 @@ class _BulkJobs:
         """None: it is refused, and its result says why."""
         text = self._texts[index]
         try:
-            return self._checks.find(text) or await self._check_in_full(text)
+            checked = self._checks.find(text) or await self._check_in_full(text)
+            if self._request.caller.is_narrow:
+                await self._insist_on_json()
+                await check_reach(self._request, checked.definition.program)
+            return checked
         except ApiProblem as problem:
             if not self._is_json:
                 raise

@@ -47,6 +47,14 @@ async def check_sight(request: ApiRequest) -> None:
             raise absent("/executionId", f"there is no execution {path['executionId'][:200]!r}")
 
 
+async def check_reach(request: ApiRequest, program: Program) -> None:
+    """Refuses one definition of many, as `check_within` and `check_sight` do. Raises as these."""
+    check_within(request.caller, program)
+    entry = await request.deps.catalogue.get(program.key)
+    if entry is not None and not sees(request.caller, entry):
+        raise no_job(program.key)
+
+
 def sees(caller: Caller, entry: CatalogueEntry) -> bool:
     """Whether the caller sees this job; of a narrow one the entry has its labels."""
     return entry.tenant == caller.tenant and caller.covers(entry.creator, entry.labels)

@@ -137,6 +137,7 @@ class RunningService(ProcessParts):
     async def attach(self) -> None:
         """Binds to the jobs what had to be built before them. Raises StoreUnavailable."""
         await self.key_ring.load()
+        self.key_ring.start()  # callers may come long before the service takes turns
         await self.open_secrets()
         await self.services.attach(
             deliver=self.jobs.deliver,
@@ -173,7 +174,6 @@ class RunningService(ProcessParts):
 
     async def _begin(self) -> None:
         """What follows when the host takes turns."""
-        self.key_ring.start()
         await self.services.start_queues(self.jobs.deliver)
         noted = await self.review.read_noted()
         await self._install(partial(install, self.host, self.compiler.stored, self.settings, noted))

@@ -21,9 +21,10 @@ from tests.wire.service import World, data_of, definition, running
 VARIABLES = {"SHOP": "shop.test", "BASE": "service://jobswork", "QUEUE": "queue://work", "TOKEN": "a"}
 FILED = {"FILED": "b"}
 ELSEWHERE = frozenset({
-    "server.port", "server.workers", "server.key", "store.url", "store.data", "contexts.url", "database.url",
-    "services.static", "traces.exporter", "traces.endpoint", "traces.certificate",
-    "traces.client_certificate", "traces.client_key", "env", "env_file", "alerts",
+    "server.port", "server.workers", "server.key", "server.trusted_user_header", "store.url", "store.data",
+    "contexts.url", "database.url", "egress.client_certificates", "services.static", "signing.",
+    "traces.exporter", "traces.endpoint", "traces.certificate", "traces.client_certificate",
+    "traces.client_key", "env", "env_file", "alerts",
 })  # fmt: skip
 """Where a service listens and stores, and what it calls with: other folders, other processes, other tests."""
 OTHERS: tuple[object, ...] = (

@@ -79,6 +79,14 @@ async def judge(part: Part, execution: str, own: str) -> None:
         assert await part.status(method, path) == 404, (method, path)
     for method, path in (("POST", "/jobs/theirs"), ("POST", "/jobs/theirs/update")):
         assert await part.status(method, path, PLAIN) == 404, (method, path)
+    many = await part.ask(
+        "POST", "/jobs?onExisting=update", [{**PLAIN, "jobId": "theirs"}, {**PLAIN, "jobId": "new"}]
+    )
+    assert many.status_code == 200, many.text
+    problems = [item["problem"]["status"] for item in many.json()["data"]["items"] if item["problem"]]
+    assert problems in ([404], [403, 403]), "without the labels none is made"
+    if problems == [404]:
+        assert await part.status("DELETE", "/jobs/new") == 200
     assert await part.ids("/jobs") == [own]
     assert await part.ids("/jobs?creator=1") == []
     counted = (await part.ask("GET", "/counts/jobs")).json()["data"]
