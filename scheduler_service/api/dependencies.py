@@ -137,7 +137,7 @@ class ApiDependencies:
     metrics: Exposition | None = None
     secrets: SecretSources = field(default_factory=lambda: SecretSources(()))
     secret_vault: SecretVault | None = None
-    secret_masks: SecretMasks = field(default_factory=lambda: SecretMasks(sources=(), environment={}))
+    secret_masks: SecretMasks = field(default_factory=lambda: SecretMasks(sources=(), environments={}))
 
     @cached_property
     def authentication(self) -> Authentication:

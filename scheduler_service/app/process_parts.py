@@ -15,6 +15,7 @@ from scheduler_service import how_to_install
 from scheduler_service.app.surroundings import DefinitionCompiler, given_secrets, make_signer
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.domain.effects import QueueWrite
+from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.program import Surroundings
@@ -167,7 +168,8 @@ class ProcessParts(ABC):
     @cached_property
     def secret_masks(self) -> SecretMasks:
         """Hides the values of secrets in what comes back and is kept."""
-        return SecretMasks(sources=[self.secrets], environment=self.surroundings.environment)
+        environments = self.settings.env | {DEFAULT_TENANT: self.surroundings.environment}
+        return SecretMasks(sources=[self.secrets], environments=environments)
 
     @cached_property
     def signer(self) -> RequestSigner:

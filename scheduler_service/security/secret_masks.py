@@ -15,7 +15,6 @@ from urllib.parse import quote, quote_plus
 import msgspec
 
 from scheduler_service.domain.feedback_tokens import MARK
-from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.records import (
     CheckEnded,
     DeliveryRecord,
@@ -181,14 +180,15 @@ def _base64_forms(data: bytes) -> Iterable[bytes]:
 class SecretMasks:
     """The masks of all tenants. A value that was once seen stays hidden while the process runs.
 
-    `environment` are the variables of templates: those whose names speak of secrets are hidden, too.
+    `environments` are the variables of templates by tenant: those whose names speak of secrets are hidden,
+    too.
     """
 
     def __init__(
         self,
         *,
         sources: Iterable[Source],
-        environment: Mapping[str, str],
+        environments: Mapping[str, Mapping[str, str]],
         read_clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._sources = tuple(sources)
@@ -196,8 +196,14 @@ class SecretMasks:
         self._seen: dict[str, dict[str, None]] = {}
         self._masks: dict[str, tuple[float, SecretMask | None]] = {}
         self._of_requests: dict[tuple[str, ...], SecretMask] = {}
-        own = (value for name, value in environment.items() if speaks_of_secret(name))
-        self._environment = tuple(value for value in own if len(value) >= LEAST_CHARACTERS)
+        self._environments = {
+            tenant: tuple(
+                value
+                for name, value in variables.items()
+                if speaks_of_secret(name) and len(value) >= LEAST_CHARACTERS
+            )
+            for tenant, variables in environments.items()
+        }
 
     def of_tenant(self, tenant: str) -> SecretMask | None:
         """Hides all values of a tenant; None: it has none."""
@@ -206,7 +212,7 @@ class SecretMasks:
         if known is not None and now < known[0]:
             return known[1]
         seen = self._seen.setdefault(tenant, {})
-        has_new = self._note(seen, self._environment if tenant == DEFAULT_TENANT else ())
+        has_new = self._note(seen, self._environments.get(tenant, ()))
         for source in self._sources:
             has_new |= self._note(seen, source.values(tenant))
         mask = known[1] if known is not None and not has_new else SecretMask(seen) if seen else None

@@ -293,7 +293,7 @@ async def test_who_releases_an_execution_is_with_it() -> None:
 
 async def test_no_value_of_a_secret_is_in_a_line() -> None:
     """Where somebody wrote it into a definition instead of its name, or into the reason of a cancellation."""
-    masks = SecretMasks(sources=(), environment={"API_TOKEN": CANARY})
+    masks = SecretMasks(sources=(), environments={"default": {"API_TOKEN": CANARY}})
     world = World(secret_masks=masks)
     async with world.client() as client:
         execution = await start(client)

@@ -100,10 +100,8 @@ def test_json_values() -> None:
     assert mask.value(value) == {"a": ["***", 1, None, True, "***"], "***": {"b": "x***"}}
 
 
-def masks(
-    values: dict[str, dict[str, tuple[str, ...]]], environment: dict[str, str] | None = None
-) -> SecretMasks:
-    return SecretMasks(sources=[GivenSecrets(values)], environment=environment or {}, read_clock=lambda: 0.0)
+def masks(values: dict[str, dict[str, tuple[str, ...]]], **environments: dict[str, str]) -> SecretMasks:
+    return SecretMasks(sources=[GivenSecrets(values)], environments=environments, read_clock=lambda: 0.0)
 
 
 def test_each_tenant_has_its_own() -> None:
@@ -134,12 +132,15 @@ def test_a_value_that_was_replaced_stays_hidden() -> None:
 
 
 def test_values_of_the_environment_whose_names_speak() -> None:
-    """Those of the tenant default; others are shown."""
-    known = masks({}, {"API_KEY": "k3y-of-env", "REGION": "eu-north", "PIN_TOKEN": "abc"})
-    mask = known.of_tenant("default")
+    """Those of each tenant; others are shown, and so is what is too short."""
+    default = {"API_KEY": "k3y-of-env", "REGION": "eu-north", "PIN_TOKEN": "abc"}
+    known = masks({}, default=default, team={"API_KEY": "of-the-team"})
+    mask, other = known.of_tenant("default"), known.of_tenant("team")
     assert mask is not None
-    assert mask.text("k3y-of-env eu-north abc") == "*** eu-north abc"
-    assert known.of_tenant("team") is None
+    assert other is not None
+    assert mask.text("k3y-of-env eu-north abc of-the-team") == "*** eu-north abc of-the-team"
+    assert other.text("k3y-of-env of-the-team") == "k3y-of-env ***"
+    assert known.of_tenant("third") is None
 
 
 def exchange(**changes: object) -> Exchange:

@@ -35,7 +35,7 @@ class Echo:
 
 def sender(echo: Echo) -> CompletingSender:
     source = GivenSecrets(GIVEN)
-    return CompletingSender(sender=echo, secrets=source, masks=SecretMasks(sources=[source], environment={}))
+    return CompletingSender(sender=echo, secrets=source, masks=SecretMasks(sources=[source], environments={}))
 
 
 def request(name: str = "TOKEN", mark: str = MARK) -> OutboundRequest:
