@@ -43,6 +43,9 @@ def test_who_paused_a_job_is_found(console: Console, service: ConsoleService) ->
     assert "operation=switchJob" in page.url
     rows.first.get_by_role("link", name="audited").click()
     expect(page).to_have_url(re.compile("#/jobs/audited"))
+    page.locator(".job-menu summary").click()
+    page.get_by_role("link", name="Who changed it").click()
+    expect(rows).to_have_count(3)
 
 
 def test_what_fits_nothing_says_so(console: Console) -> None:

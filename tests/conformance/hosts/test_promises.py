@@ -7,9 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from scheduler_service.domain.acts import Act
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.execution import FiringOutcome
-from scheduler_service.domain.records import AttemptEnded, ExecutionRecord, FeedbackSeen, FiringRecord
+from scheduler_service.domain.records import (
+    AttemptEnded,
+    Audited,
+    ExecutionRecord,
+    FeedbackSeen,
+    FiringRecord,
+)
 from scheduler_service.domain.replies import (
     Reactivated,
     Recalled,
@@ -549,3 +556,21 @@ async def test_creation_of_one_id_by_many_has_one_winner(house: AnyHouse) -> Non
 def write(reply: object) -> bytes:
     """A reply as the API keeps it."""
     return msgspec.json.encode(reply)
+
+
+async def test_who_changed_a_job_is_written_down_once_whatever_dies(house: AnyHouse) -> None:
+    """With the change, on each placement and at qos 0: the next process still has it for the history."""
+    act = Act("triggerJob", "Anna", key_id="k1", address="192.0.2.1")
+    await house.create(timer={"dueTime": "1h", "period": "1h"})
+    await house.host("job", Command(Triggered(), act=act))
+    await house.host("job", Command(Paused(), act=msgspec.structs.replace(act, operation="switchJob")))
+    await house.settle()
+    await house.crash()
+    await house.recover()
+    await house.settle()
+    found = [(batch.sequence, one) for batch in house.batches() for one in batch.records]
+    lines = {(at, one.act.operation, one.act.who) for at, one in found if isinstance(one, Audited)}
+    assert sorted((operation, who) for _, operation, who in lines) == [
+        ("switchJob", "Anna"),
+        ("triggerJob", "Anna"),
+    ]

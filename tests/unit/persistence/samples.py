@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import astuple
 
+from scheduler_service.domain.acts import Act
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import (
     ExecutionState,
@@ -18,6 +19,7 @@ from scheduler_service.domain.moments import Due
 from scheduler_service.domain.records import (
     AttemptEnded,
     AttemptStarted,
+    Audited,
     CheckEnded,
     DeliveryRecord,
     Exchange,
@@ -99,4 +101,8 @@ RECORDS_OF_0_1_0: tuple[Record, ...] = (
     FiringRecord(1, FiringOutcome.SKIPPED, 9, None, "misfire"),
 )
 """The kinds that 0.1.0 wrote: dumps of it hold them."""
-RECORDS: tuple[Record, ...] = (*RECORDS_OF_0_1_0, LeaseChanged(1, 2, 0, 3, "i", "lost", part=1))
+RECORDS: tuple[Record, ...] = (
+    *RECORDS_OF_0_1_0,
+    LeaseChanged(1, 2, 0, 3, "i", "lost", part=1),
+    Audited(Act("updateJob", "Anna", key_id="k", address="::1", detail=b'{"given":{}}'), 200, revision=2),
+)

@@ -81,6 +81,7 @@ const MoreActions = {
           <${ActionButton} bare=${false} icon="copy" text=${t("job.curl")} run=${run(copyAsCurl)}/>
           <${ActionButton} icon="down" text=${t("job.export")} run=${run(exportJob)}/>
           ${may("operator") && html`<${ActionButton} icon=${props.job.disabled ? "check" : "stop"} text=${t(props.job.disabled ? "action.enable" : "action.disable")} run=${run(switchDisabled)}/>`}
+          ${may("admin") && html`<a class="button" href=${placeOf("/audit", { jobId: props.job.jobId })}><${Icon} name="list" size=${14}/>${t("job.audit")}</a>`}
           ${may("editor") && html`<a class="button" href=${placeOf("/new", { from: props.job.jobId })}><${Icon} name="plus" size=${14}/>${t("job.duplicate")}</a>`}
           ${may("editor") && html`<${ActionButton} icon="trash" kind="danger" text=${t("action.destroy")} run=${run(destroyJob)}/>`}
         </div>
