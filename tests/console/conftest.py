@@ -4,6 +4,7 @@ They live as long as the tests of this folder: the driver of the browser keeps a
 which other tests must not meet.
 """
 
+import base64
 from collections.abc import Iterator
 
 import pytest
@@ -17,6 +18,7 @@ from tests.console.service import ConsoleService
 from tests.console.starter import Starter
 
 KEY = "the-key-of-this-service"
+SEAL_KEY = base64.b64encode(bytes(32)).decode()
 PREFIX = "/tools/punctual"
 PATIENCE_MS = 60_000
 A_DAY = 86_400
@@ -41,7 +43,8 @@ def service() -> Iterator[ConsoleService]:
 
     What is in the outbox is sent again by hand alone: else a test and the outbox do it at one moment.
     """
-    with ConsoleService(notification={"retries": 0, "outbox_seconds": A_DAY}) as service:
+    notification = {"retries": 0, "outbox_seconds": A_DAY}
+    with ConsoleService(notification=notification, secrets_key=SEAL_KEY) as service:
         fill(service)
         yield service
 

@@ -23,6 +23,7 @@ PLACES = (
     "/nodes",
     "/alerts",
     "/keys",
+    "/secrets",
     "/audit",
     "/settings",
     "/nowhere",

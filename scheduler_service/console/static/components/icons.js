@@ -26,6 +26,7 @@ const PATHS = {
   key: "M8 8.5a3.5 3.5 0 1 0 0 7 3.5 3.5 0 0 0 0-7ZM11.5 12H21m-3 0v4m-3-4v2.5",
   keyboard: "M3 6h18v12H3zM7 10h.01M11 10h.01M15 10h.01M8 14h8",
   list: "M8 6h12M8 12h12M8 18h12M4 6h.01M4 12h.01M4 18h.01",
+  lock: "M6 11h12v9H6zM9 11V8a3 3 0 0 1 6 0v3",
   moon: "M20 14.5A8.5 8.5 0 1 1 9.5 4a7 7 0 0 0 10.5 10.5Z",
   more: "M5 12h.01M12 12h.01M19 12h.01",
   node: "M4 5h16v6H4zM4 13h16v6H4zM8 8h.01M8 16h.01",

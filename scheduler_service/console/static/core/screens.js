@@ -22,6 +22,7 @@ export const PLACES = [
   { path: "/nodes", screen: "nodes", text: "nodes.title" },
   { path: "/alerts", screen: "alerts", text: "alerts.title" },
   { path: "/keys", screen: "access", text: "access.title" },
+  { path: "/secrets", screen: "secrets", text: "secrets.title" },
   { path: "/audit", screen: "audit", text: "audit.title" },
   { path: "/settings", screen: "settings", text: "settings.title" },
 ];

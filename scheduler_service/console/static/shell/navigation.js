@@ -24,19 +24,22 @@ const PARTS = [
   ["/nodes", "node", "nodes.title"],
   ["/alerts", "bell", "alerts.title"],
   ["/keys", "key", "access.title"],
+  ["/secrets", "lock", "secrets.title"],
   ["/audit", "list", "audit.title"],
   ["/settings", "gear", "settings.title"],
 ];
 
 const OF_ADMINS = ["/keys", "/audit", "/settings"];
 const OF_THE_SERVICE = ["/nodes", "/alerts", "/settings"];
-const OF_THE_TENANT = ["/services", "/queues", "/deliveries"];
+const OF_EDITORS = ["/secrets"];
+const OF_THE_TENANT = ["/secrets", "/services", "/queues", "/deliveries"];
 
 /** The parts of the console that are for this reader, in order: place, pictogram, name. */
 export function partsOf(reader) {
   const isNarrow = Boolean(reader.service) || reader.labels.length > 0;
   return PARTS.filter(([path]) => {
     if (OF_ADMINS.includes(path) && !may("admin")) return false;
+    if (OF_EDITORS.includes(path) && !may("editor")) return false;
     if (OF_THE_SERVICE.includes(path) && (reader.tenant !== "default" || isNarrow)) return false;
     return !isNarrow || !OF_THE_TENANT.includes(path);
   });
