@@ -20,6 +20,7 @@ from scheduler_service.domain.effects import (
     WithdrawParts,
 )
 from scheduler_service.domain.parts import BROADCAST, SHARD, SPREAD, Part, PartName, QueuedPart, QueueOptions
+from scheduler_service.domain.secret_places import hide_places
 from scheduler_service.domain.tracing import STEP
 from scheduler_service.domain.wire import CallKind, OutboundRequest, Token
 from scheduler_service.engine.parts.step_options import read_queue
@@ -236,7 +237,8 @@ def _publish(
 ) -> Refused | None:
     queue = read_queue(request.url)
     if queue is None:
-        return Refused("template", f"the url {request.url[:80]!r} names no queue; write queue://NAME")
+        shown = hide_places(request).url
+        return Refused("template", f"the url {shown[:80]!r} names no queue; write queue://NAME")
     total = options.parallelism
     route = SHARD if total > 1 else ""
     limits = (request.timeout, turn.program_of(run).timeout)  # the attempt's limit counts from the claim
