@@ -18,7 +18,7 @@ from tests.wire.processes.process import COMMAND, Process, bare_environment, fre
 from tests.wire.processes.terminal import Terminal
 
 EXECUTION, DELIVERY, OPERATION, HELD = "nightly#1", "DELIVERY_ID", "OPERATION_ID", "resize#1"
-OWN_PROCESS = ("punctual serve", "punctual demo", "punctual db", "punctual worker")
+OWN_PROCESS = ("punctual serve", "punctual demo", "punctual db", "punctual worker", "punctual keys")
 
 
 def as_prepared(command: str) -> str:
@@ -211,6 +211,18 @@ def test_the_examples_of_the_help_run(terminal: Terminal, example: str) -> None:
         arguments[arguments.index(OPERATION)] = ended["operationId"]
     terminal.done(*arguments)
     terminal.enter("jobs", "delete", "nightly")
+
+
+def test_the_examples_of_keys_run(tmp_path: Path) -> None:
+    """On a data folder of their own: after the first key everybody would need one of a service."""
+    made, own = "", [one for one in examples() if one.startswith("punctual keys")]
+    in_order = ("create", "list", "rotate", "revoke")
+    assert {example.split()[2] for example in own} == set(in_order)
+    for example in sorted(own, key=lambda one: in_order.index(one.split()[2])):
+        command = re.sub(r"[0-9a-f]{16}", made, example)
+        printed = run_shell(f"{command} --data data", cwd=tmp_path, url="")
+        made = made or printed.partition("keyId")[2].split()[0]
+    assert len(made) == 16
 
 
 @pytest.mark.long
