@@ -28,10 +28,10 @@ from scheduler_service.persistence.contexts.address import read_address
 from scheduler_service.persistence.contexts.apart_store import ApartStore, ListedContexts, WholeStore
 from scheduler_service.persistence.contexts.keeper import ContextKeeper
 from scheduler_service.persistence.history.database import HistoryDatabase
+from scheduler_service.persistence.sql_cluster.database import OnTrouble
 from scheduler_service.persistence.sqlite.folder import FolderLock, await_workers
 from scheduler_service.persistence.sqlite.gathering import gather
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
-from scheduler_service.persistence.sqlite.writer import OnTrouble
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import LoadedSettings, Settings, SettingsError
@@ -161,9 +161,9 @@ async def open_rows(
             on_damaged_page=tell_damaged_page(log),
             on_trouble=on_trouble,
         )
-    from scheduler_service.persistence.sql_cluster.state_store import SqlStateStore  # few starts need it
+    from scheduler_service.persistence.sql_cluster.state_store import ServerStateStore  # few starts need it
 
-    return await SqlStateStore.open(
+    return await ServerStateStore.open(
         url=settings.store.url,
         node_id=node_id,
         owns=owns,

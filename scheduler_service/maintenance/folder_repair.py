@@ -14,7 +14,12 @@ from scheduler_service.persistence.history.database import inspect, migrate
 from scheduler_service.persistence.sql.sqlite import address_of
 from scheduler_service.persistence.sqlite.damage import Saved, find_damage, save_rows
 from scheduler_service.persistence.sqlite.database import inspect as inspect_state
-from scheduler_service.persistence.sqlite.database import open_reading, open_writing, translated
+from scheduler_service.persistence.sqlite.database import (
+    open_reading,
+    open_writing,
+    read_documents,
+    translated,
+)
 from scheduler_service.persistence.sqlite.folder import (
     REPAIRING,
     FolderLock,
@@ -191,8 +196,7 @@ def _check_room(place: Path) -> None:
 def _find_unread(place: Path) -> list[str]:
     """The jobs that cannot be read, in a file whose own pages are whole."""
     with translated(str(place)), closing(open_reading(str(place))) as connection:
-        rows = connection.execute("SELECT job_id, document FROM jobs WHERE document IS NOT NULL")
-        unread = [job_id for job_id, document in rows if not is_readable(document)]
+        unread = [job_id for job_id, document in read_documents(connection) if not is_readable(document)]
     lines = [f"the state of job {job_id} cannot be read" for job_id in unread[:MAX_NAMED]]
     if len(unread) > MAX_NAMED:
         lines.append(f"and {len(unread) - MAX_NAMED} more jobs")
@@ -209,8 +213,7 @@ def _repair_jobs(place: Path, stamp: str, faults: FaultPoints | None) -> Repaire
     with translated(str(place)), closing(open_writing(str(place), durability="full")) as connection:
         with passing(faults), transaction(connection):
             take_over(connection, place=place, on_damaged_page=pages.append)
-        rows = connection.execute("SELECT job_id, document FROM jobs WHERE document IS NOT NULL")
-        job_ids = [job_id for job_id, document in rows if not is_readable(document)]
+        job_ids = [job_id for job_id, document in read_documents(connection) if not is_readable(document)]
         if job_ids:
             texts = [text for job_id in job_ids for (text,) in connection.execute(_DEFINITION, (job_id,))]
             with passing(faults):

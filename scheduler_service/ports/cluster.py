@@ -56,7 +56,8 @@ TURNS_IN_ROWS = "0009"
 class TurnClaim(msgspec.Struct, frozen=True):
     """A turn that `holder` claims at `at` (steady ms): all of `commit`, over the sequence that it expects.
 
-    `state` is what the row keeps of the job after it: its document, and what the history may not have yet.
+    `state` is what the row keeps of the job after it: its document, and what the history may not have yet;
+    of a service that is alone the document, None of a destroyed job.
     `is_first`: the job is created without its actor, and no reminder guards it. `records`: those of `commit`
     that are rows of their own, and not in the `state`.
     """
@@ -64,7 +65,7 @@ class TurnClaim(msgspec.Struct, frozen=True):
     commit: Commit
     holder: Holder
     at: int
-    state: bytes = b""
+    state: bytes | None = b""
     is_first: bool = False
     records: tuple[Batch, ...] = ()
 

@@ -1,9 +1,9 @@
 """The points around each durable write at which tests observe, fail or kill the process.
 
-`BEGIN` opens a group's transaction, `WRITE` writes its rows, `COMMIT` makes them durable; results are
-reported afterwards. `GATHER` is each commit that brings a divided folder together, `REPAIR` each step of a
-repair: both run before there is a writer.
-`CONTEXTS` puts the contexts of a turn into a store of their own, in the thread of the event loop.
+`COMMIT` makes a group of writes durable, and its results are reported afterwards; `HISTORY` does so for rows
+of the history. `GATHER` is each commit that brings a divided folder together, `REPAIR` each step of a repair:
+both run before there is a writer. `CONTEXTS` puts the contexts of a turn into a store of their own, in the
+thread of the event loop.
 """
 
 from enum import StrEnum
@@ -11,11 +11,10 @@ from typing import Protocol
 
 
 class FaultPoint(StrEnum):
-    """A step in writing a group."""
+    """A durable write."""
 
-    BEGIN = "state.begin"
-    WRITE = "state.write"
     COMMIT = "state.commit"
+    HISTORY = "history.commit"
     GATHER = "state.gather"
     REPAIR = "state.repair"
     CONTEXTS = "contexts.put"

@@ -9,16 +9,12 @@ from typing import TypeVar
 
 import sqlalchemy as sa
 
-from scheduler_service.persistence.common.fault_points import FaultPoints
+from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
 from scheduler_service.persistence.sql.dialect import Dialect, Durability
 from scheduler_service.persistence.sql.dialects import open_dialect
 from scheduler_service.persistence.sql.migrations import Migrations, upgrade
 from scheduler_service.persistence.sql.sqlite import IN_MEMORY
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, store_closed
-
-# The one point of a transaction that makes it durable, as `FaultPoints` names it.
-COMMIT = "history.commit"
-
 
 SHORT_WAIT_SECONDS = 0.1
 """Longer than what a caller does with the connection of single statements after its statement."""
@@ -31,37 +27,37 @@ class Collision(StoreUnavailable):
     """The database took the transaction back, since it and another one waited for each other."""
 
 
-class Database:
-    """The tables of `migrations`, brought up to date. In memory readers and writers wait for each other.
+class OpenDatabase:
+    """An open database. In memory readers and writers wait for each other.
 
-    A commit that fails raises `unconfirmed`.
+    A commit that fails raises `unconfirmed`, where it may be durable.
     """
 
     def __init__(
         self,
+        dialect: Dialect,
         *,
-        url: str,
-        migrations: Migrations,
-        durability: Durability = "full",
+        in_memory: bool = False,
         faults: FaultPoints | None = None,
+        commit_point: str = FaultPoint.HISTORY,
         unconfirmed: type[StoreError] = StoreUnavailable,
+        is_only_writer: bool = False,
     ) -> None:
-        """Opens `url`; `faults` observes commits. Raises StoreUnavailable."""
+        """`faults` observes commits, as `commit_point`.
+
+        `is_only_writer`: one transaction at a time writes here, so that one connection is kept for all.
+        """
+        self.dialect = dialect
         self._faults = faults
+        self._commit_point = commit_point
         self._unconfirmed = unconfirmed
         self._keeping = threading.Lock()
         self._kept: sa.Connection | None = None
+        self._own: sa.Connection | None = dialect.engine.connect() if is_only_writer else None
         self._is_closed = False
         self._gate: contextlib.AbstractContextManager[object] = (
-            threading.RLock() if url == IN_MEMORY else contextlib.nullcontext()
+            threading.RLock() if in_memory else contextlib.nullcontext()
         )
-        self.dialect = open_dialect(url, subject=migrations.subject, durability=durability)
-        try:
-            with translated(self.dialect):
-                upgrade(self.dialect, migrations)
-        except BaseException:
-            self.close()
-            raise
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:
@@ -75,7 +71,7 @@ class Database:
 
         An error of a value that the driver raises itself (`Dialect.insert_many`) is raised as it is.
         """
-        with self._gate, translated(self.dialect), self.dialect.engine.connect() as connection:
+        with self._gate, translated(self.dialect), self._borrowed() as connection:
             self.dialect.begin(connection)
             try:
                 yield connection
@@ -136,6 +132,8 @@ class Database:
         """Closes all connections; one that is in use in another thread, when that has done with it."""
         engine = self.dialect.engine
         self._is_closed = True
+        if self._own is not None:
+            self._own.close()
         # Who is in a statement gives the connection back after it: no wait for a server that stands still.
         if self._keeping.acquire(timeout=SHORT_WAIT_SECONDS):
             try:
@@ -145,7 +143,10 @@ class Database:
         # The pool would keep what is given back later, and leave it to the collector to find it open.
         if not sa.event.contains(engine.pool, "checkin", _close_returned):
             sa.event.listen(engine.pool, "checkin", _close_returned)
-        engine.dispose()
+        self.dialect.dispose()
+
+    def _borrowed(self) -> contextlib.AbstractContextManager[sa.Connection]:
+        return self.dialect.engine.connect() if self._own is None else contextlib.nullcontext(self._own)
 
     def _kept_connection(self) -> sa.Connection:
         """The connection of single statements; one that the server has ended is replaced."""
@@ -162,15 +163,40 @@ class Database:
 
     def _commit(self, connection: sa.Connection) -> None:
         if self._faults is not None:
-            self._faults.before(COMMIT)
+            self._faults.before(self._commit_point)
         try:
             self.dialect.commit(connection)
-        except self.dialect.errors as error:
+            if self._faults is not None:
+                self._faults.after(self._commit_point)
+        except StoreError:
+            raise
+        except Exception as error:
             if self.dialect.is_collision(error):  # the server says so: nothing was written
                 raise _translate(self.dialect, error) from error
             raise self._unconfirmed(self.dialect.explain(error)) from error
-        if self._faults is not None:
-            self._faults.after(COMMIT)
+
+
+class Database(OpenDatabase):
+    """The tables of `migrations`, brought up to date."""
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        migrations: Migrations,
+        durability: Durability = "full",
+        faults: FaultPoints | None = None,
+        unconfirmed: type[StoreError] = StoreUnavailable,
+    ) -> None:
+        """Opens `url`. Raises StoreUnavailable."""
+        dialect = open_dialect(url, subject=migrations.subject, durability=durability)
+        super().__init__(dialect, in_memory=url == IN_MEMORY, faults=faults, unconfirmed=unconfirmed)
+        try:
+            with translated(dialect):
+                upgrade(dialect, migrations)
+        except BaseException:
+            self.close()
+            raise
 
 
 class DatabaseThreads:
@@ -181,7 +207,7 @@ class DatabaseThreads:
 
     def __init__(
         self,
-        database: Database,
+        database: OpenDatabase,
         *,
         name: str,
         count: int = 1,

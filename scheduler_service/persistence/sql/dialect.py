@@ -44,6 +44,9 @@ class Dialect(Protocol):
     def single(self) -> Single | None:
         """None: a transaction of one statement is as any other."""
 
+    def dispose(self) -> None:
+        """Closes the connections that nobody uses."""
+
     def is_usable(self, connection: sa.Connection) -> bool:
         """Whether a kept connection may be used: its server has neither closed it nor sent anything since."""
 

@@ -64,6 +64,18 @@ def _contains(element: Contains, compiler: SQLCompiler, **options: Any) -> str:
     return f"position({part} IN {column}) > 0"
 
 
+class TextBytes(FunctionElement[bytes]):
+    """`TextBytes(column)`: the bytes of a text, also of one that is damaged."""
+
+    type = sa.LargeBinary()
+    inherit_cache = True
+
+
+@compiles(TextBytes)
+def _text_bytes(element: TextBytes, compiler: SQLCompiler, **options: Any) -> str:
+    return f"CAST({compiler.process(element.clauses, **options)} AS BINARY)"
+
+
 class StoredSize(FunctionElement[int]):
     """The bytes that a value takes where it is stored."""
 
@@ -153,7 +165,8 @@ class Upsert(msgspec.Struct, frozen=True):
     `key` are the columns of a primary key or unique index; without `changes` all that is there stays. `rare`
     are columns that are NULL in most rows. Expressions and `guard` are SQL that all databases understand,
     over the row that is there, by the table's name, and the new one, as `excluded`. Of the row that is there
-    an expression reads its own column alone: some databases change one column after the other.
+    an expression reads its own column alone: some databases change one column after the other. `blob` is the
+    column that may be large.
     """
 
     table: sa.Table
@@ -162,14 +175,20 @@ class Upsert(msgspec.Struct, frozen=True):
     changes: Changes = ()
     guard: str = ""
     rare: tuple[str, ...] = ()
+    blob: str = ""
+
+
+NEVER = "false"
+"""As `GuardedUpsert.adds`: no row is added."""
 
 
 class GuardedUpsert(msgspec.Struct, frozen=True):
     """Rows that are added, or replace the row of their key where `guard` holds; else they are not written.
 
-    The first of `columns` is the key. `given` are numbers that come with each row, after its columns, and are
+    The first of `columns` is the key. `given` are values that come with each row, after its columns, and are
     not stored. `guard` is a condition that all databases understand, over the row that is there, by the
     table's name, and the new one, as `given`. Only rows with `adds`, a condition over the new one, are added.
+    `blob` is the column that may be large. `is_new`: most rows are not there yet.
     """
 
     table: sa.Table
@@ -177,6 +196,8 @@ class GuardedUpsert(msgspec.Struct, frozen=True):
     given: tuple[str, ...]
     guard: str
     adds: str = ""
+    blob: str = ""
+    is_new: bool = False
 
     @property
     def key(self) -> str:

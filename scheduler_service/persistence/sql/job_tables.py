@@ -90,16 +90,17 @@ ENTRY = tuple(jobs.c[name] for name in _MEMBERS)
 """The columns of an entry, as `read_entry` takes them."""
 
 _STATE, _LABELS, _LATEST, _SYSTEM = map(_MEMBERS.index, ("state", "labels", "latest", "system"))
+_encode = msgspec.json.Encoder().encode
 _decode_labels = msgspec.json.Decoder(dict[str, str]).decode
 
 
-def entry_values(entry: CatalogueEntry) -> dict[str, Any]:
-    """The values of the columns of an entry."""
-    return {name: getattr(entry, name) for name in _MEMBERS} | {
-        "state": entry.state.value,
-        "labels": msgspec.json.encode(entry.labels).decode(),
-        "system": int(entry.system),
-    }
+def entry_row(entry: CatalogueEntry) -> list[Any]:
+    """The values of the columns ENTRY."""
+    row: list[Any] = list(msgspec.structs.astuple(entry))
+    row[_STATE] = entry.state.value
+    row[_LABELS] = _encode(entry.labels).decode()
+    row[_SYSTEM] = int(entry.system)
+    return row
 
 
 def read_entry(row: Sequence[Any]) -> CatalogueEntry:

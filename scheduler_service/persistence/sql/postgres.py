@@ -23,6 +23,7 @@ from scheduler_service.persistence.sql.expressions import (
     NewestState,
     Row,
     StoredSize,
+    TextBytes,
     Unindexed,
     Upsert,
 )
@@ -239,6 +240,11 @@ def _guarded_makers(upsert: GuardedUpsert) -> tuple[ArrayOf, ...]:
 
 def _arrays(makers: Sequence[ArrayOf], rows: Sequence[Row]) -> list[Array]:
     return [make(column) for make, column in zip(makers, zip(*rows, strict=True), strict=True)]
+
+
+@compiles(TextBytes, "postgresql")
+def _text_bytes(element: TextBytes, compiler: SQLCompiler, **options: Any) -> str:
+    return f"convert_to({compiler.process(element.clauses, **options)}, 'UTF8')"
 
 
 @compiles(sa.schema.CreateIndex, "postgresql")

@@ -49,8 +49,12 @@ class OnConflict:
 class OnServer:
     """The part of dialect.Dialect that PostgreSQL and MariaDB share. `subject` has the server's address."""
 
+    engine: sa.Engine
     subject: str
     errors: tuple[type[Exception], ...]
+
+    def dispose(self) -> None:
+        self.engine.dispose()
 
     def wait_for_answers(self, connection: sa.Connection, seconds: float | None) -> None:
         """How long each answer is waited for on this connection from now on; None: for ever."""

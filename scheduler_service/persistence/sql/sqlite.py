@@ -4,9 +4,10 @@ import contextlib
 import os
 import sqlite3
 import time
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from itertools import chain
+from itertools import accumulate, chain, repeat
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Self, cast
@@ -20,6 +21,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 
 from scheduler_service.persistence.sql.dialect import Durability
 from scheduler_service.persistence.sql.expressions import (
+    NEVER,
     AnyMemberLike,
     Contains,
     GuardedUpsert,
@@ -32,8 +34,10 @@ from scheduler_service.persistence.sql.expressions import (
     NewestState,
     Row,
     StoredSize,
+    TextBytes,
     Unindexed,
     Upsert,
+    overwrite,
 )
 from scheduler_service.persistence.sql.shared_dialects import (
     OnConflict,
@@ -42,6 +46,7 @@ from scheduler_service.persistence.sql.shared_dialects import (
     write_replacement,
     write_upsert,
 )
+from scheduler_service.ports.errors import StoreUnavailable
 
 IN_MEMORY = "sqlite://"
 IN_FILE = "sqlite:///"
@@ -59,6 +64,11 @@ _HELD = sa.table("held", sa.column("name"), sa.column("number"), sa.column("othe
 QUERIES_KEPT = 512
 # One statement for many rows lets go of the interpreter once, not once a row, and is prepared once.
 CHUNK_ROWS = 256
+SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, CHUNK_ROWS)
+"""Rows of one guarded statement: few texts serve groups of any size, far below 32,766 parameters."""
+STATEMENT_BYTES = 256 << 10
+"""So many bytes of blobs a statement for several rows has at most: it keeps them until it is given others,
+also when it is done, and an update of several rows takes seven times as much meanwhile."""
 
 
 def address_of(place: Path) -> str:
@@ -91,6 +101,13 @@ def misread(place: Path) -> Path | None:
     return None if not read or Path(read) == place else Path(read)
 
 
+Open = Callable[[], sqlite3.Connection]
+
+
+class _NotAll(sqlite3.OperationalError):
+    """The transaction has to be made again."""
+
+
 class SqliteDialect(OnConflict):
     """dialect.Dialect over SQLite."""
 
@@ -99,13 +116,20 @@ class SqliteDialect(OnConflict):
         sqlite3.IntegrityError,
         sqlite3.DataError,
         sqlite3.InterfaceError,
+        OverflowError,  # a number of more than 64 bits
+        UnicodeEncodeError,  # half a surrogate pair
     )
     single = None
     product = "SQLite"
     synced_by = "store.durability = full"
 
-    def __init__(self, *, engine: sa.Engine, subject: str, syncs: bool) -> None:
+    def __init__(
+        self, *, engine: sa.Engine, subject: str, syncs: bool, readers: sa.Engine | None = None
+    ) -> None:
+        """`readers`: the connections that read; None: those of `engine`."""
         self.engine = engine
+        self._readers = engine if readers is None else readers
+        self._one_by_one: set[sqlite3.Connection] = set()
         self._subject = subject
         self._syncs = syncs
 
@@ -116,11 +140,28 @@ class SqliteDialect(OnConflict):
         return cls(engine=_open_engine(url, durability), subject=subject, syncs=syncs)
 
     @classmethod
-    def over(cls, connection: sqlite3.Connection, *, subject: str) -> Self:
-        """The database of an open connection, whose transactions its owner begins and ends; `engine` has no
-        other one, and leaves it open."""
-        engine = sa.create_engine(IN_MEMORY, creator=lambda: connection, poolclass=StaticPool)
-        return cls(engine=engine, subject=subject, syncs=False)
+    def over(
+        cls,
+        writing: sqlite3.Connection,
+        *,
+        subject: str,
+        syncs: bool = False,
+        open_reading: Open | None = None,
+    ) -> Self:
+        """The database of an open connection, which alone writes and is closed with the database.
+
+        `open_reading` opens those that read; None: the same one does, as in memory.
+        """
+        engine = sa.create_engine(IN_MEMORY, creator=lambda: writing, poolclass=StaticPool)
+        readers = None
+        if open_reading is not None:
+            readers = sa.create_engine(IN_MEMORY, creator=open_reading, poolclass=QueuePool)
+        return cls(engine=engine, subject=subject, syncs=syncs, readers=readers)
+
+    def dispose(self) -> None:
+        """The one that writes is the last one: it empties the log."""
+        self._readers.dispose()
+        self.engine.dispose()
 
     def is_usable(self, connection: sa.Connection) -> bool:
         """True: there is no server."""
@@ -128,7 +169,7 @@ class SqliteDialect(OnConflict):
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        with self.engine.connect() as connection:
+        with self._readers.connect() as connection:
             connection.exec_driver_sql("BEGIN")
             yield connection
 
@@ -138,8 +179,18 @@ class SqliteDialect(OnConflict):
 
     def commit(self, connection: sa.Connection) -> None:
         raw = _driver(connection)
-        if raw.in_transaction:
+        self._one_by_one.discard(raw)
+        if not raw.in_transaction:
+            return
+        try:
             raw.execute("COMMIT")
+        except sqlite3.Error as error:
+            # On a full disk the last page, without which the transaction does not count, cannot have been
+            # written; and one that is still open did not end. Any other may be there after a crash.
+            is_full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+            if is_full or raw.in_transaction:
+                raise StoreUnavailable(self.explain(error)) from error
+            raise
 
     def rollback(self, connection: sa.Connection) -> None:
         raw = _driver(connection)
@@ -147,8 +198,8 @@ class SqliteDialect(OnConflict):
             raw.execute("ROLLBACK")
 
     def is_collision(self, error: BaseException) -> bool:
-        """False: a transaction that writes waits for the one before it."""
-        return False
+        """Of rows that are not all written: a transaction that writes waits for the one before it."""
+        return isinstance(error, _NotAll)
 
     @contextlib.contextmanager
     def locked(self, connection: sa.Connection, number: int) -> Iterator[None]:
@@ -187,12 +238,16 @@ class SqliteDialect(OnConflict):
         self, connection: sa.Connection, upsert: GuardedUpsert, rows: Sequence[Row]
     ) -> set[object]:
         raw = _driver(connection)
-        update, insert = _compose_guarded(upsert)
-        return {
-            row[0]
-            for row in rows
-            if raw.execute(update, row).rowcount > 0 or raw.execute(insert, row).rowcount > 0
-        }
+        written: set[object] = set()
+        for some in _in_statements(upsert, rows, CHUNK_ROWS):
+            if len(some) == 1 or raw in self._one_by_one:
+                written.update([row[0] for row in some if _write_one(raw, upsert, row)])
+            elif _write_all(raw, upsert, some):
+                written.update([row[0] for row in some])
+            else:  # which of them, the driver does not say: the transaction is made again, row by row
+                self._one_by_one.add(raw)
+                raise _NotAll("not all rows of a statement were written")
+        return written
 
     def fetch(
         self, connection: sa.Connection, query: sa.Select[Any], values: Mapping[str, Any]
@@ -320,14 +375,46 @@ def insert_many(connection: sqlite3.Connection, upsert: Upsert, rows: Sequence[R
 
 
 def _insert(connection: sqlite3.Connection, upsert: Upsert, rows: Sequence[Row]) -> int:
-    """By statements of 256, 128, 64 … rows, so that few texts serve loads of any size."""
-    start = written = 0
-    while start < len(rows):
-        count = min(CHUNK_ROWS, 1 << ((len(rows) - start).bit_length() - 1))
-        values = list(chain.from_iterable(rows[start : start + count]))
-        written += connection.execute(_compose(upsert, count), values).rowcount
-        start += count
+    """By statements of few sizes, so that few texts serve loads of any size."""
+    written = 0
+    for some in _in_statements(upsert, rows, CHUNK_ROWS):
+        if _writes_alike(upsert):  # the last row again, up to a size
+            count = SIZES[bisect_left(SIZES, len(some))]
+            values = list(chain(chain.from_iterable(some), *repeat(some[-1], count - len(some))))
+            connection.execute(_compose(upsert, count), values)
+            written += len(some)
+            continue
+        start = 0
+        while start < len(some):
+            count = min(CHUNK_ROWS, 1 << ((len(some) - start).bit_length() - 1))
+            values = list(chain.from_iterable(some[start : start + count]))
+            written += connection.execute(_compose(upsert, count), values).rowcount
+            start += count
     return written
+
+
+@cache
+def _writes_alike(upsert: Upsert) -> bool:
+    """Whether each row is written, and comes to the same when it is written twice."""
+    return bool(upsert.changes) and not upsert.guard and upsert.changes == overwrite(*dict(upsert.changes))
+
+
+def _in_statements(upsert: Upsert | GuardedUpsert, rows: Sequence[Row], most: int) -> Iterable[Sequence[Row]]:
+    """The rows in their order: so many at a time as one statement takes, and what is large alone."""
+    if not upsert.blob:
+        return [rows[start : start + most] for start in range(0, len(rows), most)]
+    return _by_size(rows, upsert.columns.index(upsert.blob), most)
+
+
+def _by_size(rows: Sequence[Row], blob: int, most: int) -> Iterator[Sequence[Row]]:
+    start = 0
+    while start < len(rows):
+        part = rows[start : start + most]
+        sizes = [len(cast("bytes", row[blob]) or b"") for row in part]
+        if sum(sizes) > STATEMENT_BYTES:
+            part = part[: max(bisect_right(list(accumulate(sizes)), STATEMENT_BYTES), 1)]
+        yield part
+        start += len(part)
 
 
 @cache
@@ -336,12 +423,45 @@ def _compose(upsert: Upsert, rows: int) -> str:
     return write_upsert(upsert, "VALUES " + ",".join([row] * rows))
 
 
+def _write_all(raw: sqlite3.Connection, upsert: GuardedUpsert, rows: Sequence[Row]) -> bool:
+    """Whether all of `rows` were written, by one statement or two; False: some were: undo that."""
+    count = SIZES[bisect_left(SIZES, len(rows))]
+    values = list(chain.from_iterable(rows))
+    values += (None,) * (count - len(rows)) * (len(values) // len(rows))  # of no key: they change nothing
+    update, insert = _compose_guarded(upsert, count)
+    if upsert.is_new and insert:
+        return raw.execute(insert, values).rowcount == len(rows)
+    written = raw.execute(update, values).rowcount
+    if written < len(rows) and insert:  # what is there already is not added again
+        written += raw.execute(insert, values).rowcount
+    return written == len(rows)
+
+
+def _write_one(raw: sqlite3.Connection, upsert: GuardedUpsert, row: Row) -> bool:
+    update, insert = _compose_guarded(upsert, 1)
+    is_written = raw.execute(update, row).rowcount > 0 or (
+        insert is not None and raw.execute(insert, row).rowcount > 0
+    )
+    if upsert.blob and len(cast("bytes", row[upsert.columns.index(upsert.blob)]) or b"") > STATEMENT_BYTES:
+        for statement in filter(None, (update, insert)):  # does nothing: it is given other values
+            raw.execute(statement, (None,) * len(row))
+    return is_written
+
+
 @cache
-def _compose_guarded(upsert: GuardedUpsert) -> tuple[str, str]:
-    """The statements for one row: nothing is won by more of them, there is no way to a server."""
-    given = ",".join(f'? AS "{name}"' for name in (*upsert.columns, *upsert.given))
-    new = f"SELECT {quoted(upsert.columns)} FROM (SELECT {given}) AS given WHERE {upsert.adds or 'true'}"  # noqa: S608
-    return write_replacement(upsert, f"(SELECT {given}) AS given"), write_addition(upsert, new)
+def _compose_guarded(upsert: GuardedUpsert, rows: int) -> tuple[str, str | None]:
+    """The statement that replaces rows, and the one that adds them; None: none is added."""
+    names = (*upsert.columns, *upsert.given)
+    row = "(" + ",".join("?" * len(names)) + ")"
+    # Not by WITH: the driver would not count the rows that are changed.
+    named = ",".join(f'column{place} AS "{name}"' for place, name in enumerate(names, 1))
+    given = f"(SELECT {named} FROM (VALUES {','.join([row] * rows)})) AS given"  # noqa: S608
+    update = write_replacement(upsert, given)
+    if upsert.adds == NEVER:
+        return update, None
+    is_new = f'given."{upsert.key}" IS NOT NULL AND ({upsert.adds or "true"})'
+    new = f"SELECT {quoted(upsert.columns)} FROM {given} WHERE {is_new}"  # noqa: S608
+    return update, write_addition(upsert, new)
 
 
 class _Brief(msgspec.Struct, frozen=True):
@@ -405,6 +525,11 @@ def _is_in(element: IsIn, compiler: SQLCompiler, **options: Any) -> str:
 def _contains(element: Contains, compiler: SQLCompiler, **options: Any) -> str:
     column, part = (compiler.process(clause, **options) for clause in element.clauses)
     return f"instr({column}, {part}) > 0"
+
+
+@compiles(TextBytes, "sqlite")
+def _text_bytes(element: TextBytes, compiler: SQLCompiler, **options: Any) -> str:
+    return f"CAST({compiler.process(element.clauses, **options)} AS BLOB)"
 
 
 @compiles(StoredSize, "sqlite")

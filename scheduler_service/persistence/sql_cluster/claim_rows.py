@@ -1,7 +1,6 @@
 """What turns and settlements leave in the shared database: the statements and their rows."""
 
 from collections.abc import Iterable, Sequence
-from operator import itemgetter
 
 import msgspec
 
@@ -12,21 +11,24 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.common.packing import pack
 from scheduler_service.persistence.common.row_state import pack_batches
 from scheduler_service.persistence.sql.expressions import GuardedUpsert, Row, Upsert, overwrite
-from scheduler_service.persistence.sql.job_tables import definitions, entry_values, jobs
+from scheduler_service.persistence.sql.job_tables import ENTRY, definitions, entry_row, jobs
 from scheduler_service.persistence.sql.kept_answers import answer_of
 from scheduler_service.persistence.sql_cluster.schema import outbox, queue_turns, untold
 from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.history import Batch
-from scheduler_service.ports.state import Commit
+from scheduler_service.ports.state import Commit, Settlement
 
-_JOBS = tuple(column.name for column in jobs.c)
-_values_of = itemgetter(*_JOBS)
+_JOBS = (
+    *(column.name for column in ENTRY), "due_wall", "due_steady", "sequence", "node", "boot", "claimed_at",
+    "turn_state", "is_first",
+)  # fmt: skip
 CLAIMS = GuardedUpsert(
     table=jobs,
     columns=_JOBS,
     given=("expected",),
     guard="jobs.sequence = given.expected",
     adds="given.expected <= 0",  # a turn of a job that was forgotten meanwhile must not bring it back
+    blob="turn_state",
 )
 OWN_CLAIMS = msgspec.structs.replace(
     CLAIMS,
@@ -39,17 +41,21 @@ DEFINITIONS = Upsert(
     columns=("uid", "revision", "job_id", "created_at", "text"),
     key=("uid", "revision"),
     changes=overwrite("job_id", "created_at", "text"),
+    blob="text",
 )
 DELIVERIES = Upsert(
     table=outbox,
     columns=("delivery_id", "content", "done_at", "node", "boot"),
     key=("delivery_id",),
+    blob="content",
 )
+CHANGED_DELIVERIES = msgspec.structs.replace(DELIVERIES, changes=overwrite("content"))
 RECORDS = Upsert(
     table=untold,
     columns=("uid", "sequence", "content", "node", "boot"),
     key=("uid", "sequence"),
     changes=overwrite("content", "node", "boot"),
+    blob="content",
 )
 QUEUE_TURNS = Upsert(
     table=queue_turns,
@@ -58,6 +64,31 @@ QUEUE_TURNS = Upsert(
     changes=overwrite("sequence", "at"),
     guard="queue_turns.sequence < excluded.sequence",
 )
+
+
+class Settled(msgspec.Struct, frozen=True, gc=False):
+    """Results of tries of deliveries."""
+
+    settlements: tuple[Settlement, ...]
+
+
+def weigh_value(value: object) -> int:
+    """About the bytes of a write: of a turn its texts and bodies of deliveries, of settlements the bodies."""
+    deliveries: Iterable[Delivery]
+    if isinstance(value, TurnClaim):
+        commit = value.commit
+        size, deliveries = len(value.state or b""), commit.deliveries
+        if commit.definition is not None:
+            size += len(commit.definition)
+        if not deliveries:  # as with most
+            return size
+    elif isinstance(value, Settled):
+        size, deliveries = 0, [one.delivery for one in value.settlements]
+    else:
+        return 0
+    for delivery in deliveries:
+        size += len(delivery.request.body or b"")
+    return size
 
 
 def is_single_statement(claims: Sequence[TurnClaim]) -> bool:
@@ -75,19 +106,12 @@ def _brings_more(commit: Commit) -> bool:
 
 def row_of(claim: TurnClaim) -> Row:
     """The row of `jobs` that a claim leaves, and the sequence that it expects to be there."""
-    commit = claim.commit
+    commit, holder = claim.commit, claim.holder
     due = Due() if commit.entry.state is JobState.DESTROYED else commit.due
-    row = entry_values(commit.entry) | {
-        "due_wall": due.wall,
-        "due_steady": due.steady,
-        "sequence": commit.sequence,
-        "node": claim.holder.node,
-        "boot": claim.holder.boot,
-        "claimed_at": claim.at,
-        "turn_state": claim.state,
-        "is_first": int(claim.is_first),
-    }
-    return (*_values_of(row), commit.expected)
+    return (
+        *entry_row(commit.entry), due.wall, due.steady, commit.sequence, holder.node, holder.boot, claim.at,
+        claim.state, int(claim.is_first), commit.expected,
+    )  # fmt: skip
 
 
 def definition_of(commit: Commit) -> Row:

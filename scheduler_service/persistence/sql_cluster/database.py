@@ -1,14 +1,17 @@
-"""The shared database: a thread that writes in groups, one that reads in groups, and others that read."""
+"""The database of jobs: a thread that writes in groups, one that reads in groups, and others that read."""
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
+import msgspec
 import sqlalchemy as sa
 
-from scheduler_service.persistence.common.group_thread import GroupThread, Verdict
-from scheduler_service.persistence.sql.database import Database, DatabaseThreads
+from scheduler_service.persistence.common.group_thread import GroupThread, Verdict, Weights
+from scheduler_service.persistence.sql.database import Database, DatabaseThreads, OpenDatabase
+from scheduler_service.persistence.sql_cluster.claim_rows import weigh_value
 from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.telemetry.metrics.samples import Sample
@@ -19,10 +22,17 @@ JointWork = Callable[[sa.Connection, list[Any]], Sequence[Verdict]]
 IsSingle = Callable[[Sequence[Any]], bool]
 GROUP_SIZE = 128
 """Fewer than the rows that a dialect writes with one statement: a group of claims is one, or begins none."""
-READERS = 2
 SLOW_SECONDS = 1.0
-ENDS_WAIT_SECONDS = 0.015
-"""How long a write that may wait is kept back: a group of one costs the node and the server 1.2 ms of CPU."""
+CALM_SECONDS = 1.0
+"""How long writing has not failed before it counts as possible again: a full disk takes some writes."""
+LARGE_BYTES = 64 << 10
+"""What is longer is read and written apart from others."""
+GROUP_BYTES = 4 << 20
+"""So many bytes a transaction has at most, or one write alone; it takes three times that meanwhile."""
+LARGE_GROUP_BYTES = 1 << 20
+"""So many bytes of large writes are put into a group with small ones, which wait until it is written."""
+OnTrouble = Callable[[str | None], None]
+"""Is told what is wrong whenever nothing can be written, and None when it can again, on the loop's thread."""
 
 
 class GroupedWork(NamedTuple):
@@ -36,42 +46,81 @@ class GroupedWork(NamedTuple):
     is_single: IsSingle | None = None
 
 
-class SharedDatabase:
-    """An open shared database. SQLite serves nodes on one machine, a server any number of machines.
+class Pace(msgspec.Struct, frozen=True):
+    """How writes are grouped: at most `size` of them; one that may wait is kept back for `wait_seconds`.
 
-    `clock_skew` is by how much this machine's clock is ahead of the database's, in ms: that one is the steady
-    time of all nodes.
+    On a server a group of one costs the node and the server 1.2 ms of CPU.
     """
 
-    def __init__(self, *, url: str, loop: asyncio.AbstractEventLoop) -> None:
-        """Opens `url`, its tables brought up to date. Raises StoreUnavailable."""
-        self._database = Database(
-            url=url, migrations=MIGRATIONS, durability="process", unconfirmed=StoreUncertain
-        )
-        self.dialect = self._database.dialect
-        try:
-            with self._database.reading() as connection:
-                self.clock_skew = round(time.time() * 1_000) - self.dialect.milliseconds(connection)
-        except BaseException:
-            self._database.close()
-            raise
+    size: int = GROUP_SIZE
+    wait_seconds: float = 0.015
+    readers: int = 2
+
+
+OF_SERVERS = Pace()
+
+
+class SharedDatabase:
+    """An open database of jobs: a file, memory, or a server that any number of machines share.
+
+    `clock_skew` is by how much this machine's clock is ahead of the database's, in ms: that one is the steady
+    time of all nodes. `on_written` is told of each transaction the bytes that were written, in the writer's
+    thread; `on_trouble` whether anything can be written.
+    """
+
+    def __init__(
+        self,
+        database: OpenDatabase,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        pace: Pace = OF_SERVERS,
+        on_written: Callable[[int], None] = lambda _: None,
+        on_trouble: OnTrouble | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._database = database
+        self.dialect = database.dialect
+        self._loop = loop
+        self._on_written = on_written
+        self._on_trouble = on_trouble
+        self._clock = clock
+        self._failed_at: float | None = None
+        self._trouble: StoreError | None = None
+        with database.reading() as connection:
+            self.clock_skew = round(time.time() * 1_000) - self.dialect.milliseconds(connection)
         self._writer: GroupThread[Work | GroupedWork] = GroupThread(
-            name="shared-writer",
+            name="state-writer",
             serve=self._serve,
-            size=GROUP_SIZE,
+            size=pace.size,
             loop=loop,
-            wait_seconds=ENDS_WAIT_SECONDS,
+            wait_seconds=pace.wait_seconds,
+            weights=Weights(weigh, LARGE_BYTES, LARGE_GROUP_BYTES),
         )
         self._reader: GroupThread[GroupedWork] = GroupThread(
-            name="shared-group-reader", serve=self._serve_reads, size=GROUP_SIZE, loop=loop
+            name="state-reader", serve=self._serve_reads, size=GROUP_SIZE, loop=loop
         )
-        self._apart = DatabaseThreads(self._database, name="shared-reader", count=READERS)
+        # Lists may search all jobs: the load of a turn must not wait for one.
+        self._apart = DatabaseThreads(database, name="state-lister", count=pace.readers)
 
     @classmethod
     async def open(cls, *, url: str) -> "SharedDatabase":
-        """The database of `url`, opened beside the event loop. Raises StoreUnavailable."""
+        """The database of `url`, its tables brought up to date beside the event loop.
+
+        Raises StoreUnavailable.
+        """
         loop = asyncio.get_running_loop()
-        return await asyncio.to_thread(cls, url=url, loop=loop)
+
+        def open_it() -> SharedDatabase:
+            database = Database(
+                url=url, migrations=MIGRATIONS, durability="process", unconfirmed=StoreUncertain
+            )
+            try:
+                return cls(database, loop=loop)
+            except BaseException:
+                database.close()
+                raise
+
+        return await asyncio.to_thread(open_it)
 
     @property
     def commits_waiting(self) -> int:
@@ -95,12 +144,15 @@ class SharedDatabase:
 
         Other writes of the same transaction are done before. `is_single` says whether `work` makes one
         statement of some values: where nothing else waits, that needs no transaction around it. What
-        `may_wait` waits up to 15 ms for others.
+        `may_wait` waits some ms for others; what is large may be passed by others.
         """
         return self._writer.put(GroupedWork(work, value, is_single), may_wait=may_wait)
 
     async def write_all(self, work: JointWork, values: Sequence[object]) -> list[Any]:
-        """Runs `work` once for all `values`, in one transaction: the verdict on each, errors among them."""
+        """Runs `work` for all `values`: the verdict on each, errors among them.
+
+        They are one transaction, or several of GROUP_BYTES.
+        """
         return await self._writer.put_all([GroupedWork(work, value) for value in values])
 
     async def write_apart(self, work: Callable[[sa.Connection], T]) -> T:
@@ -164,12 +216,44 @@ class SharedDatabase:
         return [verdict for item in items for verdict in self._serve_reads([item])]
 
     def _serve(self, items: list[Work | GroupedWork]) -> list[Verdict]:
+        self._trouble = None
+        verdicts = [one for part in divide(items, self._writer.weight) for one in self._write(part)]
+        if self._on_trouble is not None:
+            self._note(self._on_trouble)
+        return verdicts
+
+    def _note(self, on_trouble: OnTrouble) -> None:
+        """Tells of each group that could not be written, and when writing works again."""
+        if self._trouble is not None:
+            self._failed_at = self._clock()
+        elif self._failed_at is None or self._clock() - self._failed_at < CALM_SECONDS:
+            return
+        else:
+            self._failed_at = None
+        with contextlib.suppress(RuntimeError):  # the loop was closed before the store
+            trouble = None if self._trouble is None else str(self._trouble)
+            self._loop.call_soon_threadsafe(on_trouble, trouble)
+
+    def _write(self, items: list[Work | GroupedWork]) -> list[Verdict]:
         began = time.monotonic()
+        verdicts: Sequence[Verdict] = ()
+
+        def work(connection: sa.Connection) -> Sequence[Verdict]:
+            nonlocal verdicts
+            verdicts = _run(connection, items)
+            return verdicts
+
         try:
-            return self._database.write(lambda one: _run(one, items), is_single=_is_single(items))
+            self._database.write(work, is_single=_is_single(items))
         except StoreUncertain as error:
-            return [error] * len(items)
+            self._trouble = error
+            return [one if isinstance(one, Exception) else error for one in verdicts or [error] * len(items)]
         except StoreError as error:
+            is_of_value = isinstance(error.__cause__, sa.exc.DBAPIError) and isinstance(
+                error.__cause__.orig, self.dialect.value_errors
+            )
+            if not is_of_value:
+                self._trouble = error
             # What took long is no fault of a value: each of them alone would take as long.
             if len(items) == 1 or time.monotonic() - began > SLOW_SECONDS:
                 return [error] * len(items)
@@ -179,8 +263,35 @@ class SharedDatabase:
         except Exception as error:  # noqa: BLE001 - a defect is told to its caller, and the thread goes on
             if len(items) == 1:
                 return [error]
+        else:
+            self._on_written(sum(map(weigh, items)))
+            return list(verdicts)
         # One of them may be what the database cannot store: alone, it fails alone.
-        return [verdict for item in items for verdict in self._serve([item])]
+        return [verdict for item in items for verdict in self._write([item])]
+
+
+def weigh(item: Work | GroupedWork) -> int:
+    """About the bytes of a write, where they may be many."""
+    return weigh_value(item.value) if isinstance(item, GroupedWork) else 0
+
+
+def divide(items: list[Work | GroupedWork], weight: int) -> Iterable[list[Work | GroupedWork]]:
+    """The same writes in their order, in groups that are written one after the other.
+
+    `weight`: what `weigh` says of all of them together.
+    """
+    return (items,) if weight <= GROUP_BYTES else _divide(items)
+
+
+def _divide(items: list[Work | GroupedWork]) -> Iterator[list[Work | GroupedWork]]:
+    start = size = 0
+    for place, item in enumerate(items):
+        own = weigh(item)
+        if size and size + own > GROUP_BYTES:
+            yield items[start:place]
+            start, size = place, 0
+        size += own
+    yield items[start:] if start else items
 
 
 def _is_single(items: Sequence[Work | GroupedWork]) -> bool:

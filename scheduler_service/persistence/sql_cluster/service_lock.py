@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from scheduler_service.persistence.sql.database import translated
 from scheduler_service.persistence.sql.dialects import open_dialect
 from scheduler_service.persistence.sql_cluster import marks
+from scheduler_service.persistence.sql_cluster.database import OnTrouble
 from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS
 from scheduler_service.persistence.sql_cluster.schema import marks as marks_table
 from scheduler_service.ports.errors import StoreError, StoreLocked
@@ -25,8 +26,6 @@ CHECK_SECONDS = 3.0
 ANSWER_SECONDS = 10.0
 """A server that says nothing for so long is away."""
 
-OnTrouble = Callable[[str | None], None]
-"""Is told what is wrong while the database cannot be used, and None when it can again."""
 TAKEN = "another service has the jobs in this database: stop it, or name another database in store.url"
 
 

@@ -1,6 +1,7 @@
 """What turns and sweeps write and read in the shared database; the claim of a turn is its commit."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum, auto
 from functools import partial
 from typing import Any
 
@@ -12,9 +13,11 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import HOUR, Due, Now
 from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.common.packing import PackedBatch, pack, read_deliveries
+from scheduler_service.persistence.common.pagination import PAGE_BYTES
 from scheduler_service.persistence.common.row_state import unpack_batches
 from scheduler_service.persistence.queues.writes import write_parts
-from scheduler_service.persistence.sql.expressions import GuardedUpsert, IsIn, Row, Upsert
+from scheduler_service.persistence.sql.dialect import Dialect
+from scheduler_service.persistence.sql.expressions import GuardedUpsert, IsIn, Row, Upsert, json_rows
 from scheduler_service.persistence.sql.job_catalogue import BY_IDS, JobCatalogue, write_ids
 from scheduler_service.persistence.sql.job_tables import ENTRY, definitions, jobs, read_entry
 from scheduler_service.persistence.sql.kept_answers import (
@@ -38,7 +41,7 @@ from scheduler_service.persistence.sql_cluster.claim_rows import (
     records_of,
     row_of,
 )
-from scheduler_service.persistence.sql_cluster.database import SharedDatabase
+from scheduler_service.persistence.sql_cluster.database import LARGE_BYTES, SharedDatabase
 from scheduler_service.persistence.sql_cluster.schema import copies, outbox, queue_turns, untold
 from scheduler_service.persistence.sql_cluster.sweep_statements import (
     ABANDONED,
@@ -57,30 +60,73 @@ from scheduler_service.ports.errors import DeliveryUnreadable, StoreConflict, St
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import ANSWER_KEPT_MS, NoteDamaged, Remembered, Settlement
 
-_CLAIM = ("sequence", "node", "boot", "due_wall", "due_steady", "turn_state", "is_first", "claimed_at")
+_CLAIM = ("sequence", "node", "boot", "due_wall", "due_steady", "is_first", "claimed_at")
+MAX_PREFETCHED = 256
+"""Definitions that were read with their jobs and not asked for yet."""
+MAX_PREFETCHED_BYTES = 16_384
+"""Longer ones are not read with their jobs: what many loads read together has a bound."""
+_none = sa.literal(b"", sa.LargeBinary)
+_size = sa.func.coalesce(sa.func.length(jobs.c.turn_state), -1)
+_small = sa.case((_size.between(0, LARGE_BYTES), jobs.c.turn_state), else_=_none)
+_its_definition = sa.and_(
+    definitions.c.uid == jobs.c.uid,
+    definitions.c.revision == jobs.c.revision,
+    sa.func.length(definitions.c.text) <= MAX_PREFETCHED_BYTES,
+    jobs.c.state != JobState.DESTROYED.value,
+)
 _IDS: sa.BindParameter[str] = sa.bindparam("job_ids", type_=sa.Text)
-_LOAD = sa.select(*ENTRY, *(jobs.c[name] for name in _CLAIM)).where(IsIn(jobs.c.job_id, _IDS))
+_LOAD = (
+    sa.select(
+        *ENTRY,
+        *(jobs.c[name] for name in _CLAIM),
+        _size.label("size"),
+        _small.label("small_state"),
+        sa.func.coalesce(definitions.c.text, _none, type_=sa.LargeBinary).label("definition"),
+    )
+    .select_from(jobs.outerjoin(definitions, _its_definition))
+    .where(IsIn(jobs.c.job_id, _IDS))
+)
+_LARGE_STATE = sa.select(jobs.c.turn_state).where(jobs.c.job_id == sa.bindparam("job_id"))
 _SEQUENCE = sa.select(jobs.c.job_id, jobs.c.sequence).where(IsIn(jobs.c.job_id, _IDS))
 _TEXTS = sa.select(definitions.c.uid, definitions.c.revision, definitions.c.text).where(
     IsIn(definitions.c.uid, sa.bindparam("uids", type_=sa.Text)),
     IsIn(sa.cast(definitions.c.revision, sa.Text), sa.bindparam("revisions", type_=sa.Text)),
 )
 
-# One row each: of thousands in one statement SQLite would walk the table, and PostgreSQL refuse them.
-_FORGET_RECORD = sa.delete(untold).where(
-    untold.c.uid == sa.bindparam("its_uid"), untold.c.sequence == sa.bindparam("its_sequence")
-)
+_KEYS: sa.BindParameter[str] = sa.bindparam("keys", type_=sa.Text)
 _lives = sa.select(jobs.c.uid).where(jobs.c.uid == queue_turns.c.uid, jobs.c.state != "destroyed")
 _IS_GONE = ~_lives.exists()
 _decode_batch = msgspec.msgpack.Decoder(PackedBatch).decode
 
 
+class Again(Enum):
+    """Of a load: it is to be put in again, behind those that wait, as it is large and others were."""
+
+    LATER = auto()
+
+
+Plan = Callable[[Iterable[TurnClaim]], Iterable[tuple[GuardedUpsert, Sequence[Row]]]]
+"""The statements for the rows of claims of different jobs."""
+
+
+def plan_claims(
+    claims: Iterable[TurnClaim], statement: GuardedUpsert = CLAIMS
+) -> list[tuple[GuardedUpsert, list[Row]]]:
+    """One statement for whole rows."""
+    return [(statement, [row_of(claim) for claim in claims])]
+
+
 class SharedStore:
     """ports.ClusterStore over the shared database."""
 
-    def __init__(self, *, database: SharedDatabase, claims: GuardedUpsert = CLAIMS) -> None:
+    def __init__(self, *, database: SharedDatabase, plan: Plan = plan_claims) -> None:
         self._database = database
-        self._claims = claims
+        self._plan = plan
+        self._definitions: dict[tuple[str, int], bytes] = {}
+        rows = json_rows(_KEYS)
+        its = database.dialect.among((untold.c.uid, untold.c.sequence), (rows.c.name, rows.c.number))
+        self._forget_records = sa.delete(untold).where(its)
+        self._load_all = partial(_load_all, database.dialect)
         self.catalogue = SharedCatalogue(database=database)
 
     async def claim(self, claim: TurnClaim) -> None:
@@ -91,8 +137,18 @@ class SharedStore:
         return await self._database.write_all(self.write_claims, claims)
 
     async def load(self, job_id: str) -> ClaimedJob | None:
-        found: ClaimedJob | None = await self._database.read_together(_load_all, job_id)
-        return found
+        """The job; its definition, which the caller needs next, is read with it."""
+        found: tuple[ClaimedJob, bytes | None] | Again | None = Again.LATER
+        while found is Again.LATER:
+            found = await self._database.read_together(self._load_all, job_id)
+        if found is None:
+            return None
+        job, text = found
+        if text is not None:
+            self._definitions[job.entry.uid, job.entry.revision] = text
+            if len(self._definitions) > MAX_PREFETCHED:
+                del self._definitions[next(iter(self._definitions))]
+        return job
 
     async def sequence(self, job_id: str) -> int | None:
         found: int | None = await self._database.read_together(_sequence_all, job_id)
@@ -104,6 +160,9 @@ class SharedStore:
         return None if row is None else bytes(row.state)
 
     async def definition(self, uid: str, revision: int) -> bytes | None:
+        known = self._definitions.pop((uid, revision), None)
+        if known is not None:
+            return known
         found: bytes | None = await self._database.read_together(_definitions_all, (uid, revision))
         return found
 
@@ -178,12 +237,15 @@ class SharedStore:
 
     async def adopt_records(self, alive: Iterable[Holder], holder: Holder, limit: int) -> list[Batch]:
         rows = await self._adopt(DEAD_TELLERS, ABANDONED_RECORDS, untold, alive, holder, limit)
-        return read_batches(rows)
+        return read_batches(row.content for row in rows)
 
     async def written(self, keys: Sequence[tuple[str, int]]) -> None:
-        values = [{"its_uid": uid, "its_sequence": sequence} for uid, sequence in keys]
-        if values:
-            await self._database.write(lambda connection: connection.execute(_FORGET_RECORD, values))
+        await self._database.write(partial(self.forget_records, keys=keys))
+
+    def forget_records(self, connection: sa.Connection, keys: Sequence[tuple[str, int]]) -> None:
+        """Deletes records by uid and sequence in the open transaction."""
+        if keys:
+            connection.execute(self._forget_records, {"keys": msgspec.json.encode(keys).decode()})
 
     async def overdue(self, now: Now, limit: int) -> list[str]:
         values = {"wall": now.wall, "steady": now.steady, "most": limit}
@@ -209,7 +271,12 @@ class SharedStore:
         return await self._database.read(work)
 
     async def forget(self, job_id: str) -> bool:
-        return await self._database.write(partial(forget_job, job_id=job_id))
+        def work(connection: sa.Connection) -> bool:
+            is_gone = forget_job(connection, job_id)
+            connection.execute(sa.delete(copies).where(copies.c.job_id == job_id))
+            return is_gone
+
+        return await self._database.write(work)
 
     async def prune(self, now: Now) -> None:
         def work(connection: sa.Connection) -> None:
@@ -264,7 +331,9 @@ class SharedStore:
     def _take(self, connection: sa.Connection, claims: Sequence[TurnClaim]) -> set[object]:
         """The jobs that were claimed, with all that their turns write."""
         dialect = self._database.dialect
-        taken = dialect.write_guarded(connection, self._claims, [row_of(claim) for claim in claims])
+        taken: set[object] = set()
+        for statement, rows in self._plan(claims):
+            taken |= dialect.write_guarded(connection, statement, rows)
         won = [claim for claim in claims if claim.commit.entry.job_id in taken]
         commits = [claim.commit for claim in won]
         texts = [definition_of(commit) for commit in commits if commit.definition is not None]
@@ -292,14 +361,14 @@ def forget_job(connection: sa.Connection, job_id: str) -> bool:
     """As `ports.state.JobStore.forget`, in the open transaction."""
     is_destroyed = (jobs.c.job_id == job_id) & (jobs.c.state == JobState.DESTROYED.value)
     gone = connection.execute(sa.delete(jobs).where(is_destroyed)).rowcount
-    for table in (definitions, remembered, copies) if gone else ():
+    for table in (definitions, remembered) if gone else ():
         connection.execute(sa.delete(table).where(table.c.job_id == job_id))
     return bool(gone)
 
 
-def read_batches(rows: Iterable[sa.Row[Any]]) -> list[Batch]:
+def read_batches(contents: Iterable[bytes]) -> list[Batch]:
     """The records in rows of `untold`."""
-    return unpack_batches(_decode_batch(row.content) for row in rows)
+    return unpack_batches(map(_decode_batch, contents))
 
 
 class SharedCatalogue(JobCatalogue):
@@ -322,20 +391,36 @@ def _entries_all(connection: sa.Connection, job_ids: Sequence[str]) -> list[Cata
     return [found.get(job_id) for job_id in job_ids]
 
 
-def _load_all(connection: sa.Connection, job_ids: Sequence[str]) -> list[ClaimedJob | None]:
-    """Each job after its latest turn, None where there is none."""
-    found = {}
-    for row in connection.execute(_LOAD, {"job_ids": write_ids(job_ids)}):
-        sequence, node, boot, wall, steady, state, is_first, at = row[len(ENTRY) :]
+def _load_all(
+    dialect: Dialect, connection: sa.Connection, job_ids: Sequence[str]
+) -> list[tuple[ClaimedJob, bytes | None] | Again | None]:
+    """Each job after its latest turn with its definition, if that is small; None where there is none.
+
+    Large states are read alone, and of those at most PAGE_BYTES and one more.
+    """
+    rows = dialect.fetch(connection, _LOAD, {"job_ids": write_ids(job_ids)})
+    found: dict[str, tuple[ClaimedJob, bytes | None] | Again] = {}
+    left = PAGE_BYTES
+    for row in rows:
+        sequence, node, boot, wall, steady, is_first, at, size, state, text = row[len(ENTRY) :]
         entry = read_entry(row[: len(ENTRY)])
-        found[entry.job_id] = ClaimedJob(
-            entry,
-            sequence,
-            Holder(node, boot),
-            Due(wall, steady),
-            None if state is None else bytes(state),
-            bool(is_first),
-            at,
+        if size > LARGE_BYTES:
+            if left <= 0:
+                found[entry.job_id] = Again.LATER
+                continue
+            left -= size
+            state = connection.execute(_LARGE_STATE, {"job_id": entry.job_id}).scalar_one()
+        found[entry.job_id] = (
+            ClaimedJob(
+                entry,
+                sequence,
+                Holder(node, boot),
+                Due(wall, steady),
+                None if size < 0 else bytes(state),
+                bool(is_first),
+                at,
+            ),
+            bytes(text) or None,
         )
     return [found.get(job_id) for job_id in job_ids]
 

@@ -1,4 +1,4 @@
-"""Opens the SQLite file: connections that write, connections that only read, the counting of starts."""
+"""Opens the SQLite file: connections that write, and connections that only read."""
 
 import os
 import sqlite3
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
-from scheduler_service.persistence.sqlite.schema import MIGRATIONS, read_version, transaction, upgrade
+from scheduler_service.persistence.sqlite.schema import MIGRATIONS, read_version, upgrade
 from scheduler_service.ports.errors import FolderUnusable, StoreDamaged
 
 # "full" survives a power loss: the log is synced at each commit. "process" survives the process alone.
@@ -60,20 +60,6 @@ def open_beside(place: str) -> sqlite3.Connection:
     return connection
 
 
-def count_start(connection: sqlite3.Connection, *, node_id: str) -> tuple[int, str]:
-    """The ordinal of this start, from 1, and the node's name: the first one that it was given.
-
-    Both are durable when this returns. A `node_id` that is not empty replaces the name that was kept.
-    """
-    upsert = "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = "
-    with transaction(connection):
-        connection.execute(f"{upsert} value + 1", ("boot", 1))
-        kept_name = "excluded.value" if node_id else "value"
-        connection.execute(upsert + kept_name, ("node_id", node_id or f"node-{os.urandom(4).hex()}"))
-        kept = dict(connection.execute("SELECT key, value FROM meta").fetchall())
-    return kept["boot"], kept["node_id"]
-
-
 @contextmanager
 def translated(place: str) -> Iterator[None]:
     """Raises a database error as a StoreRefused that names the file at `place`."""
@@ -100,6 +86,13 @@ def read_definitions(place: str) -> Iterator[tuple[str, bytes]]:
     )
     with translated(place), closing(open_reading(place)) as connection:
         yield from connection.execute(text)
+
+
+def read_documents(connection: sqlite3.Connection) -> Iterator[tuple[str, bytes]]:
+    """(jobId, document) of the jobs that are not destroyed, in a file of any format."""
+    columns = {row[1] for row in connection.execute("PRAGMA table_info(jobs)")}
+    name = "turn_state" if "turn_state" in columns else "document"
+    yield from connection.execute(f"SELECT job_id, {name} FROM jobs WHERE {name} IS NOT NULL")  # noqa: S608
 
 
 def _refusal(place: str, error: sqlite3.Error) -> StoreDamaged | FolderUnusable:

@@ -1,21 +1,13 @@
-"""The open files of a store: connections, their checkpoints and a lock; and how they are opened."""
+"""The open files of a folder: the connection that writes, the checkpoints, and the lock."""
 
 import sqlite3
 import threading
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from scheduler_service.persistence.sqlite.database import (
-    count_start,
-    open_beside,
-    open_reading,
-    open_writing,
-    relax,
-    translated,
-)
+from scheduler_service.persistence.sqlite.database import open_beside, open_writing, translated
 from scheduler_service.persistence.sqlite.folder import FolderLock, is_divided, state_file
 from scheduler_service.persistence.sqlite.journal import OnDamagedPage, take_over
 from scheduler_service.persistence.sqlite.schema import transaction
@@ -81,46 +73,32 @@ class Checkpoints:
 
 
 class Files(msgspec.Struct, frozen=True):
-    """What an open store has open. In memory all share one connection, one at a time under `guard`."""
+    """The open `state.db` of a folder, whose lock is given back when it is closed."""
 
     place: str
     writing: sqlite3.Connection
-    reading: sqlite3.Connection
-    listing: sqlite3.Connection
-    boot: int
-    node_id: str
-    guard: AbstractContextManager[Any] = nullcontext()
-    checkpoints: Checkpoints | None = None
-    lock: FolderLock | None = None
+    checkpoints: Checkpoints
+    lock: FolderLock
+
+    def note(self, size: int) -> None:
+        """Some `size` bytes were written."""
+        self.checkpoints.note(size)
+
+    def end_checkpoints(self) -> None:
+        """What is written now stays in the log, until the last connection is closed."""
+        self.checkpoints.close()
 
     def close(self) -> None:
-        """Closes the connections; the writing one, which empties the log, last."""
-        if self.checkpoints is not None:
-            self.checkpoints.close()
-        self.reading.close()
-        self.listing.close()
+        """Closes the connection, which empties the log, and gives the lock back."""
+        self.checkpoints.close()
         self.writing.close()
-        if self.lock is not None:
-            self.lock.release()
-
-    def note_write(self, size: int) -> None:
-        """The log has become longer, by about `size` bytes."""
-        if self.checkpoints is not None:
-            self.checkpoints.note(size)
-
-
-def open_memory(durability: str, node_id: str) -> Files:
-    """A store that keeps nothing."""
-    connection = open_writing(":memory:", durability=durability)
-    boot, node = count_start(connection, node_id=node_id)
-    return Files(":memory:", connection, connection, connection, boot, node, guard=threading.Lock())
+        self.lock.release()
 
 
 def open_files(
     folder: Path,
     *,
     durability: str,
-    node_id: str,
     lock: FolderLock | None,
     on_damaged_page: OnDamagedPage | None,
 ) -> Files:
@@ -135,14 +113,11 @@ def open_files(
                 "them. Start the service, or run 'punctual db migrate': both bring them together."
             )
         writing = undo.enter_context(closing(open_writing(place, durability=durability)))
-        boot, node = count_start(writing, node_id=node_id)
         with transaction(writing):
             take_over(writing, place=Path(place), on_damaged_page=on_damaged_page)
-        relax(writing, durability=durability)
-        reading, listing = open_reading(place), open_reading(place)
         checkpoints = Checkpoints(connection=open_beside(place))
         undo.pop_all()
-    return Files(place, writing, reading, listing, boot, node, checkpoints=checkpoints, lock=lock)
+    return Files(place, writing, checkpoints, lock)
 
 
 def upgrade_folder(folder: Path) -> None:

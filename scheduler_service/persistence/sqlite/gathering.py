@@ -25,7 +25,7 @@ LOG_EVERY_SECONDS = 5.0
 
 # A column that each file counts for itself is not copied.
 _TABLES = {
-    "jobs": "", "definitions": "", "remembered": "", "deliveries": "", "queue_parts": "", "unwritten": "",
+    "jobs": "", "definitions": "", "remembered": "", "outbox": "", "queue_parts": "", "untold": "",
     "queue_completions": "place",
 }  # fmt: skip
 
@@ -48,9 +48,9 @@ def gather(
         return
     others = find_divided(folder)
     work = _Gathering(others=others, log=log, faults=faults, rows_at_once=rows_at_once)
-    for other in others:
-        with _open(other) as connection, transaction(connection):
-            take_over(connection, place=other, on_damaged_page=on_damaged_page)
+    for place in (state_file(folder), *others):
+        with _open(place) as connection, transaction(connection):
+            take_over(connection, place=place, on_damaged_page=on_damaged_page)
     with _open(state_file(folder)) as connection:
         work.run(connection)
     for other in others:
@@ -88,8 +88,8 @@ class _Gathering:
             with self._step(connection):
                 # Sequences of turns begin above the number of the start, so that none is used twice.
                 connection.execute(
-                    "UPDATE meta SET value = max(value, (SELECT value FROM other.meta WHERE key = 'boot')) "
-                    "WHERE key = 'boot' AND EXISTS (SELECT 1 FROM other.meta WHERE key = 'boot')"
+                    "UPDATE marks SET value = max(value, ifnull((SELECT value FROM other.marks "
+                    "WHERE name = 'epoch'), 0)) WHERE name = 'epoch'"
                 )
             connection.execute("DETACH other")
         with self._step(connection):

@@ -1,7 +1,7 @@
-"""The table `journal`, in which programs before 0.2.0 left what other tables lack: taken over at a start.
+"""The tables `journal` and `unwritten`, which programs before 0.2.0 wrote: taken over at a start.
 
-A page has records that the history has not confirmed; in version 0.1.0 also jobs after their turns, ahead of
-their rows. Nothing writes pages any more.
+A page of the journal has records that the history has not confirmed; in version 0.1.0 also jobs after their
+turns, ahead of their rows. `unwritten` has records, too. Nothing writes them any more.
 """
 
 import sqlite3
@@ -12,11 +12,9 @@ import msgspec
 from msgspec.structs import astuple
 
 from scheduler_service.domain.moments import Due
-from scheduler_service.persistence.common.packing import PackedBatch
+from scheduler_service.persistence.common.packing import PackedBatch, pack
+from scheduler_service.persistence.sql.job_tables import ENTRY, entry_row
 from scheduler_service.persistence.sqlite.folder import write_private
-from scheduler_service.persistence.sqlite.row_versions import RowVersion, find_row_versions, write_jobs
-from scheduler_service.persistence.sqlite.rows import batch_row
-from scheduler_service.persistence.sqlite.statements import PUT_BATCHES, put_rows
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.state import StoredJob
 
@@ -45,6 +43,7 @@ OnDamagedPage = Callable[[Path], None]
 Any job may have lost its latest turn, which it repeats, and the history some records.
 """
 
+_PUT_RECORDS = "INSERT OR REPLACE INTO untold (uid, sequence, content, node, boot) VALUES (?, ?, ?, '', '')"
 _read_page = msgspec.msgpack.Decoder(JournalPage).decode
 
 
@@ -69,20 +68,26 @@ def take_over(
             write_private(copy, content)
             on_damaged_page(copy)
             continue
-        put_rows(connection, PUT_BATCHES, [batch_row(batch) for batch in page.batches])
+        rows = ((batch.uid, batch.sequence, pack(batch)) for batch in page.batches)
+        connection.executemany(_PUT_RECORDS, rows)
         _write_later(connection, page.jobs())
     connection.execute("DELETE FROM journal")
+    for row in connection.execute("SELECT uid, job_id, tenant, sequence, at, records FROM unwritten"):
+        content = pack((*row[:-1], msgspec.Raw(row[-1])))
+        connection.execute(_PUT_RECORDS, (row[0], row[3], content))
+    connection.execute("DELETE FROM unwritten")
 
 
 def _write_later(connection: sqlite3.Connection, jobs: Iterable[StoredJob]) -> None:
     """Each of the `jobs` whose row has an earlier turn of the same life."""
-    latest = {job.entry.job_id: job for job in jobs}
-    found = find_row_versions(connection, latest.keys())
-    later = [job for job_id, job in latest.items() if _is_later(job, found.get(job_id))]
-    write_jobs(connection, [(job, found[job.entry.job_id].face) for job in later])
-
-
-def _is_later(job: StoredJob, version: RowVersion | None) -> bool:
-    if version is None or version.destroyed:
-        return False
-    return version.uid == job.entry.uid and version.sequence < job.sequence
+    for job in jobs:
+        names = (column.name for column in ENTRY)
+        values = dict(zip(names, entry_row(job.entry), strict=True)) | {
+            "sequence": job.sequence,
+            "due_wall": job.due.wall,
+            "due_steady": job.due.steady,
+            "turn_state": job.document,
+        }
+        changes = ", ".join(f"{name} = :{name}" for name in values)
+        is_earlier = "job_id = :job_id AND uid = :uid AND sequence < :sequence AND turn_state IS NOT NULL"
+        connection.execute(f"UPDATE jobs SET {changes} WHERE {is_earlier}", values)  # noqa: S608 - our own

@@ -18,6 +18,30 @@ APPLICATION_ID = 0x50554E43  # "PUNC": marks the files of this product
 
 Migration = tuple[str, ...]
 
+JOBS_AS_IN_CLUSTERS = (
+    "ALTER TABLE jobs RENAME COLUMN document TO turn_state",
+    "ALTER TABLE jobs RENAME COLUMN face TO claimed_at",  # both are numbers that no query of a file reads
+    "ALTER TABLE jobs ADD COLUMN node TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE jobs ADD COLUMN boot TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE jobs ADD COLUMN is_first INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE deliveries RENAME TO outbox",
+    "ALTER TABLE outbox ADD COLUMN done_at INTEGER",
+    "ALTER TABLE outbox ADD COLUMN node TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE outbox ADD COLUMN boot TEXT NOT NULL DEFAULT ''",
+    "CREATE TABLE untold (uid TEXT NOT NULL, sequence INTEGER NOT NULL, content BLOB NOT NULL, "
+    "node TEXT NOT NULL, boot TEXT NOT NULL, PRIMARY KEY (uid, sequence))",
+    "CREATE TABLE marks (name TEXT PRIMARY KEY, value INTEGER NOT NULL, holder TEXT NOT NULL, "
+    "until INTEGER NOT NULL)",
+    "INSERT INTO marks VALUES ('placement', 0, 'alone', 0)",
+    "INSERT INTO marks SELECT 'epoch', value, '', 0 FROM meta WHERE key = 'boot'",
+    "INSERT INTO marks SELECT 'node_id', 0, value, 0 FROM meta WHERE key = 'node_id'",
+    "INSERT INTO marks SELECT 'clock_skew', value, '', 0 FROM meta WHERE key = 'clock_skew'",
+    "DELETE FROM meta WHERE key <> 'shares'",
+)
+"""The tables of a cluster, without the indexes by which it finds what a dead node left. The rows of
+`unwritten` follow at the opening (`journal`); `meta` says whether the jobs were divided.
+"""
+
 # A step that was released is never edited: the next change is a further step.
 MIGRATIONS: tuple[Migration, ...] = (
     (
@@ -114,6 +138,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     # Several processes write one file: an older program would begin to divide it.
     (),
     AS_IN_CLUSTERS,
+    JOBS_AS_IN_CLUSTERS,
 )
 
 

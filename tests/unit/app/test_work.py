@@ -23,9 +23,9 @@ from scheduler_service.domain.wire import Answer, Holder, OutboundRequest, Outco
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.machine import decide
 from scheduler_service.hosts.embedded.embedded_host import EmbeddedParts, build_embedded_host
+from scheduler_service.persistence.common.packing import pack
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.writer import HistoryWriter
-from scheduler_service.persistence.sqlite.rows import batch_row
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.sending import MayGo, always
@@ -180,7 +180,7 @@ async def test_an_execution_is_two_turns_and_two_commits_of_few_bytes(
         assert (works.turns, len(works.commits), works.sender.sent) == (2 * COUNT,) * 3
         written = sum(len(commit.document or b"") for commit in works.commits)
         batches = [commit.batch for commit in works.commits if commit.batch is not None]
-        written += sum(len(batch_row(batch)[-1]) for batch in batches)
+        written += sum(len(pack(batch.records)) for batch in batches)
         assert most / 2 < written / COUNT < most
         groups = sum(statement.startswith("BEGIN") for statement in works.statements)
         # A group of n rows goes in statements of 256, 128, 64 … rows: at most 8 of each of two kinds.

@@ -20,7 +20,7 @@ from scheduler_service.maintenance.folder_repair import repair_folder
 from scheduler_service.persistence.sqlite.schema import MIGRATIONS
 from scheduler_service.ports.errors import FolderUnusable, StoreDamaged, StoreError, StoreUnavailable
 from scheduler_service.settings import Settings
-from tests.unit.persistence.folders import divide
+from tests.unit.persistence.folders import DIVIDED, divide
 from tests.unit.persistence.servers import shared_urls
 
 postgres_url = shared_urls
@@ -152,7 +152,7 @@ def test_a_divided_folder_is_named_and_brought_together(tmp_path: Path) -> None:
     migrate_folder(tmp_path, beside(tmp_path))
     divide(tmp_path, 3)
     told = [line.partition(":")[0] for line in check_folder(tmp_path, beside(tmp_path))]
-    old = f"the jobs' state has format {len(MIGRATIONS) - 1}, this program {len(MIGRATIONS)}"
+    old = f"the jobs' state has format {DIVIDED}, this program {len(MIGRATIONS)}"
     assert told == ["the jobs are in several files", old]
     (tmp_path / "state-1.db").rename(tmp_path / "away")
     for look in (check_folder, migrate_folder):

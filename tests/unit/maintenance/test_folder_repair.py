@@ -80,7 +80,7 @@ async def leave_journal(folder: Path) -> Path:
     later = commit("job", expected=1, document=state, execute_number=1)
     with closing(sqlite3.connect(folder / STATE_FILE)) as connection, connection:
         add_page(connection, page_of_0_1_0([later], []))
-        connection.execute("UPDATE jobs SET document = x'c1c1' WHERE job_id = 'job'")
+        connection.execute("UPDATE jobs SET turn_state = x'c1c1' WHERE job_id = 'job'")
     return folder
 
 

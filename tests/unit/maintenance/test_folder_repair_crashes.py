@@ -60,7 +60,7 @@ async def damaged(tmp_path: Path) -> Path:
         connection.execute("PRAGMA journal_mode = WAL")
         with connection:
             connection.execute("UPDATE jobs SET sequence = ? WHERE job_id = 'first'", (LATER,))
-            connection.execute("UPDATE jobs SET document = x'c1c1' WHERE job_id = 'lost'")
+            connection.execute("UPDATE jobs SET turn_state = x'c1c1' WHERE job_id = 'lost'")
         shutil.copytree(data, copy, ignore=shutil.ignore_patterns("*-shm"))
     overwrite(copy / STATE_FILE, b"n" * 500)
     return copy

@@ -10,7 +10,7 @@ import pytest
 from scheduler_service.persistence.history.database import migrate
 from scheduler_service.persistence.history.schema import MIGRATIONS
 from scheduler_service.persistence.sql.sqlite import IN_MEMORY
-from scheduler_service.persistence.sql_cluster.state_store import SqlStateStore
+from scheduler_service.persistence.sql_cluster.state_store import ServerStateStore
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.state import OpenStore
 from tests.redis_server import APPENDING, RedisServer
@@ -23,11 +23,13 @@ Opener = Callable[[pytest.FixtureRequest, Path], Awaitable[OpenStore]]
 OPENERS: dict[str, Opener] = {
     "sqlite file": lambda _, folder: SqliteStateStore.open(folder=folder),
     "sqlite memory": lambda _, folder: SqliteStateStore.open(folder=None),
-    "sql, sqlite": lambda _, folder: SqlStateStore.open(url=f"sqlite:///{folder}.db"),
-    "sql, postgresql": lambda request, _: SqlStateStore.open(
+    "sql, sqlite": lambda _, folder: ServerStateStore.open(url=f"sqlite:///{folder}.db"),
+    "sql, postgresql": lambda request, _: ServerStateStore.open(
         url=request.getfixturevalue("postgres_cluster_url")
     ),
-    "sql, mariadb": lambda request, _: SqlStateStore.open(url=request.getfixturevalue("mariadb_cluster_url")),
+    "sql, mariadb": lambda request, _: ServerStateStore.open(
+        url=request.getfixturevalue("mariadb_cluster_url")
+    ),
 }
 DATABASES = tuple(name for name in OPENERS if name != "sqlite memory")
 

@@ -28,12 +28,16 @@ from tests.unit.persistence.samples import commit, delivery
 JOBS = tuple(f"job-{number}" for number in range(7))
 
 TABLES = {
-    "jobs": "*", "definitions": "*", "remembered": "*", "deliveries": "*", "unwritten": "*",
+    "jobs": "*", "definitions": "*", "remembered": "*", "outbox": "*", "untold": "*",
     "queue_parts": ", ".join(one.name for one in queue_parts.c if one.name != "noted_at"),
     "queue_completions": "lease, digest, at",
 }  # fmt: skip
-OLD_NAMES = {"queue_parts": "parts", "queue_completions": "completions"}
-"""What tables were called before the last step."""
+OLD_NAMES = {
+    "queue_parts": "parts", "queue_completions": "completions", "outbox": "deliveries", "untold": "unwritten",
+}  # fmt: skip
+"""What tables were called before the last steps."""
+DIVIDED = 9
+"""The last format of divided folders."""
 
 Place = tuple[str, tuple[object, ...]]
 
@@ -47,13 +51,13 @@ def divide(folder: Path, count: int) -> None:
     """Divides the jobs of a folder among `count` files, as programs before 0.2.0 did."""
     with closing(sqlite3.connect(folder / "state.db", isolation_level=None)) as whole:
         upgrade(whole, place="state.db")
-        rows = {table: _named_rows(whole, table) for table in (*TABLES, "meta")}
+        rows = {table: _named_rows(whole, table) for table in (*TABLES, "marks")}
     for file in folder.glob("state.db*"):
         file.unlink()
     for number in range(count):
         name = f"state-{number}.db" if number else "state.db"
         with closing(sqlite3.connect(folder / name, isolation_level=None)) as connection:
-            upgrade(connection, place=name, migrations=MIGRATIONS[:-1])
+            upgrade(connection, place=name, migrations=MIGRATIONS[:DIVIDED])
             connection.execute("PRAGMA journal_mode = WAL")
             for table in TABLES:
                 own = [
@@ -61,11 +65,16 @@ def divide(folder: Path, count: int) -> None:
                     for row in rows[table]
                     if homes(count)(owner_of((table, tuple(row.values())))) == number
                 ]
-                _add_rows(connection, OLD_NAMES.get(table, table), own)
+                _add_rows(connection, OLD_NAMES.get(table, table), [_as_before(table, row) for row in own])
             if number:
                 connection.execute("INSERT INTO meta VALUES ('boot', ?)", (10 * number,))
             else:
-                _add_rows(connection, "meta", rows["meta"])
+                names = {"epoch": "boot", "node_id": "node_id", "clock_skew": "clock_skew"}
+                kept = [row for row in rows["marks"] if row["name"] in names]
+                meta = [
+                    {"key": names[str(row["name"])], "value": row["value"] or row["holder"]} for row in kept
+                ]
+                _add_rows(connection, "meta", meta)
                 connection.execute("INSERT OR REPLACE INTO meta VALUES ('shares', ?)", (count,))
 
 
@@ -73,6 +82,16 @@ def _named_rows(connection: sqlite3.Connection, table: str) -> list[dict[str, ob
     found = connection.execute(f"SELECT * FROM {table} ORDER BY rowid")
     names = [column[0] for column in found.description]
     return [dict(zip(names, row, strict=True)) for row in found]
+
+
+def _as_before(table: str, row: dict[str, object]) -> dict[str, object]:
+    if table == "jobs":
+        return row | {"document": row["turn_state"], "face": row["claimed_at"]}
+    if table == "untold":
+        names = ("uid", "job_id", "tenant", "sequence", "at", "records")
+        found = dict(zip(names, msgspec.msgpack.decode(row["content"]), strict=True))  # type: ignore[arg-type]
+        return found | {"records": msgspec.msgpack.encode(found["records"])}
+    return row
 
 
 def _add_rows(connection: sqlite3.Connection, table: str, rows: list[dict[str, object]]) -> None:
@@ -166,12 +185,14 @@ def owner_of(place: Place) -> str:
     match table:
         case "jobs":
             return str(row[0])
-        case "definitions" | "unwritten":
+        case "definitions":
             return str(row[2])
+        case "untold":
+            return str(msgspec.msgpack.decode(row[2])[1])  # type: ignore[arg-type]
         case "remembered":
             return str(row[5])
-        case "deliveries" | "queue_parts":
-            packed = row[1] if table == "deliveries" else row[19]
+        case "outbox" | "queue_parts":
+            packed = row[1] if table == "outbox" else row[19]
             return str(msgspec.msgpack.decode(packed)["job_id"])  # type: ignore[arg-type]
     return ""
 

@@ -7,20 +7,17 @@ waits for the disk, and each page is written to the log and then to the file.
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from msgspec.structs import replace
 
 from scheduler_service.domain.moments import MINUTE, Due
 from scheduler_service.persistence.common.fault_points import FaultPoint
-from scheduler_service.persistence.sql.sqlite import SqliteDialect
-from scheduler_service.persistence.sqlite.commit_group import BatchKey, CommitGroup, ConfirmedBatches, Write
-from scheduler_service.persistence.sqlite.row_versions import RowVersions
-from scheduler_service.persistence.sqlite.rows import MAX_PREFETCHED_BYTES
-from scheduler_service.persistence.sqlite.schema import upgrade
+from scheduler_service.persistence.sql.sqlite import STATEMENT_BYTES
+from scheduler_service.persistence.sql_cluster.store import MAX_PREFETCHED_BYTES
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.state import NOTHING, Commit
 from tests.unit.persistence.samples import batch, commit
@@ -32,11 +29,11 @@ DOCUMENT = b"s" * 230
 
 
 @pytest.fixture
-def database() -> Iterator[sqlite3.Connection]:
-    """An empty state in memory."""
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        upgrade(connection, place=":memory:")
-        yield connection
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStateStore]:
+    """An empty store in a file."""
+    opened = await SqliteStateStore.open(folder=tmp_path)
+    yield opened
+    await opened.close()
 
 
 def creation(number: int) -> Commit:
@@ -68,63 +65,73 @@ def firing(number: int, sequence: int) -> Commit:
     )
 
 
-class Known:
-    """What a writer knows of its file."""
-
-    def __init__(self) -> None:
-        self.confirmed: set[BatchKey] = set()
-        self.row_versions = RowVersions()
+def writing(store: SqliteStateStore) -> sqlite3.Connection:
+    """The connection that writes."""
+    assert store.files is not None
+    return store.files.writing
 
 
-def put(connection: sqlite3.Connection, writes: list[Write], known: Known | None = None) -> int:
-    """Writes a group; how many statements that took."""
-    known = Known() if known is None else known
+async def put(store: SqliteStateStore, turns: list[Commit]) -> list[str]:
+    """Writes a group; the statements that it takes."""
     heard: list[str] = []
-    dialect = SqliteDialect.over(connection, subject="a test")
-    with dialect.engine.connect() as statements:
-        connection.set_trace_callback(heard.append)
-        connection.execute("BEGIN IMMEDIATE")
-        group = CommitGroup(
-            connection=connection,
-            statements=statements,
-            dialect=dialect,
-            confirmed=known.confirmed,
-            row_versions=known.row_versions,
-            writes=writes,
-        )
-        assert [verdict for verdict in map(group.take, writes) if verdict] == []
-        group.flush()
-        connection.execute("COMMIT")
-    group.settle()
-    connection.set_trace_callback(None)
-    return len(heard)
+    writing(store).set_trace_callback(heard.append)
+    assert not any(await store.commit_all(turns))
+    writing(store).set_trace_callback(None)
+    return heard
 
 
-@pytest.mark.parametrize("count", [1, 16, 256])
-def test_a_group_takes_the_same_statements_whatever_its_size(
-    database: sqlite3.Connection, count: int
+@pytest.mark.parametrize("count", [1, 2, 16, 255, 256])
+async def test_a_group_takes_the_same_statements_whatever_its_size(
+    store: SqliteStateStore, count: int
 ) -> None:
-    """BEGIN, one search, one statement for each kind of row, COMMIT; what is confirmed can wait."""
-    known = Known()
-    assert put(database, [creation(number) for number in range(count)], known) == 5
-    known.row_versions.clear()
-    assert put(database, [firing(number, 1) for number in range(count)], known) == 5
-    keys = tuple((f"{START:012x}{number:020x}", 2) for number in range(count))
-    assert put(database, [ConfirmedBatches(keys)], known) == 2
+    """BEGIN, one statement for each kind of row, COMMIT; how a job stands is not asked."""
+    assert len(await put(store, [creation(number) for number in range(count)])) == (5 if count == 1 else 4)
+    for sequence in (1, 2):
+        assert len(await put(store, [firing(number, sequence) for number in range(count)])) == 4
 
 
-def test_how_a_job_stands_is_not_asked_where_it_was_written(database: sqlite3.Connection) -> None:
-    """BEGIN, the rows, their records, COMMIT: memory knows a row from when it was written."""
-    known = Known()
-    put(database, [creation(number) for number in range(16)], known)
-    assert put(database, [firing(number, 1) for number in range(16)], known) == 4
-    assert put(database, [firing(number, 2) for number in range(16)], known) == 4
+async def test_rows_that_are_not_known_are_written_whole(store: SqliteStateStore, tmp_path: Path) -> None:
+    """By one statement as well: those of another start, that nobody has loaded."""
+    await put(store, [creation(number) for number in range(16)])
+    await store.close()
+    again = await SqliteStateStore.open(folder=tmp_path)
+    heard = await put(again, [firing(number, 1) for number in range(16)])
+    assert len(heard) == 4
+    assert '"job_name"=' in heard[1]
+    await again.close()
 
 
-def test_a_group_of_an_odd_size_takes_few_statements_more(database: sqlite3.Connection) -> None:
+async def test_a_group_of_many_takes_few_statements_more(store: SqliteStateStore) -> None:
     """One for up to 256 rows of a kind."""
-    assert put(database, [creation(number) for number in range(255)]) == 3 + 2
-    assert put(database, [creation(1_000 + number) for number in range(1_000)]) == 3 + 2 * 4
+    heard = await put(store, [creation(1_000 + number) for number in range(1_000)])
+    assert len(heard) == 2 + 2 * 4
+
+
+@pytest.mark.parametrize(
+    ("turn", "named"),
+    [
+        (firing(1, 1), ('"due_wall"=',)),
+        (replace(firing(1, 1), due=creation(1).due, entry=creation(1).entry), ()),
+    ],
+)
+async def test_columns_that_stay_are_not_written(
+    store: SqliteStateStore, turn: Commit, named: tuple[str, ...]
+) -> None:
+    """A turn changes counts, and moments where they move: other columns and their indexes stay."""
+    await store.commit(creation(1))
+    update = next(one for one in await put(store, [turn]) if one.startswith("UPDATE jobs"))
+    assert [one for one in ('"due_wall"=', '"job_name"=', '"state"=') if one in update] == list(named)
+
+
+async def test_what_is_large_is_written_alone_and_not_kept(store: SqliteStateStore) -> None:
+    """A statement keeps its values until it is given others, and an update keeps what it replaces."""
+    large = b"x" * (STATEMENT_BYTES + 1)
+    await store.commit_all([creation(number) for number in range(3)])
+    heard = await put(store, [replace(firing(number, 1), document=large) for number in range(3)])
+    updates = [one for one in heard if one.startswith("UPDATE jobs")]
+    assert [len(one) > STATEMENT_BYTES for one in updates] == [True, False] * 3
+    heard = await put(store, [firing(number, 2) for number in range(3)])
+    assert len([one for one in heard if one.startswith("UPDATE jobs")]) == 3
 
 
 class Gate:
@@ -135,7 +142,7 @@ class Gate:
         self.is_open = threading.Event()
 
     def before(self, point: str) -> None:
-        if point == FaultPoint.BEGIN:
+        if point == FaultPoint.COMMIT:
             assert self.is_open.wait(30)
 
     def after(self, point: str) -> None:
@@ -159,12 +166,12 @@ async def test_what_waits_together_is_committed_together(tmp_path: Path) -> None
     await store.close()
 
 
-def test_a_waiting_job_is_small_on_disk(database: sqlite3.Connection) -> None:
+async def test_a_waiting_job_is_small_on_disk(store: SqliteStateStore) -> None:
     """A row, its definition and the places in the indexes: 1,000,000 jobs fit on any disk."""
-    before = size_of(database)
+    before = size_of(writing(store))
     for start in range(0, 4_000, 1_000):
-        put(database, [creation(number) for number in range(start, start + 1_000)])
-    assert (size_of(database) - before) / 4_000 < 1_100
+        await put(store, [creation(number) for number in range(start, start + 1_000)])
+    assert (size_of(writing(store)) - before) / 4_000 < 1_120
 
 
 async def test_an_execution_writes_few_pages(tmp_path: Path) -> None:
@@ -197,8 +204,13 @@ class Asked(SqliteStateStore):
     def hear(self) -> list[str]:
         """The statements from now on."""
         heard: list[str] = []
-        self.files.reading.set_trace_callback(heard.append)
+        readers = self._dialect._readers  # type: ignore[attr-defined]
+        sa.event.listen(readers, "before_cursor_execute", lambda *given: heard.append(given[2]))
         return heard
+
+
+def _selects(statements: list[str]) -> int:
+    return sum(one != "BEGIN" for one in statements)
 
 
 async def test_a_job_is_loaded_with_its_definition(tmp_path: Path) -> None:
@@ -210,9 +222,9 @@ async def test_a_job_is_loaded_with_its_definition(tmp_path: Path) -> None:
     for job in loaded:
         assert job is not None
         assert await store.definition(job.entry.uid, job.entry.revision) == DEFINITION
-    assert len(heard) == 1
+    assert _selects(heard) == 1
     assert await store.definition(loaded[0].entry.uid, 1) == DEFINITION  # type: ignore[union-attr]
-    assert len(heard) == 2
+    assert _selects(heard) == 2
     assert await store.definition(loaded[0].entry.uid, 9) is None  # type: ignore[union-attr]
     await store.close()
 
@@ -226,7 +238,7 @@ async def test_a_long_definition_is_read_when_it_is_asked_for(tmp_path: Path) ->
     loaded = await store.load("job-1")
     assert loaded is not None
     assert await store.definition(loaded.entry.uid, 1) == long
-    assert len(heard) == 2
+    assert _selects(heard) == 2
     await store.close()
 
 
@@ -239,5 +251,5 @@ async def test_definitions_that_nobody_asks_for_do_not_gather(tmp_path: Path) ->
     for job in loaded:
         assert job is not None
         assert await store.definition(job.entry.uid, 1) == DEFINITION
-    assert len(heard) >= len(loaded) - 256
+    assert _selects(heard) >= len(loaded) - 256
     await store.close()

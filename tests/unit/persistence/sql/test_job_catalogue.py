@@ -36,8 +36,9 @@ def connection() -> Iterator[sqlite3.Connection]:
         row = {
             "job_id": f"j{number:02}", "uid": f"u{number}", "tenant": "default", "job_name": f"n{number}",
             "creator": "api", "kind": "cron", "state": "active", "revision": 1, "labels": "{}",
-            "created_at": 1, "updated_at": 1, "system": 0, "face": 0, "sequence": 1, "next_fire": number,
-            "execute_number": 0, "request_counts": 0, "missed": 0, "live": 1, "waiting": 1, "latest": b"",
+            "created_at": 1, "updated_at": 1, "system": 0, "claimed_at": 0, "sequence": 1,
+            "next_fire": number, "execute_number": 0, "request_counts": 0, "missed": 0,
+            "live": 1, "waiting": 1, "latest": b"",
         }  # fmt: skip
         names, marks = ",".join(row), ",".join("?" * len(row))
         connection.execute(f"INSERT INTO jobs ({names}) VALUES ({marks})", list(row.values()))

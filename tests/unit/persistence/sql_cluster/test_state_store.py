@@ -17,7 +17,7 @@ from scheduler_service.persistence.sql_cluster.database import SharedDatabase
 from scheduler_service.persistence.sql_cluster.nodes import Nodes
 from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS
 from scheduler_service.persistence.sql_cluster.service_lock import ServiceLock
-from scheduler_service.persistence.sql_cluster.state_store import SqlStateStore
+from scheduler_service.persistence.sql_cluster.state_store import ServerStateStore
 from scheduler_service.ports.errors import StoreDamaged, StoreLocked, StoreUnavailable
 from scheduler_service.ports.state import Remembered, Settlement
 from tests.unit.persistence.samples import batch, commit, delivery
@@ -31,9 +31,9 @@ END_OTHERS = (
 
 
 @asynccontextmanager
-async def opened(url: str, **options: Any) -> AsyncIterator[SqlStateStore]:
+async def opened(url: str, **options: Any) -> AsyncIterator[ServerStateStore]:
     """An open store, closed afterwards."""
-    store = await SqlStateStore.open(url=url, **options)
+    store = await ServerStateStore.open(url=url, **options)
     try:
         yield store
     finally:
@@ -52,8 +52,8 @@ async def test_one_service_has_the_database(cluster_url: str) -> None:
 
 async def test_a_start_waits_for_the_end_of_the_one_before(cluster_url: str) -> None:
     """A service that was killed may be there for its server a moment longer."""
-    first = await SqlStateStore.open(url=cluster_url)
-    starting = asyncio.ensure_future(SqlStateStore.open(url=cluster_url))
+    first = await ServerStateStore.open(url=cluster_url)
+    starting = asyncio.ensure_future(ServerStateStore.open(url=cluster_url))
     await asyncio.to_thread(lambda: None)
     assert not starting.done()
     await first.close()
@@ -86,7 +86,7 @@ async def test_processes_of_a_service_have_their_own_jobs(cluster_url: str) -> N
         assert await own(first) == ["job-1", "job-4", "job-7"]
 
 
-async def own(store: SqlStateStore) -> list[str]:
+async def own(store: ServerStateStore) -> list[str]:
     """The jobs of a process: with each question about what it has to take up, in pages of two."""
     opens = [one.job_id for one in await pages(lambda after: store.open_jobs(after, 2, ()), "", "job_id")]
     told: list[Delivery] = await pages(lambda after: store.deliveries(after, 2), "", "delivery_id")
@@ -130,7 +130,7 @@ async def test_a_service_does_not_start_over_a_cluster(cluster_url: str) -> None
     await shared.close()
     command(cluster_url, "DELETE FROM marks WHERE name = 'placement'")
     with pytest.raises(StoreLocked, match="jobs of a cluster: start its nodes, with --runtime dapr"):
-        await SqlStateStore.open(url=cluster_url)
+        await ServerStateStore.open(url=cluster_url)
 
 
 async def test_a_lost_connection_costs_nothing(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +181,7 @@ async def test_the_tables_of_a_cluster_are_left_as_they_are(cluster_url: str) ->
     await shared.close()
     command(cluster_url, "UPDATE cluster_version SET version_num = '0008'")
     with pytest.raises(StoreLocked, match="jobs of a cluster"):
-        await SqlStateStore.open(url=cluster_url)
+        await ServerStateStore.open(url=cluster_url)
     with pytest.raises(StoreLocked, match="jobs of a cluster"):
         await asyncio.to_thread(migrate_server, cluster_url, cluster_url)
     database = open_dialect(cluster_url, subject="the test")
@@ -201,7 +201,7 @@ async def test_what_is_done_before_a_first_start_may_refuse_it(cluster_url: str)
         raise StoreDamaged("the jobs are missing")
 
     with pytest.raises(StoreDamaged):
-        await SqlStateStore.open(url=cluster_url, on_new=refuse)
+        await ServerStateStore.open(url=cluster_url, on_new=refuse)
     for _ in range(2):
         async with opened(cluster_url, on_new=lambda: asked.append("again")):
             pass

@@ -10,7 +10,7 @@ import pytest
 
 from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.common.fault_points import FaultPoint
-from scheduler_service.persistence.sqlite.commit_group import MAX_CONFIRMED
+from scheduler_service.persistence.sql_cluster.state_store import MAX_CONFIRMED
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreDamaged, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import Commit
@@ -33,7 +33,7 @@ def turn(job_id: str = "job", *, over: int = 1, **changes: object) -> Commit:
 def records_of(folder: Path) -> list[int]:
     """The sequences of the records that are in the file."""
     with closing(sqlite3.connect(folder / "state.db")) as connection:
-        rows = connection.execute("SELECT sequence FROM unwritten ORDER BY sequence").fetchall()
+        rows = connection.execute("SELECT sequence FROM untold ORDER BY sequence").fetchall()
         return [sequence for (sequence,) in rows]
 
 
@@ -115,17 +115,18 @@ async def test_records_of_a_commit_in_doubt_are_kept(folder: Path, when: str) ->
         await one.close()
 
 
-@pytest.mark.parametrize("confirmed", [1, MAX_CONFIRMED])
-async def test_confirmed_records_go_with_the_next_ones(folder: Path, confirmed: int) -> None:
+async def test_confirmed_records_go_many_at_a_time(folder: Path) -> None:
     """A confirmation is no write of its own until there are many; a close leaves none behind."""
     store = await SqliteStateStore.open(folder=folder)
-    await store.commit_all([commit(f"j{number}", batch=batch(number)) for number in range(confirmed + 2)])
-    await store.written([("u", number) for number in range(confirmed)])
-    left = [confirmed, confirmed + 1]
-    assert records_of(folder) == (left if confirmed == MAX_CONFIRMED else [0, *left])
+    left = [MAX_CONFIRMED, MAX_CONFIRMED + 1]
+    await store.commit_all([commit(f"j{number}", batch=batch(number)) for number in range(left[-1] + 1)])
+    await store.written([("u", number) for number in range(MAX_CONFIRMED - 1)])
+    assert len(records_of(folder)) == MAX_CONFIRMED + 2
+    await store.written([("u", MAX_CONFIRMED - 1)])
+    assert records_of(folder) == left
     await store.commit(commit("next", batch=batch(5_000)))
-    assert records_of(folder) == [*left, 5_000]
     await store.written([("u", 5_000)])
+    assert records_of(folder) == [*left, 5_000]
     await store.close()
     assert records_of(folder) == left
 
@@ -134,13 +135,12 @@ async def test_confirmations_in_doubt_are_no_leak(folder: Path) -> None:
     """The history has these records, whatever became of the commit that was to delete them."""
     faults = Breaking("")
     store = await SqliteStateStore.open(folder=folder, faults=faults)
-    await store.commit(commit())
-    await store.commit(turn())
-    faults.place = f"after {FaultPoint.COMMIT}"
-    with pytest.raises(StoreUncertain):
-        await store.written([("u", 2)])
-    await store.commit(turn(over=2))
-    assert records_of(folder) == [3]
+    await store.commit_all([commit(f"j{number}", batch=batch(number)) for number in range(MAX_CONFIRMED)])
+    faults.place = f"before {FaultPoint.COMMIT}"
+    with pytest.raises(StoreUnavailable):
+        await store.written([("u", number) for number in range(MAX_CONFIRMED)])
+    await store.written([])
+    assert records_of(folder) == []
     await store.close()
 
 

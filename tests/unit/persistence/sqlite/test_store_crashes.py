@@ -46,18 +46,18 @@ async def test_a_killed_process_loses_nothing_that_was_answered(tmp_path: Path) 
     await store.close()
 
 
-@pytest.mark.parametrize("passage", range(7, 13))
+@pytest.mark.parametrize("passage", [3, 4])
 async def test_a_kill_at_each_point_leaves_whole_turns(tmp_path: Path, passage: int) -> None:
-    """Killed before or after BEGIN, WRITE and COMMIT of the second turn, whole turns are left."""
+    """Killed before or after the commit of the second turn, whole turns are left."""
     child = fork("turns", tmp_path, passage, 5)
     lines = child.lines()
     assert child.wait(PATIENCE) == -signal.SIGKILL
     assert answered(lines) == 1
-    is_committed = passage == 12
+    is_committed = passage == 4
     await check_whole(tmp_path, least=1 + is_committed, most=1 + is_committed)
 
 
-@pytest.mark.parametrize("passage", range(6, 20))
+@pytest.mark.parametrize("passage", range(2, 8))
 async def test_a_kill_between_large_groups_leaves_the_first_ones(tmp_path: Path, passage: int) -> None:
     """What waits together and is large is committed in groups: whole ones, and all that were answered."""
     child = fork("large", tmp_path, passage, 4)
@@ -66,18 +66,18 @@ async def test_a_kill_between_large_groups_leaves_the_first_ones(tmp_path: Path,
     store = await SqliteStateStore.open(folder=tmp_path)
     there = [await store.load(f"job-{number}") is not None for number in range(1, 5)]
     assert there == sorted(there, reverse=True)
-    assert answered(lines) <= sum(there) == passage // 6
+    assert answered(lines) <= sum(there) == passage // 2
     await store.close()
 
 
-@pytest.mark.parametrize("passage", range(7, 37))
+@pytest.mark.parametrize("passage", range(3, 13))
 async def test_a_kill_while_states_grow_and_shrink_leaves_whole_turns(tmp_path: Path, passage: int) -> None:
     """A large state is written by a statement of its own, and so is a small one over it."""
     child = fork("changing", tmp_path, passage, 6)
     lines = child.lines()
     assert child.wait(PATIENCE) == -signal.SIGKILL
-    turns = passage // 6
-    assert answered(lines) == (passage - 1) // 6
+    turns = passage // 2
+    assert answered(lines) == (passage - 1) // 2
     store = await SqliteStateStore.open(folder=tmp_path)
     stored = await store.load("job")
     assert stored is not None
@@ -100,6 +100,7 @@ async def test_a_log_that_cannot_grow_is_survived(tmp_path: Path) -> None:
 async def test_a_full_file_refuses_the_group_and_goes_on_with_room(tmp_path: Path) -> None:
     """With no page left nothing is written and each write says so; later ones are tried afresh."""
     store = await SqliteStateStore.open(folder=tmp_path)
+    assert store.files is not None
     connection = store.files.writing
     most = connection.execute("PRAGMA max_page_count").fetchall()[0][0]
     pages = connection.execute("PRAGMA page_count").fetchall()[0][0]
@@ -116,13 +117,10 @@ async def test_a_full_file_refuses_the_group_and_goes_on_with_room(tmp_path: Pat
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("point", [FaultPoint.BEGIN, FaultPoint.WRITE, FaultPoint.COMMIT])
-async def test_a_failure_says_whether_anything_was_written(
-    tmp_path: Path, point: FaultPoint, when: str
-) -> None:
+async def test_a_failure_says_whether_anything_was_written(tmp_path: Path, when: str) -> None:
     """Before the commit has ended nothing was written; after it, the answer is: unknown."""
-    store = await SqliteStateStore.open(folder=tmp_path, faults=Breaking(f"{when} {point}"))
-    is_written = (point, when) == (FaultPoint.COMMIT, "after")
+    store = await SqliteStateStore.open(folder=tmp_path, faults=Breaking(f"{when} {FaultPoint.COMMIT}"))
+    is_written = when == "after"
     with pytest.raises(StoreUncertain if is_written else StoreUnavailable):
         await store.commit(commit(batch=batch(), deliveries=(delivery(1),)))
     assert (await store.load("job") is not None) is is_written
