@@ -22,7 +22,9 @@ class History(Protocol):
     """Takes records; never makes a turn wait."""
 
     def append(self, batch: Batch, *, durable: bool) -> None:
-        """Appends a turn's records. `durable`: the store keeps them in `unwritten` until confirmed."""
+        """Appends a turn's records. `durable`: the store keeps them in `unwritten` until confirmed, so that
+        they are accepted, and left there, also after the end.
+        """
 
     def is_behind(self) -> bool:
         """Whether so much waits in memory to be written that what can wait should make no more of it.

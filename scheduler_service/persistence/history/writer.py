@@ -106,10 +106,14 @@ class HistoryWriter:
         self._thread.start()
 
     def append(self, batch: Batch, *, durable: bool) -> None:
-        """Puts a turn's records into a queue. Raises StoreUnavailable after `close`."""
+        """Puts a turn's records into a queue. After `close` it raises StoreUnavailable, but for durable ones:
+        what they tell is done, and the next start finds them in the store.
+        """
         with self._lock:
             if self._closing:
-                self._refuse_when_closed()
+                if not durable:
+                    self._refuse_when_closed()
+                return
             load = self._load
             load.add(batch, durable=durable, limit=self._limit - self._writing_bytes)
             if len(load.batches) in (1, FULL_BATCHES):

@@ -128,7 +128,7 @@ class SqliteDialect(OnConflict):
     ) -> None:
         """`readers`: the connections that read; None: those of `engine`."""
         self.engine = engine
-        self._readers = engine if readers is None else readers
+        self.readers = engine if readers is None else readers
         self._one_by_one: set[sqlite3.Connection] = set()
         self._subject = subject
         self._syncs = syncs
@@ -160,7 +160,7 @@ class SqliteDialect(OnConflict):
 
     def dispose(self) -> None:
         """The one that writes is the last one: it empties the log."""
-        self._readers.dispose()
+        self.readers.dispose()
         self.engine.dispose()
 
     def is_usable(self, connection: sa.Connection) -> bool:
@@ -169,7 +169,7 @@ class SqliteDialect(OnConflict):
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        with self._readers.connect() as connection:
+        with self.readers.connect() as connection:
             connection.exec_driver_sql("BEGIN")
             yield connection
 

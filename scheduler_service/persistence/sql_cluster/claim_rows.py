@@ -66,7 +66,7 @@ QUEUE_TURNS = Upsert(
 )
 
 
-class Settled(msgspec.Struct, frozen=True, gc=False):
+class SettledDeliveries(msgspec.Struct, frozen=True, gc=False):
     """Results of tries of deliveries."""
 
     settlements: tuple[Settlement, ...]
@@ -82,7 +82,7 @@ def weigh_value(value: object) -> int:
             size += len(commit.definition)
         if not deliveries:  # as with most
             return size
-    elif isinstance(value, Settled):
+    elif isinstance(value, SettledDeliveries):
         size, deliveries = 0, [one.delivery for one in value.settlements]
     else:
         return 0

@@ -46,7 +46,7 @@ class GroupedWork(NamedTuple):
     is_single: IsSingle | None = None
 
 
-class Pace(msgspec.Struct, frozen=True):
+class WritePace(msgspec.Struct, frozen=True):
     """How writes are grouped: at most `size` of them; one that may wait is kept back for `wait_seconds`.
 
     On a server a group of one costs the node and the server 1.2 ms of CPU.
@@ -57,7 +57,7 @@ class Pace(msgspec.Struct, frozen=True):
     readers: int = 2
 
 
-OF_SERVERS = Pace()
+OF_SERVERS = WritePace()
 
 
 class SharedDatabase:
@@ -73,7 +73,7 @@ class SharedDatabase:
         database: OpenDatabase,
         *,
         loop: asyncio.AbstractEventLoop,
-        pace: Pace = OF_SERVERS,
+        pace: WritePace = OF_SERVERS,
         on_written: Callable[[int], None] = lambda _: None,
         on_trouble: OnTrouble | None = None,
         clock: Callable[[], float] = time.monotonic,

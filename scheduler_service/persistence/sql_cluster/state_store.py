@@ -30,7 +30,7 @@ from scheduler_service.persistence.sql_cluster.claim_rows import (
     CHANGED_DELIVERIES,
     OWN_CLAIMS,
     RECORDS,
-    Settled,
+    SettledDeliveries,
     delivery_of,
     records_of,
 )
@@ -55,6 +55,7 @@ OF_THIS_SERVICE = Holder("", "")
 """Rows name no other holder: all of them are of one service."""
 Found = TypeVar("Found")
 Work = Callable[[sa.Connection], object]
+Write = TurnClaim | SettledDeliveries | Work
 Conditions = Sequence[sa.ColumnElement[bool]]
 BatchKey = tuple[str, int]
 Owns = Callable[[str], bool]
@@ -124,7 +125,7 @@ class SqlStateStore:
         self,
         *,
         database: SharedDatabase,
-        started: "Started",
+        started: "ServiceStart",
         owns: Owns = owns_all,
         known: KnownRows | None = None,
         before_close: Callable[[], Awaitable[None]] | None = None,
@@ -173,7 +174,7 @@ class SqlStateStore:
         return await self._database.write_all(self._write, list(map(self._claim_of, commits)))
 
     def settle(self, settlements: Sequence[Settlement]) -> Awaitable[None]:
-        return self._put(Settled(tuple(settlements)))
+        return self._put(SettledDeliveries(tuple(settlements)))
 
     def remember(self, remembered: Remembered) -> Awaitable[None]:
         return self._put(partial(self._remember, kept=remembered))
@@ -265,7 +266,7 @@ class SqlStateStore:
         records = () if commit.batch is None else (commit.batch,)
         return TurnClaim(commit, OF_THIS_SERVICE, 0, commit.document, records=records)
 
-    def _put(self, value: TurnClaim | Settled | Work, *, may_wait: bool = False) -> asyncio.Future[Any]:
+    def _put(self, value: Write, *, may_wait: bool = False) -> asyncio.Future[Any]:
         return self._database.write_together(self._write, value, may_wait=may_wait)
 
     def _drop_confirmed(self) -> Awaitable[None]:
@@ -284,7 +285,7 @@ class SqlStateStore:
         found: Found = await self._put(work)
         return found
 
-    def _write(self, connection: sa.Connection, values: Sequence[TurnClaim | Settled | Work]) -> list[object]:
+    def _write(self, connection: sa.Connection, values: Sequence[Write]) -> list[object]:
         """The verdict on each of `values`, which take effect in their order."""
         if self._service is not None:
             marks.check_service(connection, self._service)
@@ -293,7 +294,7 @@ class SqlStateStore:
             same: list[Any] = list(some)
             if kind is TurnClaim:
                 verdicts += self._write_claims(connection, same)
-            elif kind is Settled:
+            elif kind is SettledDeliveries:
                 self._settle(connection, [settlement for one in same for settlement in one.settlements])
                 verdicts += [None] * len(same)
             else:
@@ -402,7 +403,7 @@ class ServerStateStore(SqlStateStore):
         )
 
 
-class Started(msgspec.Struct, frozen=True):
+class ServiceStart(msgspec.Struct, frozen=True):
     """The number of a start, the name of the node, and the number of the service; None: there is no other."""
 
     boot: int
@@ -412,7 +413,7 @@ class Started(msgspec.Struct, frozen=True):
 
 def begin_start(
     connection: sa.Connection, dialect: Dialect, node_id: str, is_first: bool | None = None
-) -> Started:
+) -> ServiceStart:
     """Counts a start over a database.
 
     Its name is `node_id`, else the one of before, else a new one. `is_first`: of the processes of a service;
@@ -423,7 +424,7 @@ def begin_start(
         marks.set_holder(connection, dialect, NODE_ID, node_id)
     name = marks.keep_holder(connection, dialect, NODE_ID, f"node-{os.urandom(4).hex()}")
     if is_first is None:
-        return Started(boot, name)
+        return ServiceStart(boot, name)
     if is_first:
-        return Started(boot, name, marks.count(connection, dialect, marks.SERVICE))
-    return Started(boot, name, marks.read_number(connection, marks.SERVICE))
+        return ServiceStart(boot, name, marks.count(connection, dialect, marks.SERVICE))
+    return ServiceStart(boot, name, marks.read_number(connection, marks.SERVICE))

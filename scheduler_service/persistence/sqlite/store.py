@@ -9,12 +9,12 @@ from scheduler_service.persistence.common.fault_points import FaultPoint, FaultP
 from scheduler_service.persistence.common.group_thread import MAX_WAIT_FOR_OTHERS_SECONDS
 from scheduler_service.persistence.sql.database import OpenDatabase
 from scheduler_service.persistence.sql.sqlite import SqliteDialect
-from scheduler_service.persistence.sql_cluster.database import OnTrouble, Pace, SharedDatabase
+from scheduler_service.persistence.sql_cluster.database import OnTrouble, SharedDatabase, WritePace
 from scheduler_service.persistence.sql_cluster.known_rows import KnownRows
 from scheduler_service.persistence.sql_cluster.state_store import (
     Owns,
+    ServiceStart,
     SqlStateStore,
-    Started,
     begin_start,
     owns_all,
 )
@@ -30,7 +30,19 @@ IN_MEMORY = ":memory:"
 class SqliteStateStore(SqlStateStore):
     """`SqlStateStore` over a folder, or over memory alone."""
 
-    files: Files | None = None
+    def __init__(
+        self, *, database: SharedDatabase, started: ServiceStart, owns: Owns, files: Files | None
+    ) -> None:
+        """Over the tables of `files`; None: over those in memory."""
+        super().__init__(
+            database=database,
+            started=started,
+            owns=owns,
+            known=KnownRows(),
+            before_close=None if files is None else partial(asyncio.to_thread, files.end_checkpoints),
+            on_close=None if files is None else files.lock.release,
+        )
+        self.files = files
 
     @classmethod
     async def open(
@@ -69,29 +81,24 @@ class SqliteStateStore(SqlStateStore):
             database = SharedDatabase(
                 opened,
                 loop=loop,
-                pace=Pace(size, MAX_WAIT_FOR_OTHERS_SECONDS, readers=1),
-                on_written=files.note if files is not None else lambda _: None,
+                pace=WritePace(size, MAX_WAIT_FOR_OTHERS_SECONDS, readers=1),
+                on_written=_note_nothing if files is None else files.note,
                 on_trouble=on_trouble,
             )
         except BaseException:
             if files is not None:
                 files.close()
             raise
-        store = cls(
-            database=database,
-            started=started,
-            owns=owns,
-            known=KnownRows(),
-            before_close=None if files is None else partial(asyncio.to_thread, files.end_checkpoints),
-            on_close=None if files is None else files.lock.release,
-        )
-        store.files = files
-        return store
+        return cls(database=database, started=started, owns=owns, files=files)
+
+
+def _note_nothing(size: int) -> None:
+    """Memory has no log."""
 
 
 def _begin(
     files: Files | None, durability: str, node_id: str, faults: FaultPoints | None
-) -> tuple[OpenDatabase, Started]:
+) -> tuple[OpenDatabase, ServiceStart]:
     """The database of `files`, and this start, which is durable."""
     place = IN_MEMORY if files is None else files.place
     with translated(place):

@@ -204,7 +204,7 @@ class Asked(SqliteStateStore):
     def hear(self) -> list[str]:
         """The statements from now on."""
         heard: list[str] = []
-        readers = self._dialect._readers  # type: ignore[attr-defined]
+        readers = self._dialect.readers  # type: ignore[attr-defined]
         sa.event.listen(readers, "before_cursor_execute", lambda *given: heard.append(given[2]))
         return heard
 

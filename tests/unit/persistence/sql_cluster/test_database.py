@@ -1,14 +1,30 @@
 """What waits together at the shared database is one transaction, and what is joint one call."""
 
 import asyncio
+import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from msgspec.structs import replace
 
-from scheduler_service.persistence.sql_cluster.database import SharedDatabase
-from scheduler_service.ports.errors import StoreConflict, StoreUnavailable
+from scheduler_service.domain.wire import OutboundRequest
+from scheduler_service.persistence.common.fault_points import FaultPoint
+from scheduler_service.persistence.sql.database import OpenDatabase
+from scheduler_service.persistence.sql.sqlite import SqliteDialect
+from scheduler_service.persistence.sql_cluster.claim_rows import SettledDeliveries
+from scheduler_service.persistence.sql_cluster.database import (
+    CALM_SECONDS,
+    GROUP_BYTES,
+    GroupedWork,
+    SharedDatabase,
+    divide,
+    weigh,
+)
+from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.state import Settlement
+from tests.unit.persistence.samples import claim, delivery
 
 pytestmark = pytest.mark.anyio
 
@@ -108,3 +124,99 @@ async def test_a_closed_database_is_unavailable() -> None:
             await ask(lambda connection: 1)
     with pytest.raises(StoreUnavailable):
         await database.read_together(lambda connection, values: values, 1)
+
+
+THIRD = b"x" * (GROUP_BYTES // 3)
+LARGE = replace(delivery(1), request=OutboundRequest("POST", "http://t/x", (), 2 * THIRD))
+
+
+def _write_none(connection: sa.Connection, values: Sequence[object]) -> list[None]:
+    return [None] * len(values)
+
+
+def test_what_is_small_is_one_group() -> None:
+    """The list as it was given."""
+    works: list[Any] = [GroupedWork(_write_none, claim(f"job-{number}")) for number in range(1_000)]
+    (group,) = divide(works, sum(map(weigh, works)))
+    assert group is works
+
+
+def test_what_is_large_is_several_groups_in_order() -> None:
+    """States, definitions and bodies of notifications count; a write is never divided."""
+    values: list[object] = [
+        claim("a", state=THIRD),
+        claim("b", definition=THIRD),
+        "of no weight",
+        claim("c", deliveries=(LARGE,)),
+        SettledDeliveries((Settlement(LARGE, done=False),)),
+        claim("d", state=9 * THIRD),
+        claim("e"),
+        claim("f", state=THIRD),
+    ]
+    works: list[Any] = [GroupedWork(_write_none, value) for value in values]
+    groups = list(divide(works, sum(map(weigh, works))))
+    assert [len(group) for group in groups] == [3, 1, 1, 1, 2]
+    assert [work.value for group in groups for work in group] == values
+
+
+class Disk:
+    """A disk that is full while it is told to be, before or after a commit; and a clock."""
+
+    def __init__(self, when: str) -> None:
+        self.is_full = False
+        self.now = 0.0
+        self.told: list[str | None] = []
+        self._when = when
+
+    def before(self, point: str) -> None:
+        self._fail("before")
+
+    def after(self, point: str) -> None:
+        self._fail("after")
+
+    def _fail(self, when: str) -> None:
+        if self.is_full and when == self._when:
+            raise sqlite3.OperationalError("database or disk is full")
+
+    def open(self) -> SharedDatabase:
+        """A database on it."""
+        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        database = OpenDatabase(
+            SqliteDialect.over(connection, subject="a test"),
+            in_memory=True,
+            faults=self,
+            commit_point=FaultPoint.COMMIT,
+            unconfirmed=StoreUncertain,
+        )
+        loop = asyncio.get_running_loop()
+        return SharedDatabase(database, loop=loop, on_trouble=self.told.append, clock=lambda: self.now)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_trouble_is_told_and_its_end(when: str) -> None:
+    """Each group that fails; the end when writing has not failed for a second."""
+    disk = Disk(when)
+    database = disk.open()
+    await database.write(lambda _: None)
+    disk.is_full = True
+    for _ in range(2):
+        with pytest.raises(StoreError):
+            await database.write(lambda _: None)
+    disk.is_full = False
+    await database.write(lambda _: None)
+    assert [text is not None and "disk is full" in text for text in disk.told] == [True, True]
+    disk.now += CALM_SECONDS
+    await database.write(lambda _: None)
+    await database.write(lambda _: None)
+    assert disk.told[2:] == [None]
+    await database.close()
+
+
+async def test_the_fault_of_one_write_is_no_trouble_of_the_store() -> None:
+    """A conflict is an answer."""
+    disk = Disk("before")
+    database = disk.open()
+    with pytest.raises(StoreConflict):
+        await database.write(lambda _: StoreConflict("late"))
+    assert disk.told == []
+    await database.close()
