@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
@@ -61,9 +62,15 @@ class OpenDatabase:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """A connection to read with, in the calling thread: all is of one moment. Raises StoreUnavailable."""
-        with self._gate, translated(self.dialect), self.dialect.reading() as connection:
-            yield connection
+        """A connection to read with, in the calling thread: all is of one moment.
+
+        Raises StoreUnavailable, also where a row is damaged.
+        """
+        try:
+            with self._gate, translated(self.dialect), self.dialect.reading() as connection:
+                yield connection
+        except msgspec.MsgspecError as error:
+            raise StoreUnavailable(self.dialect.explain(error)) from error
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sa.Connection]:

@@ -96,7 +96,7 @@ class SharedDatabase:
             wait_seconds=pace.wait_seconds,
             weights=Weights(weigh, LARGE_BYTES, LARGE_GROUP_BYTES),
         )
-        self._reader: GroupThread[GroupedWork] = GroupThread(
+        self._reader: GroupThread[Work | GroupedWork] = GroupThread(
             name="state-reader", serve=self._serve_reads, size=GROUP_SIZE, loop=loop
         )
         # Lists may search all jobs: the load of a turn must not wait for one.
@@ -166,6 +166,10 @@ class SharedDatabase:
         """What `work` reads, all of one moment. Raises StoreUnavailable."""
         return await self._apart.read(work)
 
+    async def read_soon(self, work: Callable[[sa.Connection], T]) -> T:
+        """As `read`, with the loads of turns: no list that searches all jobs is waited for."""
+        return cast("T", await self._reader.put(work))
+
     async def read_together(self, work: JointWork, value: object) -> Any:
         """Runs `work` once for all values that wait for it; what it read for `value`.
 
@@ -204,15 +208,14 @@ class SharedDatabase:
         await self._apart.close()
         self._database.close()
 
-    def _serve_reads(self, items: list[GroupedWork]) -> list[Verdict]:
+    def _serve_reads(self, items: list[Work | GroupedWork]) -> list[Verdict]:
+        began = time.monotonic()
         try:
             with self._database.reading() as connection:
                 return _run(connection, items)
-        except StoreError as error:
-            return [error] * len(items)
         except Exception as error:  # noqa: BLE001 - what one row cannot be read as is told to who asked for it
-            if len(items) == 1:
-                return [error]
+            if len(items) == 1 or (isinstance(error, StoreError) and time.monotonic() - began > SLOW_SECONDS):
+                return [error] * len(items)
         return [verdict for item in items for verdict in self._serve_reads([item])]
 
     def _serve(self, items: list[Work | GroupedWork]) -> list[Verdict]:
@@ -266,8 +269,9 @@ class SharedDatabase:
         else:
             self._on_written(sum(map(weigh, items)))
             return list(verdicts)
-        # One of them may be what the database cannot store: alone, it fails alone.
-        return [verdict for item in items for verdict in self._write([item])]
+        # One of them may be what the database cannot store: halving finds it, and the others are written.
+        half = len(items) // 2
+        return self._write(items[:half]) + self._write(items[half:])
 
 
 def weigh(item: Work | GroupedWork) -> int:

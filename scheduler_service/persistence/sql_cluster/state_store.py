@@ -24,7 +24,13 @@ from scheduler_service.persistence.sql.dialect import Dialect
 from scheduler_service.persistence.sql.expressions import Contains, IsIn, TextBytes
 from scheduler_service.persistence.sql.job_catalogue import write_ids
 from scheduler_service.persistence.sql.job_tables import jobs
-from scheduler_service.persistence.sql.kept_answers import ANSWERS, answer_of, forget_answers
+from scheduler_service.persistence.sql.kept_answers import (
+    ANSWERS,
+    answer_of,
+    forget_answers,
+    recall,
+    remember_first,
+)
 from scheduler_service.persistence.sql_cluster import marks
 from scheduler_service.persistence.sql_cluster.claim_rows import (
     CHANGED_DELIVERIES,
@@ -145,8 +151,7 @@ class SqlStateStore:
         self._before_close, self._on_close = before_close, on_close
         self._turns = SharedStore(database=database, plan=plan_own_claims if known is None else known.plan)
         self.catalogue, self.definition = self._turns.catalogue, self._turns.definition
-        self.recall = self._turns.recall
-        self.queues = SqlQueues(dialect=self._dialect, write=self._run, read=database.read)
+        self.queues = SqlQueues(dialect=self._dialect, write=self._run, read=database.read_soon)
         self._confirmed: set[BatchKey] = set()
         self._closing: asyncio.Future[None] | None = None
 
@@ -180,7 +185,10 @@ class SqlStateStore:
         return self._put(partial(self._remember, kept=remembered))
 
     def remember_first(self, remembered: Remembered, since: int) -> Awaitable[bool]:
-        return self._turns.remember_first(remembered, since)
+        return self._put(partial(remember_first, dialect=self._dialect, kept=remembered, since=since))
+
+    async def recall(self, scope: str, key: str, since: int) -> Remembered | None:
+        return await self._database.read_soon(partial(recall, scope=scope, key=key, since=since))
 
     def written(self, keys: Sequence[BatchKey]) -> Awaitable[None]:
         self._confirmed.update(keys)
@@ -241,7 +249,7 @@ class SqlStateStore:
         return []
 
     async def clock_skew(self) -> int:
-        return await self._database.read(partial(marks.read_number, mark=CLOCK_SKEW))
+        return await self._database.read_soon(partial(marks.read_number, mark=CLOCK_SKEW))
 
     def save_clock_skew(self, skew: int) -> Awaitable[None]:
         return self._put(partial(marks.set_number, dialect=self._dialect, mark=CLOCK_SKEW, value=skew))
@@ -341,7 +349,7 @@ class SqlStateStore:
         return found[:limit]
 
     async def _fetch(self, statement: sa.Select[Any], values: dict[str, Any]) -> Sequence[Any]:
-        return await self._database.read(
+        return await self._database.read_soon(
             lambda connection: self._dialect.fetch(connection, statement, values)
         )
 
@@ -355,7 +363,7 @@ class SqlStateStore:
                 return connection.execute(page.rows, {**values, "limit": count}).all() if count else ()
             return self._dialect.fetch(connection, page.rows, {**values, "limit": count})
 
-        return await self._database.read(work)
+        return await self._database.read_soon(work)
 
 
 class ServerStateStore(SqlStateStore):

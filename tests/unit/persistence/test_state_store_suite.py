@@ -354,6 +354,14 @@ async def test_the_first_of_a_key_stays(store: OpenStore) -> None:
     assert await store.remember_first(Remembered("operations/a", "other", b"", b"", created_at=1), 0)
 
 
+async def test_an_answer_that_was_put_in_before_is_the_first(store: OpenStore) -> None:
+    """Both are written in the order in which they were put in, also in one group."""
+    some = [Remembered("operations/a", "key", b"", b"%d" % n, created_at=1_000) for n in range(2)]
+    kept = await asyncio.gather(store.remember(some[0]), store.remember_first(some[1], 0))
+    assert kept == [None, False]
+    assert await store.recall("operations/a", "key", 0) == some[0]
+
+
 async def test_a_life_takes_its_answers_along(store: OpenStore) -> None:
     """What was answered in a life that has ended fits no later one (SPEC section 1, uid)."""
     of_job = Remembered("jobs/job/trigger", "key", b"", b"{}", created_at=1_000, job_id="job")

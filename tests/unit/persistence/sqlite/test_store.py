@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -9,11 +10,12 @@ import pytest
 
 from scheduler_service.persistence.common.fault_points import FaultPoint
 from scheduler_service.persistence.common.pagination import PAGE_BYTES
-from scheduler_service.persistence.sql_cluster.database import LARGE_BYTES
+from scheduler_service.persistence.sql_cluster.database import LARGE_BYTES, SharedDatabase
+from scheduler_service.persistence.sql_cluster.state_store import ServiceStart, owns_all
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.catalogue import JobQuery
-from scheduler_service.ports.errors import StoreUncertain
-from scheduler_service.ports.state import NOTHING
+from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
+from scheduler_service.ports.state import NOTHING, StoredJob
 from tests.unit.persistence import damaged_deliveries
 from tests.unit.persistence.samples import commit, delivery
 from tests.unit.persistence.sqlite.write_gate import Gate
@@ -31,6 +33,50 @@ async def test_what_waits_is_written_as_one_group(tmp_path: Path) -> None:
     gate.opened.set()
     await asyncio.gather(first, *rest)
     assert gate.passed.count(FaultPoint.COMMIT) == 3
+    await store.close()
+
+
+async def test_what_cannot_be_stored_fails_alone(tmp_path: Path) -> None:
+    """The others of its group are written, by few commits."""
+    gate = Gate()
+    store = await SqliteStateStore.open(folder=tmp_path, faults=gate)
+    gate.opened.set()
+    writes = [store.commit(commit(f"job-{number}", execute_number=number)) for number in range(63)]
+    writes.append(store.commit(commit("bad", execute_number=1 << 70)))
+    ends = await asyncio.gather(*writes, return_exceptions=True)
+    assert [type(end) for end in ends] == [type(None)] * 63 + [StoreUnavailable]
+    assert gate.passed.count(FaultPoint.COMMIT) == 6
+    await store.close()
+
+
+async def test_nobody_waits_for_a_list_but_lists(tmp_path: Path) -> None:
+    """A list may search all jobs meanwhile: alarms, kept answers and queues are read beside it."""
+    database = await SharedDatabase.open(url=f"sqlite:///{tmp_path}/jobs.db")
+    store = SqliteStateStore(database=database, started=ServiceStart(1, "n"), owns=owns_all, files=None)
+    is_over = threading.Event()
+    lists = [asyncio.ensure_future(database.read(lambda _: is_over.wait(60))) for _ in range(2)]
+    assert await store.load("job") is None
+    assert [await store.due_wall(9, 9), await store.deliveries("", 9), await store.clock_skew()] == [
+        [],
+        [],
+        0,
+    ]
+    assert await store.recall("s", "k", 0) is None
+    assert await store.queues.claimable([], 0) == []
+    assert not any(one.done() for one in lists)
+    is_over.set()
+    await asyncio.gather(*lists)
+    await store.close()
+
+
+async def test_a_damaged_row_is_no_others_trouble(tmp_path: Path) -> None:
+    """Its job cannot be read; those that are read with it are."""
+    store = await SqliteStateStore.open(folder=tmp_path)
+    await asyncio.gather(store.commit(commit("a")), store.commit(commit("b")))
+    with closing(sqlite3.connect(tmp_path / "state.db")) as connection, connection:
+        connection.execute("UPDATE jobs SET labels = '{' WHERE job_id = 'b'")
+    found = await asyncio.gather(store.load("a"), store.load("b"), return_exceptions=True)
+    assert [type(one) for one in found] == [StoredJob, StoreUnavailable]
     await store.close()
 
 
