@@ -1,12 +1,14 @@
 """Hides the values of secrets in whatever comes back, is kept or shown (SPEC section 14).
 
 A target may hand on what it was sent: in its answer, a report, the address of a redirect. A value is found as
-it is, percent-encoded, escaped in JSON (also JSON in a JSON string) and in base64, at each of the three
-places that it can have in one.
+it is, percent-encoded, escaped in JSON (also JSON in a JSON string) or HTML, read as Latin-1 as headers are,
+and in base64, at each of the three places that it can have in one.
 """
 
 import base64
+import html
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
@@ -43,6 +45,10 @@ SAID = frozenset(
 )  # fmt: skip
 """The fields of outcomes and records that have something of a target, a caller or a template."""
 _FOR_HTML = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&"})
+_BY_DOTNET = str.maketrans({character: f"\\u{ord(character):04x}" for character in "&'+<>`"})
+_ESCAPE = re.compile(r"(?<=\\u)[0-9a-f]{4}")
+_UNENCODED = ("", "/", "!'()*", "$&+:=@", "!#$&'()*+,/:;=?@")
+"""What programs leave as it is: `quote`; encodeURIComponent; a segment in Go; encodeURI."""
 _MARK = MARK.encode()
 _ENCODER = msgspec.msgpack.Encoder()
 Kept = TypeVar("Kept")
@@ -134,9 +140,12 @@ class SecretMask:
 
     def _tail(self, body: bytes) -> bytes:
         for form in self._forms:
-            for size in range(min(len(form) - 1, len(body)), LEAST_PREFIX - 1, -1):
-                if body.endswith(form[:size]):
-                    return body[:-size] + _MARK
+            begin = form[:LEAST_PREFIX]
+            at = body.find(begin, max(0, len(body) - len(form) + 1))
+            while at >= 0:
+                if form.startswith(body[at:]):
+                    return body[:at] + _MARK
+                at = body.find(begin, at + 1)
         return body
 
 
@@ -146,9 +155,11 @@ NO_MASK = SecretMask(())
 
 def forms_of(value: str) -> set[bytes]:
     """The forms in which a value may come back."""
-    escaped = _escaped(value)
+    escaped, as_latin = _escaped(value), value.encode().decode("latin-1")
     texts = {value} | escaped | {further for one in escaped for further in _escaped(one)}
-    encoded = {quote(one, safe="") for one in (value, *escaped)} | {quote_plus(value), quote(value)}
+    texts |= {as_latin} | _escaped(as_latin) | {_escaped_by_dotnet(value)} | _escaped_for_html(value)
+    encoded = {quote(one, safe="") for one in escaped} | {quote(value, safe=safe) for safe in _UNENCODED}
+    encoded |= {quote_plus(value), quote_plus(value, safe="*").replace("~", "%7E")}
     encoded |= {quote(one, safe="") for one in tuple(encoded)} | {_lower_escapes(one) for one in encoded}
     plain = {text.encode() for text in texts | encoded}
     return plain | {form for text in {value, *escaped} for form in _base64_forms(text.encode())}
@@ -158,7 +169,21 @@ def _escaped(text: str) -> set[str]:
     """The content of a JSON string, as different programs write it."""
     written = {json.dumps(text, ensure_ascii=is_ascii)[1:-1] for is_ascii in (True, False)}
     written |= {one.replace("/", "\\/") for one in written}
+    written |= {_ESCAPE.sub(lambda found: found[0].upper(), one) for one in written}
     return written | {one.translate(_FOR_HTML) for one in written}
+
+
+def _escaped_by_dotnet(text: str) -> str:
+    """The same as System.Text.Json writes it."""
+    written = json.dumps(text)[1:-1].replace('\\"', "\\u0022").translate(_BY_DOTNET)
+    return _ESCAPE.sub(lambda found: found[0].upper(), written)
+
+
+def _escaped_for_html(text: str) -> set[str]:
+    """A text in a page, as one that tells of an error, with and without escapes of quotes."""
+    written, quoted = html.escape(text, quote=False), html.escape(text)
+    by_number = quoted.replace("&#x27;", "&#39;")
+    return {written, quoted, by_number, by_number.replace("&quot;", "&#34;")}
 
 
 def _lower_escapes(text: str) -> str:

@@ -19,7 +19,19 @@ PLAIN = "t0p-Secret_of.the.shop"
 NASTY = 'a/b "c"\\d+é&=%{}'
 
 
-@each_row("value", [PLAIN, NASTY, "four"])
+ENCODE_URI_COMPONENT, ENCODE_URI, GO_SEGMENT = "!'()*", "!#$&'()*+,/:;=?@", "$&+:=@"
+"""What they leave as it is, besides letters, digits and `-._~`."""
+
+
+def as_dotnet(text: str) -> str:
+    """The content of a string as System.Text.Json writes it."""
+    return "".join(
+        "\\\\" if one == "\\" else f"\\u{ord(one):04X}" if one in "\"&'+<>`" or ord(one) > 126 else one
+        for one in text
+    )
+
+
+@each_row("value", [PLAIN, NASTY, "four", "aB3/x+Y9==", "it's <q\"(é)~!*`", "ключ/к+ларцу"])
 @each_row(
     "write",
     [
@@ -34,6 +46,16 @@ NASTY = 'a/b "c"\\d+é&=%{}'
         lambda value: f"k={quote_plus(value)}",
         lambda value: f"k={quote(value, safe='').lower() if value.islower() else quote(value, safe='')}",
         lambda value: f"next={quote(quote(value, safe=''), safe='')}",
+        lambda value: f"k={quote(value, safe=ENCODE_URI_COMPONENT)}",
+        lambda value: f"k={quote(value, safe=ENCODE_URI)}",
+        lambda value: f"/{quote(value, safe=GO_SEGMENT)}/",
+        lambda value: json.dumps({"a": value}).replace("\\u00e9", "\\u00E9"),
+        lambda value: f'{{"a":"{as_dotnet(value)}"}}',
+        lambda value: f"<p>{html.escape(value, quote=False)}</p>",
+        lambda value: f"<p>{html.escape(value)}</p>",
+        lambda value: f"<p>{html.escape(value).replace('&#x27;', '&#39;').replace('&quot;', '&#34;')}</p>",
+        lambda value: value.encode().decode("latin-1"),
+        lambda value: json.dumps({"a": value.encode().decode("latin-1")}),
     ],
 )
 def test_each_form_is_hidden(value: str, write: Callable[[str], str]) -> None:
@@ -91,6 +113,8 @@ def test_a_body_that_was_cut_ends_with_no_begin_of_a_value() -> None:
     for size in range(4, len(PLAIN)):
         answer = Answer(200, (), b"x " + PLAIN[:size].encode(), truncated=True)
         assert mask.outcome(answer) == msgspec.structs.replace(answer, body=b"x ***")
+    assert mask.body(PLAIN[:3].encode(), is_cut=True) == PLAIN[:3].encode()
+    assert SecretMask(["aaab-aaac"]).body(b"aaab-aaab-aaa", is_cut=True) == b"aaab-***"
 
 
 def test_json_values() -> None:
