@@ -137,6 +137,8 @@ async def claim_work(request: ApiRequest) -> Response:
     for one in found:
         await slices.pause(len(one.part.request.body or b""))
         filled = fill_request(one.part.request, request.deps.secrets)
+        if one.part.request.at_send is not None:  # reports may have its values from now on
+            request.deps.secret_masks.of_request(one.part.request.at_send, request.deps.secrets.find)
         if isinstance(filled, Unfilled):  # nobody can do it: it ends as an attempt that is sent ends
             kind = FailureType.TEMPLATE
             end = PartEnd(error=kind.value, failure_type=kind, message=filled.message, at=now.wall)

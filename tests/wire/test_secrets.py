@@ -158,6 +158,19 @@ async def test_a_worker_gets_the_whole_request_and_its_reports_are_hidden() -> N
         assert leaks(await read_all(world, ["j"])) == []
 
 
+async def test_a_report_on_a_claim_has_no_value_that_is_new(tmp_path: Path) -> None:
+    """A file that was just replaced: its value is hidden from the claim on, however soon the report comes."""
+    (tmp_path / "TOKEN").write_text("first-value", encoding="utf-8")
+    async with running(secrets_dir=str(tmp_path)) as world:
+        await create(world, {"headers": {"A": "${secrets.TOKEN}"}})
+        execution = await trigger(world)
+        (tmp_path / "TOKEN").write_text("second-value", encoding="utf-8")
+        (item,) = await claim(world)
+        assert item["request"]["headers"]["A"] == "second-value"
+        data_of(await complete(world, item["lease"], data={"got": "second-value"}))
+        assert "second-value" not in json.dumps(await world.ended(execution))
+
+
 async def test_work_without_its_secret_ends_as_template() -> None:
     """Nobody is given it."""
     async with running(secrets=GIVEN) as world:
