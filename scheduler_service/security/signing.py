@@ -72,7 +72,8 @@ class RequestSigner:
         if not keys:
             return sign_md5(request, self._md5_secret or "")
         named = {name.lower(): value for name, value in request.headers}
-        message_id = named.get(ID) or named.get(_KEY) or ""
+        # Receivers take a header's value without the blanks around it.
+        message_id = (named.get(ID) or named.get(_KEY) or "").strip(" \t")
         if not message_id:
             raise CannotSign(
                 "the request has no Idempotency-Key, which is the id that is signed; give it one"

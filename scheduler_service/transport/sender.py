@@ -278,17 +278,26 @@ class HttpSender:
         return connection.exchange(data, method=hop.method, deadline=deadline, body=body)
 
     async def _exchange_signed(
-        self, hop: Hop, request: OutboundRequest, until: str, deadline: float, may_go: MayGo
+        self,
+        hop: Hop,
+        request: OutboundRequest,
+        until: str,
+        deadline: float,
+        may_go: MayGo,
+        is_new: bool = False,
     ) -> ParsedResponse:
-        """As `_exchange`; the signature is made when all has been waited for, so that its time is that."""
+        """As `_exchange`; the signature is made when all has been waited for, so that its time is that.
+
+        `is_new`: over a new connection.
+        """
         keys = self._hop_signer.find(hop, request.tenant)
         route = Route(hop.target.site, hop.trusted)
-        connection = self._pool.take(route.site, hop.trusted)
+        connection = None if is_new else self._pool.take(route.site, hop.trusted)
         if connection is None:
-            connection = await self._pool.get(route, deadline)
+            connection = await self._pool.get(route, deadline, is_new=is_new)
         try:
-            hop = await self._hop_signer.sign(hop, keys)
-            data = self._request_writer.write(hop, request.trace, until, request.span)
+            signed = await self._hop_signer.sign(hop, keys)
+            data = self._request_writer.write(signed, request.trace, until, request.span)
             goes = may_go()
         except BaseException:
             self._pool.release(connection)
@@ -296,10 +305,17 @@ class HttpSender:
         if not goes:
             self._pool.release(connection)
             raise NotSent
-        body = hop.body if hop.body is not None and len(hop.body) > APART_BYTES else None
-        if connection.idle_since and hop.method in _IDEMPOTENT:
-            return await self._exchange_again(connection, hop, data, body, deadline)
-        return await connection.exchange(data, method=hop.method, deadline=deadline, body=body)
+        body = signed.body if signed.body is not None and len(signed.body) > APART_BYTES else None
+        is_repeatable = connection.idle_since and hop.method in _IDEMPOTENT
+        try:
+            return await connection.exchange(data, method=hop.method, deadline=deadline, body=body)
+        except Dropped:
+            if not is_repeatable:
+                raise
+        try:  # with a signature of its own: the peer may have accepted the first one
+            return await self._exchange_signed(hop, request, until, deadline, always, is_new=True)
+        except Unreached as error:
+            raise ConnectFailed(str(error)) from None
 
     async def _exchange_again(
         self, connection: HttpConnection, hop: Hop, data: bytes, body: bytes | None, deadline: float

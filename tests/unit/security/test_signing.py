@@ -23,7 +23,12 @@ def test_the_id_that_is_signed_is_the_key_of_the_request() -> None:
     """A delivery has a `webhook-id` of its own; what else a step says of a signature is replaced."""
     made = signer()
     own = (("Webhook-Signature", "v1,forged"), ("WEBHOOK-TIMESTAMP", "1"), ("X-A", "1"))
-    for headers, message_id in (((KEY, *own), "life-1-0"), ((KEY, ("webhook-id", "told"), *own), "told")):
+    spaced = (("Idempotency-Key", " life-1-0\t"), *own)
+    for headers, message_id in (
+        ((KEY, *own), "life-1-0"),
+        ((KEY, ("webhook-id", "told"), *own), "told"),
+        (spaced, "life-1-0"),  # its receiver finds no blanks around it
+    ):
         signed = made.sign(made.find("a", "hooks"), Signed("/x", headers, b"{}"))
         named = {name.lower(): value for name, value in signed.headers}
         assert len(named) == len(signed.headers)

@@ -63,6 +63,23 @@ async def test_each_try_is_signed_with_a_time_of_its_own(stage: Stage) -> None:
     assert has_signature(server)[-1] is False
 
 
+async def test_a_repetition_on_a_new_connection_is_signed_anew(stage: Stage) -> None:
+    """The peer may have accepted the first one before it closed the kept connection."""
+
+    async def answer_one(peer: Peer) -> None:
+        await peer.read()
+        await peer.say(OK)
+        await peer.read()
+
+    server = await stage.server(answer_one)
+    sender = signing(stage)
+    for _ in range(2):
+        assert isinstance(await sender.send(request(server.url, method="PUT")), Answer)
+    assert (server.connections, len(server.requests)) == (2, 3)
+    receiver = Verifier(NEW, clock=lambda: NOW)
+    assert [receiver.accept(head_of(raw), b'{"a":1}') for raw in server.requests] == ["life-1-0"] * 3
+
+
 async def test_a_long_body_is_signed_as_it_is_sent(stage: Stage) -> None:
     """It is digested beside the loop, and sent apart from its head."""
     body = b"x" * (SIGNED_AT_ONCE + 1)
