@@ -7,6 +7,7 @@ import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.execution import ExecutionState, FailureType
+from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.moments import DAY, as_datetime
 from scheduler_service.persistence.history.day_counts import ALL_JOBS, NONE, spread
 from scheduler_service.persistence.history.queries import Wire
@@ -254,9 +255,10 @@ def _sum(column: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
 
 def _failing_wire(row: Any) -> Wire:
     share = round(row.terminated / row.executions, 4)
-    return {"jobId": row.job_id, "executions": row.executions, "failed": row.terminated, "failedShare": share}
+    job_id = read_job_key(row.job_id)[1]
+    return {"jobId": job_id, "executions": row.executions, "failed": row.terminated, "failedShare": share}
 
 
 def _slow_wire(row: Any) -> Wire:
     mean = round(row.duration_ms / row.started)
-    return {"jobId": row.job_id, "executions": row.executions, "meanMs": mean}
+    return {"jobId": read_job_key(row.job_id)[1], "executions": row.executions, "meanMs": mean}

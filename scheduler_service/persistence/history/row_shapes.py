@@ -6,6 +6,7 @@ import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.execution import write_execution_id
+from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.progress import progress_fraction
 from scheduler_service.domain.records import AttemptEnded, Exchange
@@ -24,7 +25,7 @@ def execution_wire(row: sa.Row[tuple[object, ...]], failure: AttemptEnded | None
     """The members of an execution in a list; `failure` is its failed attempt, where the history keeps it."""
     return {
         "executionId": write_execution_id(row.uid, row.execute_number),
-        "jobId": row.job_id,
+        "jobId": read_job_key(row.job_id)[1],
         "executeNumber": row.execute_number,
         "revision": row.revision,
         "state": row.state,
@@ -63,7 +64,7 @@ def delivery_wire(row: sa.Row[tuple[object, ...]]) -> Wire:
     """The members of a delivery in a list."""
     return {
         "deliveryId": row.delivery_id,
-        "jobId": row.job_id,
+        "jobId": read_job_key(row.job_id)[1],
         "executionId": write_execution_id(row.uid, row.execute_number),
         "requestCounts": row.request_counts,
         **notification_wire(row),

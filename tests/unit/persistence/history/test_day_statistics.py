@@ -30,7 +30,7 @@ async def write_some(room: Room) -> None:
             ended(day * 10 + 1, planned_at=planned),
             ended(day * 10 + 2, "terminated", planned_at=planned, **failed),
             ended(day * 10 + 3, planned_at=planned, uid="u2", job_id="slow", ended_at=planned + 9_000),
-            ended(day * 10 + 4, planned_at=planned, uid="u3", job_id="other", tenant="elsewhere"),
+            ended(day * 10 + 4, planned_at=planned, uid="u3", job_id="elsewhere|other", tenant="elsewhere"),
             ended(day * 10 + 5, "terminated", planned_at=planned, uid="u4", job_id="clean", **failed),
         )
 
@@ -45,7 +45,7 @@ async def test_a_span_is_bounded_by_both_days(room: Room, is_folded: bool) -> No
     assert [day["executions"] for day in both["days"]] == [2, 2]
     assert both["total"]["byFailureType"] == {"timeout": 2}
     assert both["total"]["lateness"]["p50"] == 21
-    several = await days_of(room, "job", "slow", "other", first=TODAY, last=TODAY)
+    several = await days_of(room, "job", "slow", "elsewhere|other", first=TODAY, last=TODAY)
     assert several["total"]["executions"] == 3
     assert (await days_of(room, "never"))["days"] == []
 
@@ -63,7 +63,9 @@ async def test_the_jobs_that_stand_out_are_named(room: Room, is_folded: bool) ->
     assert [(one["jobId"], one["meanMs"]) for one in found["slowest"]] == [("slow", 8_980), ("job", 100)]
     one_day = DayQuery(tenant="default", first=TODAY, last=TODAY, job_ids=frozenset({"slow"}))
     chosen: Any = await reads.top(one_day)
+    elsewhere: Any = await reads.top(DayQuery(tenant="elsewhere", first=TODAY - 2, last=TODAY))
     await reads.close()
+    assert [(one["jobId"], one["executions"]) for one in elsewhere["slowest"]] == [("other", 3)]
     assert (chosen["failing"], [one["executions"] for one in chosen["slowest"]]) == ([], [1])
 
 

@@ -338,6 +338,16 @@ async def test_a_page_of_deliveries_ends_early_where_they_are_large(room: Room) 
     assert found == [["d4", "d3"], ["d2", "d1"], ["d0"]]
 
 
+async def test_jobs_of_a_tenant_have_their_ids_there(room: Room) -> None:
+    """The `jobId` of a tenant's job is that of its definition, not its key (SPEC section 10)."""
+    told = DeliveryRecord("d1", 1, 1, "succeed", "http://127.0.0.1/n", "outbox", created_at=START)
+    await write(room, batch(1, execution(1, "succeeded"), told, job_id="team|job", tenant="team"))
+    executions = await room.reads.executions(ExecutionQuery(tenant="team"))
+    deliveries = await room.reads.deliveries(DeliveryQuery(tenant="team"))
+    one = await room.reads.execution("team", "u1-1")
+    assert [item["jobId"] for item in (*executions.items, *deliveries.items, one or {})] == ["job"] * 3
+
+
 async def test_the_newest_execution_of_each_child(room: Room) -> None:
     """Children answer their newest execution in full."""
     await write(
