@@ -19,7 +19,14 @@ from scheduler_service.api.responses import ApiProblem, invalid, refuse, succeed
 from scheduler_service.api.shapes import pause_members
 from scheduler_service.domain.execution import FailureType, parse_execution_id, write_execution_id
 from scheduler_service.domain.job_key import read_job_key
-from scheduler_service.domain.leases import HeldPart, Leased, QueueFigures, QueueQuery, merge_figures
+from scheduler_service.domain.leases import (
+    HeldPart,
+    Leased,
+    LeaseHolder,
+    QueueFigures,
+    QueueQuery,
+    merge_figures,
+)
 from scheduler_service.domain.moments import SECOND, Now, rfc3339
 from scheduler_service.domain.parts import PartEnd, PartName, write_part_id
 from scheduler_service.domain.registered_services import Kind
@@ -165,7 +172,7 @@ async def renew_lease(request: ApiRequest) -> Response:
     posted = read_model(Renewal, value)
     mask = request.deps.secret_masks.of_tenant(request.caller.tenant) or NO_MASK
     progress, message = mask.value(posted.progress), mask.value(posted.message)
-    renewed = await queues.renew(lease, progress=progress, message=message)
+    renewed = await queues.renew(lease, progress=progress, message=message, holder=_holder(request))
     if renewed is None:
         raise _lost(lease)
     return succeed(
@@ -199,7 +206,8 @@ async def complete_work(request: ApiRequest) -> Response:
         text = f"error {posted.error!r} is a code of Punctual; give a code of your own, or an HTTP status"
         raise invalid("/error", "reserved", text)
     mask = request.deps.secret_masks.of_tenant(request.caller.tenant) or NO_MASK
-    completed = await queues.complete(lease, _end(posted, mask, request.deps.clock.now().wall))
+    end = _end(posted, mask, request.deps.clock.now().wall)
+    completed = await queues.complete(lease, end, _holder(request))
     if completed is Completed.LOST:
         raise _lost(lease)
     if completed is Completed.STALE:
@@ -252,6 +260,11 @@ async def _change_pause(
         return await _show(request, name)
 
     return succeed(await request.run_once(f"queues/{name}/{verb}", await request.body(), work))
+
+
+def _holder(request: ApiRequest) -> LeaseHolder:
+    """Whose leases the caller may renew and complete: its tenant's, a service those of its own queue."""
+    return LeaseHolder(request.caller.tenant, request.caller.service)
 
 
 async def _while_connected(

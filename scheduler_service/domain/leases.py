@@ -36,6 +36,17 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     room: int = CLAIM_BYTES
 
 
+class LeaseHolder(msgspec.Struct, frozen=True, gc=False):
+    """Who may say something of a lease: its tenant; with `queue` what is in that queue alone."""
+
+    tenant: str
+    queue: str | None = None
+
+    def may_hold(self, tenant: str, queue: str) -> bool:
+        """Whether a lease of this queue can be its."""
+        return tenant == self.tenant and self.queue in (None, queue)
+
+
 class Leased(msgspec.Struct, frozen=True, gc=False):
     """A part leased to an instance until `until`, with its current options.
 

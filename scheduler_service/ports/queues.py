@@ -10,6 +10,7 @@ from scheduler_service.domain.leases import (
     Freeing,
     HeldPart,
     Leased,
+    LeaseHolder,
     QueueFigures,
     QueueQuery,
     Renewed,
@@ -29,16 +30,18 @@ class Queues(Protocol):
     def claim(self, claim: Claim) -> Awaitable[tuple[Leased, ...]]:
         """Leases parts that the instance may have: by priority, then those that name it, then age."""
 
-    def renew(self, lease: str, now: int) -> Awaitable[Renewed | None]:
-        """The lease goes on from `now`; None: it is lost."""
+    def renew(self, lease: str, now: int, holder: LeaseHolder | None = None) -> Awaitable[Renewed | None]:
+        """The lease goes on from `now`; None: it is lost, or not one of `holder`."""
 
-    def complete(self, lease: str, end: PartEnd, now: int) -> Awaitable[EndedPart | bool]:
+    def complete(
+        self, lease: str, end: PartEnd, now: int, holder: LeaseHolder | None = None
+    ) -> Awaitable[EndedPart | bool]:
         """The end of the part, to be delivered to its job.
 
         True: there is nothing to deliver, because the lease was completed with the same end before; that is
-        known for a day, of the newest 100,000 leases at least. False: the lease is lost, or the part has
-        ended differently. Where the job does not wait for the part any more, the result is withdrawn: the end
-        has no effect, and the lease is lost from now on.
+        known for a day, of the newest 100,000 leases at least. False: the lease is lost, or not one of
+        `holder`, or the part has ended differently. Where the job does not wait for the part any more, the
+        result is withdrawn: the end has no effect, and the lease is lost from now on.
         """
 
     def free(self, freeing: Freeing) -> Awaitable[Swept | None]:

@@ -19,6 +19,7 @@ from scheduler_service.domain.leases import (
     Freeing,
     HeldPart,
     Leased,
+    LeaseHolder,
     QueueFigures,
     QueueQuery,
     Renewed,
@@ -281,26 +282,36 @@ class PullQueues:
             raise
 
     async def renew(
-        self, lease: str, *, progress: str | None = None, message: str | None = None
+        self,
+        lease: str,
+        *,
+        progress: str | None = None,
+        message: str | None = None,
+        holder: LeaseHolder | None = None,
     ) -> Renewed | None:
-        """Renews a lease and reports progress to the job. None: the lease is lost. Raises StoreError."""
+        """Renews a lease of `holder` (None: of anybody) and reports progress to the job.
+
+        None: the lease is lost, or not the holder's. Raises StoreError.
+        """
         if progress or message:
             self._check_open()
-        renewed = await self._table.renew(lease, self._clock.now().steady)
+        renewed = await self._table.renew(lease, self._clock.now().steady, holder)
         if renewed is not None and not renewed.cancelled and (progress or message):
             event = PartProgressed(renewed.name, progress, message)
             await self.delivery.deliver(renewed.job_id, Command(event))
         return renewed
 
-    async def complete(self, lease: str, end: PartEnd) -> Completed:
-        """Stores the part's end, and delivers it to its job. Raises StoreError.
+    async def complete(self, lease: str, end: PartEnd, holder: LeaseHolder | None = None) -> Completed:
+        """Stores the part's end, and delivers it to its job; a lease that is not `holder`'s is `LOST`.
+
+        Raises StoreError.
 
         `ACCEPTED`: it is durable. The first end counts: repeating it is accepted again, another is `LOST`.
         This holds for a day, also after a restart, for as many leases as the store keeps.
         """
         self._check_open()
         try:
-            result = await self._table.complete(lease, end, self._clock.now().steady)
+            result = await self._table.complete(lease, end, self._clock.now().steady, holder)
         except StoreError as error:
             self.delivery.note_failed_write(error)
             raise
@@ -315,7 +326,7 @@ class PullQueues:
         if not is_accepted:
             # Its job may not have heard of it, or from another node: repeated it stays accepted, whatever its
             # job says later, over a crash too. What the job did not want is not known any more.
-            is_accepted = bool(await self._table.complete(lease, end, self._clock.now().steady))
+            is_accepted = bool(await self._table.complete(lease, end, self._clock.now().steady, holder))
         return Completed.ACCEPTED if is_accepted else Completed.STALE
 
     async def resume(self, tenant: str, queue: str) -> None:

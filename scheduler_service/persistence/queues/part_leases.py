@@ -15,6 +15,7 @@ from scheduler_service.domain.leases import (
     ChangedPart,
     EndedPart,
     Freeing,
+    LeaseHolder,
     Renewed,
     Swept,
 )
@@ -54,7 +55,7 @@ _part, _known = queue_parts.c, queue_completions.c
 _IS_FREE = _part.state == sa.literal_column(str(FREE))
 _LEASE = sa.select(
     _part.part_id, _part.state, _part.retries, _part.instance, _part.until, _part.options, _part.content,
-    _part.ended, _part.serial, _part.changes,
+    _part.ended, _part.serial, _part.changes, _part.tenant, _part.queue,
 )  # fmt: skip
 _OF_LEASE = _LEASE.where(_part.lease == sa.bindparam("lease")).with_for_update()
 _DELETE = sa.delete(queue_parts).where(_part.part_id == sa.bindparam("part_id"))
@@ -66,9 +67,11 @@ _COMPLETION = Upsert(
 )
 
 
-def renew_lease(connection: sa.Connection, lease: str, now: int) -> Renewed | None:
+def renew_lease(
+    connection: sa.Connection, lease: str, now: int, holder: LeaseHolder | None = None
+) -> Renewed | None:
     row = connection.execute(_OF_LEASE, {"lease": lease}).first()
-    if row is None or row.state == ENDED or row.until <= now:
+    if row is None or row.state == ENDED or row.until <= now or not _is_of(row, holder):
         return None
     options = unpack_options(row.options)
     until = now + options.lease
@@ -78,12 +81,20 @@ def renew_lease(connection: sa.Connection, lease: str, now: int) -> Renewed | No
 
 
 def complete_lease(
-    connection: sa.Connection, dialect: Dialect, lease: str, end: PartEnd, now: int, max_completions: int
+    connection: sa.Connection,
+    dialect: Dialect,
+    lease: str,
+    end: PartEnd,
+    now: int,
+    max_completions: int,
+    holder: LeaseHolder | None = None,
 ) -> EndedPart | bool:
     """Of completed leases at most `max_completions` are known afterwards."""
     row = connection.execute(_OF_LEASE, {"lease": lease}).first()
     if row is None:
         return _is_known(connection, lease, end)
+    if not _is_of(row, holder):
+        return False
     if row.state == ENDED:
         return _repeat(connection, row, end)
     if row.until <= now:
@@ -94,6 +105,10 @@ def complete_lease(
         return msgspec.structs.replace(make_ended(row.part_id, row.content, end, ""), is_withdrawn=True)
     _keep_completion(connection, dialect, lease, end, max_completions)
     return _end(connection, row, end, row.changes, now)
+
+
+def _is_of(row: Row, holder: LeaseHolder | None) -> bool:
+    return holder is None or holder.may_hold(row.tenant, row.queue)
 
 
 def free_part(connection: sa.Connection, freeing: Freeing) -> Swept | None:

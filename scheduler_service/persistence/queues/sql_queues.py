@@ -13,6 +13,7 @@ from scheduler_service.domain.leases import (
     Freeing,
     HeldPart,
     Leased,
+    LeaseHolder,
     QueueFigures,
     QueueQuery,
     Renewed,
@@ -58,11 +59,13 @@ class SqlQueues:
     def claim(self, claim: Claim) -> Awaitable[tuple[Leased, ...]]:
         return self._write(partial(claim_parts, dialect=self._dialect, claim=claim))
 
-    def renew(self, lease: str, now: int) -> Awaitable[Renewed | None]:
-        return self._write(partial(renew_lease, lease=lease, now=now))
+    def renew(self, lease: str, now: int, holder: LeaseHolder | None = None) -> Awaitable[Renewed | None]:
+        return self._write(partial(renew_lease, lease=lease, now=now, holder=holder))
 
-    def complete(self, lease: str, end: PartEnd, now: int) -> Awaitable[EndedPart | bool]:
-        return self._write(self._completing(lease, end, now))
+    def complete(
+        self, lease: str, end: PartEnd, now: int, holder: LeaseHolder | None = None
+    ) -> Awaitable[EndedPart | bool]:
+        return self._write(self._completing(lease, end, now, holder))
 
     def free(self, freeing: Freeing) -> Awaitable[Swept | None]:
         return self._write(partial(free_part, freeing=freeing))
@@ -97,6 +100,8 @@ class SqlQueues:
     async def held(self, query: QueueQuery) -> list[HeldPart]:
         return await self._read(partial(read_held, query=query))
 
-    def _completing(self, lease: str, end: PartEnd, now: int) -> Callable[[sa.Connection], EndedPart | bool]:
-        given: dict[str, Any] = {"lease": lease, "end": end, "now": now}
+    def _completing(
+        self, lease: str, end: PartEnd, now: int, holder: LeaseHolder | None
+    ) -> Callable[[sa.Connection], EndedPart | bool]:
+        given: dict[str, Any] = {"lease": lease, "end": end, "now": now, "holder": holder}
         return partial(complete_lease, dialect=self._dialect, max_completions=self.max_completions, **given)

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import sqlalchemy as sa
 
-from scheduler_service.domain.leases import EndedPart, Renewed, Swept
+from scheduler_service.domain.leases import EndedPart, LeaseHolder, Renewed, Swept
 from scheduler_service.domain.parts import PartEnd
 from scheduler_service.persistence.queues.part_leases import extend_leases, renew_lease, sweep_leases
 from scheduler_service.persistence.queues.sql_queues import SqlQueues
@@ -29,11 +29,13 @@ class ClusterQueues(SqlQueues):
         super().__init__(dialect=database.dialect, write=database.write_apart, read=database.read)
         self._downtime = downtime
 
-    def renew(self, lease: str, now: int) -> Awaitable[Renewed | None]:
-        return self._try_again(now, None, lambda connection: renew_lease(connection, lease, now))
+    def renew(self, lease: str, now: int, holder: LeaseHolder | None = None) -> Awaitable[Renewed | None]:
+        return self._try_again(now, None, lambda connection: renew_lease(connection, lease, now, holder))
 
-    def complete(self, lease: str, end: PartEnd, now: int) -> Awaitable[EndedPart | bool]:
-        return self._try_again(now, False, self._completing(lease, end, now))
+    def complete(
+        self, lease: str, end: PartEnd, now: int, holder: LeaseHolder | None = None
+    ) -> Awaitable[EndedPart | bool]:
+        return self._try_again(now, False, self._completing(lease, end, now, holder))
 
     def sweep(self, now: int) -> Awaitable[Swept]:
         def work(connection: sa.Connection) -> Swept:

@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 
 from scheduler_service.domain.effects import PublishParts, ReconfigureParts, WithdrawParts
-from scheduler_service.domain.leases import Claim, EndedPart, Freeing
+from scheduler_service.domain.leases import Claim, EndedPart, Freeing, LeaseHolder
 from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart, QueueOptions, write_part_id
 from tests.unit.persistence.queue_bench import DONE, REQUEST, Bench
 
@@ -189,6 +189,21 @@ async def test_an_old_lease_is_no_key_to_the_next(bench: Bench) -> None:
     assert await bench.queues.renew(old.lease, 1_001) is None
     assert await bench.queues.complete(old.lease, DONE, 1_001) is False
     assert isinstance(await bench.queues.complete(new.lease, DONE, 1_001), EndedPart)
+
+
+async def test_a_lease_is_of_its_tenant_and_queue(bench: Bench) -> None:
+    """Others neither renew nor complete it, though they know its name (SPEC section 14)."""
+    await bench.publish()
+    (leased,) = await bench.claim()
+    tenant, queue = leased.part.tenant, leased.part.queue
+    for other in (LeaseHolder("elsewhere"), LeaseHolder("elsewhere", queue), LeaseHolder(tenant, "another")):
+        assert await bench.queues.renew(leased.lease, 1, other) is None
+        assert await bench.queues.complete(leased.lease, DONE, 1, other) is False
+    assert await bench.queues.renew(leased.lease, 1, LeaseHolder(tenant)) is not None
+    assert isinstance(
+        await bench.queues.complete(leased.lease, DONE, 1, LeaseHolder(tenant, queue)), EndedPart
+    )
+    assert await bench.queues.complete(leased.lease, DONE, 2, LeaseHolder("elsewhere")) is False
 
 
 async def test_unexpected_ends_are_retried_so_often(bench: Bench) -> None:
