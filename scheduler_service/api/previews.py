@@ -6,6 +6,7 @@ from http import HTTPStatus
 from itertools import accumulate
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
 from starlette.responses import Response
 
 from client_sdk.models import JobDefinition, OutlookRequest, PreviewRequest, TemplateRequest, answers
@@ -25,14 +26,16 @@ from scheduler_service.api.responses import ApiProblem, invalid, invalid_all, no
 from scheduler_service.api.shapes import firing_preview
 from scheduler_service.domain.errors import DefinitionError, ExpressionError
 from scheduler_service.domain.execution import FailureType
+from scheduler_service.domain.feedback_tokens import MARK
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.moments import DAY, HOUR, rfc3339
 from scheduler_service.engine.compile import below_timer, compile_posted_timer
-from scheduler_service.engine.program import Program
+from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.engine.retry import PLANNED_MAX, Failure, plan_retries
 from scheduler_service.engine.template_preview import PreviewedTemplate, TemplatePreview
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.security.callers import Role
+from scheduler_service.security.secrets import speaks_of_secret
 from scheduler_service.timing.outlook import DayAhead, FiringCounts, Outlook, look_ahead
 from scheduler_service.timing.preview import COUNT_MAX, preview
 from scheduler_service.timing.schedule import warnings_at
@@ -172,9 +175,8 @@ async def _preview_template(request: ApiRequest) -> Response:
     raw = await request.body()
     posted = read_model(TemplateRequest, await read_json_by_size(raw))
     deps = request.deps
-    preview = TemplatePreview(
-        root=posted.root, surroundings=deps.surroundings_of(request.caller.tenant), now=deps.clock.now().wall
-    )
+    surroundings = _without_secrets(deps.surroundings_of(request.caller.tenant))
+    preview = TemplatePreview(root=posted.root, surroundings=surroundings, now=deps.clock.now().wall)
     try:
         tried = await work_apart(lambda: _try(preview, posted))  # a short JSONPath may visit much
     except DefinitionError as error:
@@ -184,6 +186,13 @@ async def _preview_template(request: ApiRequest) -> Response:
         return {"value": tried.value}
 
     return succeed(await request.run_once("templates/preview", raw, work), warnings=tried.warnings)
+
+
+def _without_secrets(surroundings: Surroundings) -> Surroundings:
+    """The surroundings with `***` for each variable whose name speaks of a secret: viewers preview, too."""
+    known = surroundings.environment
+    shown = {name: MARK if speaks_of_secret(name) else value for name, value in known.items()}
+    return replace(surroundings, environment=shown)
 
 
 def _moment(pointer: str, text: str, timer: Timer) -> int:

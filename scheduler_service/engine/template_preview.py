@@ -80,7 +80,7 @@ class TemplatePreview:
         except ExpressionError as error:
             raise DefinitionError([error.as_problem(POINTER)]) from None
         url = _rendered(render_url(template, self._scope_of(template)))
-        if template.secrets:
+        if template.secrets or SHOWN in self._scope.environment.values():
             assert isinstance(url, str)
             url = url.replace(quote(SHOWN, safe=""), SHOWN)
         if not template.whole:

@@ -46,6 +46,23 @@ async def test_a_template_becomes_what_a_job_would_send(place: str, template: An
     assert response.json()["warnings"] == []
 
 
+@each_row(
+    ("place", "template", "value"),
+    [
+        ("body", {"k": "${SHOP_TOKEN}"}, {"k": "***"}),
+        ("header", "Bearer ${SHOP_TOKEN}", "Bearer ***"),
+        ("url", "${BASE}/p?key=${SHOP_TOKEN}", "http://base.test/p?key=***"),
+    ],
+)
+async def test_a_variable_that_names_a_secret_is_not_shown(place: str, template: Any, value: Any) -> None:
+    """Viewers preview, too (SPEC section 14)."""
+    known = {"BASE": "http://base.test", "SHOP_TOKEN": "canary-4711"}
+    world = World(surroundings=Surroundings(environment=known))
+    async with world.client() as client:
+        response = await preview(client, template, place=place)
+    assert response.json()["data"] == {"value": value}
+
+
 @pytest.mark.parametrize(
     ("template", "place", "errors"),
     [
