@@ -28,7 +28,7 @@ from scheduler_service.domain.records import (
 from scheduler_service.domain.wire import Headers
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.security.concealment import Concealment, hide_query
-from scheduler_service.security.secret_masks import SecretMasks
+from scheduler_service.security.secret_masks import NO_MASK, SecretMask, SecretMasks
 
 MASKED_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key"})
 BODY_BYTES = 4_096
@@ -75,7 +75,7 @@ class Masking:
         self._names: dict[str, bool] = {}
         self._plain_names: set[str] = set()  # those of `_names` that are not secret
         # The records that may have secrets. A table, since it is fastest: every turn redacts records.
-        self._kinds: dict[type[Record], Callable[[Any], Record]] = {
+        self._kinds: dict[type[Record], Callable[[Any, SecretMask], Record]] = {
             StepEnded: self._redact_step,
             CheckEnded: self._redact_step,
             ExecutionRecord: self._redact_execution,
@@ -96,77 +96,84 @@ class Masking:
         """The records of a turn as written; `detail` is the job's `historyDetail`, None: the setting."""
         mask = None if self._secrets is None else self._secrets.of_tenant(tenant)
         if mask is not None:
-            return tuple(map(mask.record, self._redact_some(records, detail)))
+            return tuple(map(mask.record, self._redact_some(records, detail, mask)))
         if (detail or self._detail) != "all":
-            return self._redact_some(records, detail)
+            return self._redact_some(records, detail, NO_MASK)
         kinds, found = self._kinds, []
         for one in records:  # runs in every turn: no generator, no comprehension, no needless call
             redact = kinds.get(type(one))
-            found.append(one if redact is None else redact(one))
+            found.append(one if redact is None else redact(one, NO_MASK))
         return tuple(found)
 
-    def redact(self, record: Record, *, detail: str | None = None) -> Record | None:
-        """The record to write, itself where nothing is secret; None: it is dropped."""
+    def redact(
+        self, record: Record, *, detail: str | None = None, mask: SecretMask = NO_MASK
+    ) -> Record | None:
+        """The record to write, itself where nothing is secret; None: it is dropped.
+
+        Of the values of `mask`, those are hidden on which a cut falls.
+        """
         match detail or self._detail:
             case "none":
-                return self._strip(record)
+                return self._strip(record, mask)
             case "failures":
-                return self._redact(_thin(record))
+                return self._redact(_thin(record), mask)
             case _:
-                return self._redact(record)
+                return self._redact(record, mask)
 
-    def _redact_some(self, records: Sequence[Record], detail: str | None) -> tuple[Record, ...]:
-        found = [self.redact(record, detail=detail) for record in records]
+    def _redact_some(
+        self, records: Sequence[Record], detail: str | None, mask: SecretMask
+    ) -> tuple[Record, ...]:
+        found = [self.redact(record, detail=detail, mask=mask) for record in records]
         return tuple([record for record in found if record is not None])
 
-    def _strip(self, record: Record) -> Record | None:
+    def _strip(self, record: Record, mask: SecretMask) -> Record | None:
         match record:
             case StepEnded() | CheckEnded() | FeedbackSeen() | Noted() | AttemptStarted() | AttemptEnded():
                 return None
             case LeaseChanged():
                 return None
             case DeliveryRecord():
-                return self._redact(replace(record, url=hide_query(record.url), exchange=None))
+                return self._redact(replace(record, url=hide_query(record.url), exchange=None), mask)
             case ExecutionRecord():
                 return without_params(record)
             case _:
                 return record
 
-    def _redact(self, record: Record) -> Record:
+    def _redact(self, record: Record, mask: SecretMask) -> Record:
         redact = self._kinds.get(type(record))
-        return record if redact is None else redact(record)
+        return record if redact is None else redact(record, mask)
 
-    def _redact_step(self, record: StepEnded | CheckEnded) -> Record:
+    def _redact_step(self, record: StepEnded | CheckEnded, mask: SecretMask) -> Record:
         exchange = record.exchange
         if self._is_plain(exchange):
             return record
-        kept = self._redact_exchange(exchange)
+        kept = self._redact_exchange(exchange, mask)
         return record if kept is exchange else replace(record, exchange=kept)
 
-    def _redact_execution(self, record: ExecutionRecord) -> ExecutionRecord:
+    def _redact_execution(self, record: ExecutionRecord, mask: SecretMask) -> ExecutionRecord:
         params = record.params
         if params is None or params == b"{}":
             return record
-        kept = self._keep(params).body
+        kept = self._keep(params, mask).body
         return record if kept is params else replace(record, params=kept, params_complete=False)
 
-    def _redact_end(self, record: AttemptEnded) -> AttemptEnded:
+    def _redact_end(self, record: AttemptEnded, _: SecretMask) -> AttemptEnded:
         message = record.message and self._conceal.text(record.message)
         return record if message is record.message else replace(record, message=message)
 
-    def _redact_note(self, record: Noted) -> Noted:
+    def _redact_note(self, record: Noted, _: SecretMask) -> Noted:
         text = self._conceal.text(record.text)
         return record if text is record.text else replace(record, text=text)
 
-    def _redact_feedback(self, record: FeedbackSeen) -> FeedbackSeen:
-        kept = self._keep(record.body)
+    def _redact_feedback(self, record: FeedbackSeen, mask: SecretMask) -> FeedbackSeen:
+        kept = self._keep(record.body, mask)
         if kept.body is record.body:
             return record
         return replace(record, body=kept.body, truncated=record.truncated or kept.is_cut)
 
-    def _redact_delivery(self, record: DeliveryRecord) -> DeliveryRecord:
+    def _redact_delivery(self, record: DeliveryRecord, mask: SecretMask) -> DeliveryRecord:
         url = self._conceal.url(record.url)
-        exchange = None if record.exchange is None else self._redact_exchange(record.exchange)
+        exchange = None if record.exchange is None else self._redact_exchange(record.exchange, mask)
         tries = tuple(map(self._redact_try, record.tries))
         if url is record.url and exchange is record.exchange and tries == record.tries:
             return record
@@ -176,7 +183,7 @@ class Masking:
         fault = one.fault and self._conceal.text(one.fault)
         return one if fault is one.fault else replace(one, fault=fault)
 
-    def _redact_exchange(self, given: Exchange) -> Exchange:
+    def _redact_exchange(self, given: Exchange, mask: SecretMask) -> Exchange:
         conceal, exchange = self._conceal, self._hide_given(given)
         before = exchange.url, exchange.fault, exchange.request_headers, exchange.response_headers
         url, fault, sent, answered = after = (
@@ -185,7 +192,8 @@ class Masking:
             self._mask_headers(exchange.request_headers),
             self._mask_headers(exchange.response_headers),
         )
-        request, response = self._keep(exchange.request_body), self._keep(exchange.response_body)
+        bodies = exchange.request_body, exchange.response_body
+        request, response = [self._keep(body, mask) for body in bodies]
         is_whole = request.body is exchange.request_body and response.body is exchange.response_body
         if after == before and is_whole:
             return exchange
@@ -203,17 +211,17 @@ class Masking:
             response_redacted=exchange.response_redacted or response.is_masked,
         )
 
-    def _keep(self, body: bytes | None) -> _Kept:
+    def _keep(self, body: bytes | None, mask: SecretMask) -> _Kept:
         """Masks and cuts a body; one with the name of a member is masked first: a cut one is no JSON."""
         if not body:
             return _Kept(body)
         most, conceal = self._body_bytes, self._conceal
         if len(body) > most and not conceal.may_have_member(body):
-            begin = cut(body, most)
+            begin = cut(mask.hide_at(body, most), most)
             kept = conceal.tokens(begin)
             return _Kept(kept, is_masked=kept is not begin, is_cut=True)
         masked = conceal.body(body)
-        kept = cut(masked, most)
+        kept = cut(mask.hide_at(masked, most), most) if len(masked) > most else masked
         return _Kept(kept, is_masked=masked is not body, is_cut=kept is not masked)
 
     def _hide_given(self, exchange: Exchange) -> Exchange:

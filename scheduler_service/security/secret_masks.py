@@ -17,15 +17,7 @@ from urllib.parse import quote, quote_plus
 import msgspec
 
 from scheduler_service.domain.feedback_tokens import MARK
-from scheduler_service.domain.records import (
-    CheckEnded,
-    DeliveryRecord,
-    Exchange,
-    ExecutionRecord,
-    FeedbackSeen,
-    Record,
-    StepEnded,
-)
+from scheduler_service.domain.records import Record
 from scheduler_service.domain.wire import Answer, AtSend, Outcome
 from scheduler_service.language.values import as_json
 from scheduler_service.security.secrets import LEAST_CHARACTERS, Source, speaks_of_secret
@@ -36,7 +28,7 @@ MOST_CACHED = 1_000
 RENEWED_SECONDS = 1.0
 """So long the values of a tenant are taken as they were; one that is sent is known at once."""
 LEAST_PREFIX = 4
-"""So many characters of a value at the end of a body that was cut are hidden as well."""
+"""So many characters of a value at the end of an answer that was cut are hidden as well."""
 SAID = frozenset(
     {
         "url", "headers", "body", "message", "fault", "text", "params", "progress", "error", "exchange",
@@ -68,12 +60,12 @@ class SecretMask:
                 return True
         return False
 
-    def body(self, body: bytes, *, is_cut: bool = False) -> bytes:
-        """A body without the values; of one that is cut also without the begin of one at its end."""
+    def body(self, body: bytes) -> bytes:
+        """A body without the values."""
         for form in self._forms:
             if body.find(form) >= 0:
                 body = body.replace(form, _MARK)
-        return self._tail(body) if is_cut else body
+        return body
 
     def text(self, text: str) -> str:
         """A text without the values."""
@@ -91,22 +83,23 @@ class SecretMask:
         return self._whole(outcome)
 
     def record(self, record: Record) -> Record:
-        """A record without the values, after its bodies were cut."""
-        match record:
-            case FeedbackSeen(truncated=True):
-                record = msgspec.structs.replace(record, body=self._tail(record.body))
-            case ExecutionRecord(params_complete=False, params=bytes() as params):
-                record = msgspec.structs.replace(record, params=self._tail(params))
-            case StepEnded() | CheckEnded() | DeliveryRecord(exchange=Exchange()):
-                record = msgspec.structs.replace(record, exchange=self._exchange(record.exchange))
+        """A record without the values."""
         return self._whole(record)
 
-    def _exchange(self, exchange: Exchange | None) -> Exchange | None:
-        if exchange is None or not (exchange.request_truncated or exchange.response_truncated):
-            return exchange
-        bodies = exchange.request_body, exchange.response_body
-        request, response = [None if body is None else self._tail(body) for body in bodies]
-        return msgspec.structs.replace(exchange, request_body=request, response_body=response)
+    def hide_at(self, body: bytes, limit: int) -> bytes:
+        """A body in which no value goes on behind `limit`, where it is about to be cut.
+
+        Only whole values are hidden there: whoever saw that the begin of one is, by a body of his own that is
+        cut behind it, could guess a value character by character.
+        """
+        if len(body) <= limit:
+            return body
+        for form in self._forms:
+            size = len(form)
+            at = body.find(form, max(0, limit - size + 1), limit + size - 1)
+            if at >= 0:
+                body = body[:at] + b"*" * size + body[at + size :]
+        return body
 
     def _whole(self, value: Kept) -> Kept:
         return self._hide(value) if self.finds(_ENCODER.encode(value)) else value

@@ -113,8 +113,9 @@ def test_a_body_that_was_cut_ends_with_no_begin_of_a_value() -> None:
     for size in range(4, len(PLAIN)):
         answer = Answer(200, (), b"x " + PLAIN[:size].encode(), truncated=True)
         assert mask.outcome(answer) == msgspec.structs.replace(answer, body=b"x ***")
-    assert mask.body(PLAIN[:3].encode(), is_cut=True) == PLAIN[:3].encode()
-    assert SecretMask(["aaab-aaac"]).body(b"aaab-aaab-aaa", is_cut=True) == b"aaab-***"
+    short, again = Answer(200, (), b"t0p", truncated=True), Answer(200, (), b"aaab-aaab-aaa", truncated=True)
+    assert mask.outcome(short) == short
+    assert SecretMask(["aaab-aaac"]).outcome(again) == msgspec.structs.replace(again, body=b"aaab-***")
 
 
 def test_json_values() -> None:
@@ -198,8 +199,21 @@ def test_records_of_the_history_have_none() -> None:
 
 
 def test_a_record_is_hidden_at_its_cut() -> None:
-    """The history keeps the begin of a body, which may end within a value."""
+    """The history keeps the begin of a body, which may end within a value; also where members are masked."""
+    for members in ((), ("pin",)):
+        masking = Masking(secrets=masks({"default": {"A": (PLAIN,)}}), body_bytes=12, members=members)
+        for before in range(12):
+            body = b"x" * before + PLAIN.encode() + b"pin"
+            (found,) = masking.redact_all((StepEnded(1, 1, 0, 5, exchange(response_body=body)),))
+            assert isinstance(found, StepEnded)
+            assert found.exchange.response_body == b"x" * before + b"*" * (12 - before)
+
+
+def test_the_begin_of_a_value_tells_nothing() -> None:
+    """Who may send parameters could find out a value by guesses of its begin, which are cut behind it."""
     masking = Masking(secrets=masks({"default": {"A": (PLAIN,)}}), body_bytes=12)
-    (found,) = masking.redact_all((StepEnded(1, 1, 0, 5, exchange(response_body=b"1234" + PLAIN.encode())),))
-    assert isinstance(found, StepEnded)
-    assert found.exchange.response_body == b"1234***"
+    for guess in (b"t0p-S", b"t0p-X"):
+        body = b"1234567" + guess + b"and more"
+        (found,) = masking.redact_all((StepEnded(1, 1, 0, 5, exchange(response_body=body)),))
+        assert isinstance(found, StepEnded)
+        assert found.exchange.response_body == b"1234567" + guess
