@@ -56,11 +56,12 @@ the stored state is large."""
 
 
 class KnownRows:
-    """The rows that were read or written last, at most MOST_KNOWN. Any thread may call it."""
+    """The rows that were read or written last, at most MOST_KNOWN. Any thread may call `note`."""
 
     def __init__(self, *, most: int = MOST_KNOWN) -> None:
         self._most = most
         self._known: dict[str, _Known] = {}
+        self._planned: dict[str, _Known] = {}  # the writer's own
 
     def note(self, job: StoredJob) -> None:
         """A row is so."""
@@ -69,15 +70,25 @@ class KnownRows:
         is_large = len(job.document or b"") > LARGE_BYTES
         self._note(entry.job_id, (job.sequence, entry.state, _hash_of(entry), moments, is_large))
 
-    def drop(self, claim: TurnClaim) -> None:
-        """The claim was lost: how its row is, is not known."""
-        self._known.pop(claim.commit.entry.job_id, None)
+    def settle(self, claims: Sequence[TurnClaim], verdicts: Sequence[object]) -> None:
+        """Rows are as the planned claims leave them; of those that were lost it is not known how they are.
+
+        Where the transaction fails, what is known has a sequence that no row gets but by another claim that
+        wins. A verdict is None where the claim has won.
+        """
+        planned, self._planned = self._planned, {}
+        for claim, verdict in zip(claims, verdicts, strict=True):
+            job_id = claim.commit.entry.job_id
+            found = planned.get(job_id)
+            if verdict is None and found is not None and found[0] == claim.commit.sequence:
+                self._note(job_id, found)
+            else:
+                self._known.pop(job_id, None)
 
     def plan(self, claims: Iterable[TurnClaim]) -> Iterable[tuple[GuardedUpsert, Sequence[Row]]]:
-        """Statements for the rows of claims of different jobs, which are then known as they will be.
+        """Statements for the rows of claims of different jobs; `settle` is told of them before the commit.
 
-        Where the transaction fails, what is known has a sequence that no row gets but by another claim. A row
-        that had a large state is written alone: a statement over several rows keeps what it replaces in
+        A row that had a large state is written alone: a statement over several rows keeps what it replaces in
         memory until its end.
         """
         together: tuple[list[Row], ...] = ([], [], [], [], [])
@@ -98,7 +109,7 @@ class KnownRows:
         known, face = self._known.get(entry.job_id), _hash_of(entry)
         moments = (due.wall, due.steady, entry.next_fire)
         is_large = len(claim.state or b"") > LARGE_BYTES
-        self._note(entry.job_id, (commit.sequence, entry.state, face, moments, is_large))
+        self._planned[entry.job_id] = (commit.sequence, entry.state, face, moments, is_large)
         if known is None or known[0] != commit.expected or known[2] != face or claim.state is None:
             return known, 3 if known is None and commit.expected <= 0 else 4, row_of(claim)
         # A bytearray: the driver takes that as it is, while it looks for an adapter of bytes.

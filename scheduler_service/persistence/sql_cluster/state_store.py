@@ -314,10 +314,8 @@ class SqlStateStore:
         kept = [one.commit.remembered for one in claims if one.commit.remembered is not None]
         if kept:
             forget_answers(connection, before=max(one.since for one in kept))
-        if self._known is not None and any(verdicts):
-            for claim, verdict in zip(claims, verdicts, strict=True):
-                if verdict is not None:
-                    self._known.drop(claim)
+        if self._known is not None:
+            self._known.settle(claims, verdicts)
         return verdicts
 
     def _settle(self, connection: sa.Connection, settlements: Sequence[Settlement]) -> None:

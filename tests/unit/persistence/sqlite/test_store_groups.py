@@ -116,3 +116,19 @@ def test_a_group_is_its_writes_one_after_the_other(before: list[Write], together
 def test_many_groups_are_their_writes_one_after_the_other(before: list[Write], together: list[Write]) -> None:
     """The same, over so many groups that rare meetings are among them."""
     asyncio.run(compare(before, together))
+
+
+async def _write_over_a_lost_turn() -> str:
+    store = await SqliteStateStore.open(folder=None)
+    await store.commit(commit(sequence=1, job_name="of the row"))
+    both = [commit(expected=number, sequence=number + 1, job_name="new") for number in (0, 1)]
+    await run(store, list(map(_commit, both)))
+    found = await store.load("job")
+    await store.close()
+    assert found is not None
+    return found.entry.job_name
+
+
+def test_a_lost_turn_is_not_taken_for_the_row() -> None:
+    """It has the sequence of the row, and columns that the next turn of its group would not write again."""
+    assert asyncio.run(_write_over_a_lost_turn()) == "new"
