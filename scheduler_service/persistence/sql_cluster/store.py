@@ -88,11 +88,13 @@ _LOAD = (
 )
 _LARGE_STATE = sa.select(jobs.c.turn_state).where(jobs.c.job_id == sa.bindparam("job_id"))
 _SEQUENCE = sa.select(jobs.c.job_id, jobs.c.sequence).where(IsIn(jobs.c.job_id, _IDS))
-_TEXTS = sa.select(definitions.c.uid, definitions.c.revision, definitions.c.text).where(
-    IsIn(definitions.c.uid, sa.bindparam("uids", type_=sa.Text)),
-    IsIn(sa.cast(definitions.c.revision, sa.Text), sa.bindparam("revisions", type_=sa.Text)),
+_text = definitions.c
+_text_size = sa.func.length(_text.text)
+_small_text = sa.case((_text_size <= LARGE_BYTES, _text.text), else_=_none)
+_TEXTS = sa.select(_text.uid, _text.revision, _text_size, _small_text)
+_LARGE_TEXT = sa.select(_text.text).where(
+    _text.uid == sa.bindparam("uid"), _text.revision == sa.bindparam("revision")
 )
-
 _KEYS: sa.BindParameter[str] = sa.bindparam("keys", type_=sa.Text)
 _lives = sa.select(jobs.c.uid).where(jobs.c.uid == queue_turns.c.uid, jobs.c.state != "destroyed")
 _IS_GONE = ~_lives.exists()
@@ -123,9 +125,11 @@ class SharedStore:
         self._database = database
         self._plan = plan
         self._definitions: dict[tuple[str, int], bytes] = {}
-        rows = json_rows(_KEYS)
-        its = database.dialect.among((untold.c.uid, untold.c.sequence), (rows.c.name, rows.c.number))
+        keys, among = json_rows(_KEYS).c, database.dialect.among
+        its = among((untold.c.uid, untold.c.sequence), (keys.name, keys.number))
         self._forget_records = sa.delete(untold).where(its)
+        its = among((_text.uid, _text.revision), (keys.name, keys.number))
+        self._definitions_all = partial(_definitions_all, _TEXTS.where(its))
         self._load_all = partial(_load_all, database.dialect)
         self.catalogue = SharedCatalogue(database=database)
 
@@ -163,7 +167,9 @@ class SharedStore:
         known = self._definitions.pop((uid, revision), None)
         if known is not None:
             return known
-        found: bytes | None = await self._database.read_together(_definitions_all, (uid, revision))
+        found: bytes | Again | None = Again.LATER
+        while found is Again.LATER:
+            found = await self._database.read_together(self._definitions_all, (uid, revision))
         return found
 
     async def keep(
@@ -432,11 +438,24 @@ def _sequence_all(connection: sa.Connection, job_ids: Sequence[str]) -> list[int
     return [found.get(job_id) for job_id in job_ids]
 
 
-def _definitions_all(connection: sa.Connection, names: Sequence[tuple[str, int]]) -> list[bytes | None]:
-    """The text of each definition, by (uid, revision); None where there is none."""
-    uids, revisions = {uid for uid, _ in names}, {str(revision) for _, revision in names}
-    values = {"uids": write_ids(tuple(uids)), "revisions": write_ids(tuple(revisions))}
-    found = {(uid, revision): bytes(text) for uid, revision, text in connection.execute(_TEXTS, values)}
+def _definitions_all(
+    texts: sa.Select[Any], connection: sa.Connection, names: Sequence[tuple[str, int]]
+) -> list[bytes | Again | None]:
+    """The text of each definition, by (uid, revision); None where there is none.
+
+    Large ones are read alone, and of those at most PAGE_BYTES and one more.
+    """
+    found: dict[tuple[str, int], bytes | Again] = {}
+    left = PAGE_BYTES
+    values = {"keys": msgspec.json.encode(list(dict.fromkeys(names))).decode()}
+    for uid, revision, size, text in connection.execute(texts, values).all():
+        if size > LARGE_BYTES:
+            if left <= 0:
+                found[uid, revision] = Again.LATER
+                continue
+            left -= size
+            text = connection.execute(_LARGE_TEXT, {"uid": uid, "revision": revision}).scalar_one()
+        found[uid, revision] = bytes(text)
     return [found.get(name) for name in names]
 
 

@@ -208,3 +208,26 @@ async def test_large_documents_are_loaded_some_at_a_time(tmp_path: Path) -> None
     assert await asyncio.gather(*map(load, job_ids)) == sizes
     assert {"job-05", "job-07", "job-09", "job-11"} == set(order[-4:])
     await store.close()
+
+
+async def test_definitions_are_read_some_at_a_time(tmp_path: Path) -> None:
+    """Of each job the revision that is asked for and no other; large ones behind others."""
+    store = await SqliteStateStore.open(folder=tmp_path)
+    for revision in (1, 2):
+        texts = [b"%d" % revision * (PAGE_BYTES // 2 + 1 if number % 2 else 9) for number in range(8)]
+        changes = {"expected": revision - 1, "revision": revision}
+        turns = (commit(f"job-{n}", **changes, definition=text) for n, text in enumerate(texts))
+        await asyncio.gather(*map(store.commit, turns))
+    order: list[int] = []
+
+    async def read(number: int) -> tuple[int, bytes]:
+        text = await store.definition(f"uid-job-{number}", 1 + number // 2 % 2)
+        order.append(number)
+        assert text is not None
+        return len(text), text[:1]
+
+    found = await asyncio.gather(*map(read, range(8)))
+    assert [size for size, _ in found] == [9, PAGE_BYTES // 2 + 1] * 4
+    assert b"".join(first for _, first in found) == b"11221122"
+    assert {5, 7} == set(order[-2:])
+    await store.close()
