@@ -37,6 +37,7 @@ from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.common.pagination import mark_list, write_cursor
 from scheduler_service.security.callers import Role
+from scheduler_service.services.drift import COMPARED, OWN
 from scheduler_service.services.instances import Instance
 from scheduler_service.transport.addresses import read_url
 from scheduler_service.transport.errors import RefusedTarget, TransportError
@@ -195,7 +196,9 @@ async def show_drift(request: ApiRequest) -> Response:
     """Show where jobs differ from what a service declares, why, and what will be done."""
     service, limit = find_service(request), request.query["limit"]
     mark = mark_list("drift", service.tenant, service.name)
-    items, last = await request.deps.drift.read(service, after=request.place(mark), limit=limit)
+    # A key of a service does not see what others have made of an id that it declares.
+    compared, after = OWN if request.caller.is_narrow else COMPARED, request.place(mark)
+    items, last = await request.deps.drift.read(service, after=after, limit=limit, compared=compared)
     place = None if last is None else write_cursor(mark, last)
     return succeed({"items": items, "nextCursor": place})
 

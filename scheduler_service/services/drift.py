@@ -1,7 +1,7 @@
 """Drift in wire form: the jobs that differ from their declaration, why, and what the next scan does."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import Any
@@ -34,7 +34,9 @@ REASONS: Mapping[DriftKind, str] = {
 }
 PAGE_BYTES = 4 << 20
 SWITCHED = frozenset({DriftKind.PAUSED, DriftKind.STARTED})
-COMPARED = frozenset({DriftKind.CHANGED, DriftKind.OVERRIDDEN, DriftKind.KEPT, DriftKind.FOREIGN})
+OWN = frozenset({DriftKind.CHANGED, DriftKind.OVERRIDDEN, DriftKind.KEPT})
+"""The kinds in which a job of the service itself is compared with what it declares."""
+COMPARED = OWN | {DriftKind.FOREIGN}
 
 
 class DriftReport:
@@ -49,10 +51,13 @@ class DriftReport:
         self._apart = apart
         self._reading = asyncio.Lock()
 
-    async def read(self, service: Service, *, after: str, limit: int) -> tuple[list[Raw], str | None]:
+    async def read(
+        self, service: Service, *, after: str, limit: int, compared: Container[DriftKind] = COMPARED
+    ) -> tuple[list[Raw], str | None]:
         """The first `limit` jobs that differ, in order of id, with ids above `after`; PAGE_BYTES at most.
 
-        Also the id of the last one, where there are more. Raises StoreError.
+        Those of the kinds `compared` have their differences. Also the id of the last one, where there are
+        more. Raises StoreError.
         """
         items: list[Raw] = []
         last, size = "", 0
@@ -62,7 +67,7 @@ class DriftReport:
                     continue
                 if len(items) == limit:
                     return items, last
-                item = await self._write(finding)
+                item = await self._write(finding, compared)
                 size += len(item)
                 if items and size > PAGE_BYTES:
                     return items, last
@@ -70,11 +75,11 @@ class DriftReport:
                 last = finding.case.job_id
         return items, None
 
-    async def _write(self, finding: Finding) -> bytes:
+    async def _write(self, finding: Finding, compared: Container[DriftKind]) -> bytes:
         """The finding with the differences of the definitions with their defaults."""
         declared = finding.definition
         stored = None
-        if declared is not None and finding.verdict.kind in COMPARED:
+        if declared is not None and finding.verdict.kind in compared:
             stored = await self._inputs.stored_text(finding)
         if declared is None or stored is None:
             return _encode(finding, ())

@@ -128,6 +128,17 @@ async def test_a_key_of_a_service_sees_that_service_alone(part: Part) -> None:
         assert await part.status("GET", path) == 403, path
 
 
+async def test_the_drift_of_a_service_says_nothing_of_others_jobs(part: Part) -> None:
+    """Declaring the id of another one's job shows that it is taken, and nothing of its definition."""
+    await part.take(service="shop")
+    await make_others(part, jobName="canary")
+    assert await part.status("PUT", SHOP, {"timers": [{**PLAIN, "jobId": "theirs"}]}) == 201
+    (own,) = (await part.ask("GET", f"{SHOP}/drift")).json()["data"]["items"]
+    assert (own["kind"], own["differences"]) == ("foreign", [])
+    (whole,) = (await part.ask("GET", f"{SHOP}/drift", by=ADMIN)).json()["data"]["items"]
+    assert "canary" in [one["stored"] for one in whole["differences"]]
+
+
 async def test_a_key_for_labels_sees_jobs_that_have_them(part: Part) -> None:
     """All of them; it makes no other jobs, and makes none of its own another one."""
     await part.take(labels=["team:ops", "stage:prod"])
