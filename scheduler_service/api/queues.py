@@ -15,7 +15,7 @@ from scheduler_service.api.auditing import Way
 from scheduler_service.api.bodies import ClientGone, read_model
 from scheduler_service.api.request import OF_SERVICES, ApiRequest, PostedBody, Routes
 from scheduler_service.api.request_room import WaitingLine
-from scheduler_service.api.responses import ApiProblem, invalid, refuse, succeed
+from scheduler_service.api.responses import ApiProblem, after_change, invalid, refuse, succeed
 from scheduler_service.api.shapes import pause_members
 from scheduler_service.domain.execution import FailureType, parse_execution_id, write_execution_id
 from scheduler_service.domain.job_key import read_job_key
@@ -257,7 +257,8 @@ async def _change_pause(
 
     async def work() -> dict[str, object]:
         await change(request.caller.tenant, name)
-        return await _show(request, name)
+        with after_change(f"{verb} of the queue {name!r} is done"):
+            return await _show(request, name)
 
     return succeed(await request.run_once(f"queues/{name}/{verb}", await request.body(), work))
 

@@ -1,6 +1,7 @@
 """Answers: the envelope of a success (SPEC section 10), the problem of a refusal (RFC 9457)."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, Protocol
 
@@ -171,6 +172,15 @@ def store_problem(error: StoreError, *, is_read: bool = False) -> ApiProblem:
         remedy = "ask again, or repeat it with the same Idempotency-Key"
         code, message = "unknown", f"it is not known whether this was done ({reason}); {remedy}"
     return refuse(HTTPStatus.SERVICE_UNAVAILABLE, "", code, message, retry_seconds=1)
+
+
+@contextmanager
+def after_change(what: str) -> Iterator[None]:
+    """A store that fails inside does not say that nothing was done: `what` was. Raises StoreUncertain."""
+    try:
+        yield
+    except StoreError as error:
+        raise StoreUncertain(f"{what}; then {error}", is_public=error.is_public) from error
 
 
 class LongAnswer(Response):

@@ -25,6 +25,7 @@ from scheduler_service.api.responses import (
     FoundFlaw,
     LongAnswer,
     absent,
+    after_change,
     invalid,
     refuse,
     succeed,
@@ -95,13 +96,14 @@ async def put_service(request: ApiRequest) -> Response:
     _tell_changes(request, known, registered)
     if known is None or known.digest != registered.digest:
         log_warnings(deps, name, warnings)
-    if request.query["force"]:
-        await deps.reconcile.apply(registered, force=True)
-    elif timers is not None:
-        warnings += await _settle(request, name)
-    if posted.options is not None or (known is not None and known.options):
-        await deps.reconcile.give_options(registered)
-    return await _show(request, registered, is_new=is_new, warnings=warnings)
+    with after_change(f"the service {name!r} is registered"):
+        if request.query["force"]:
+            await deps.reconcile.apply(registered, force=True)
+        elif timers is not None:
+            warnings += await _settle(request, name)
+        if posted.options is not None or (known is not None and known.options):
+            await deps.reconcile.give_options(registered)
+        return await _show(request, registered, is_new=is_new, warnings=warnings)
 
 
 @ROUTES.add(

@@ -186,6 +186,26 @@ async def test_a_line_says_what_became_of_it(
     assert (line["outcome"], line["status"], line["subject"]) == (outcome, 503, "letters")
 
 
+@each_row(
+    ("method", "path", "owner"),
+    [("PUT", "/services/shop?force=true", "reconcile"), ("POST", "/queues/letters/pause", "queues")],
+)
+async def test_what_fails_after_a_change_is_not_said_to_be_undone(method: str, path: str, owner: str) -> None:
+    """The service is registered, the queue paused: `unknown` in the answer and in the line."""
+    world = World()
+
+    async def fail(*_: object, **__: object) -> None:
+        raise StoreUnavailable("the disk is full")
+
+    at = getattr(world.deps, owner)
+    setattr(at, {"reconcile": "apply", "queues": "figures"}[owner], fail)
+    async with world.client() as client:
+        answer = await client.request(method, path, json={})
+    assert (answer.status_code, pointers(answer)) == (503, [("", "unknown")])
+    (line,) = world.audit.lines.values()
+    assert (line["outcome"], line["status"]) == ("unknown", 503)
+
+
 async def test_an_array_has_one_line_with_its_jobs(client: httpx.AsyncClient) -> None:
     """Those that it created; an update of one is a turn of its own, with its difference."""
     await client.post("/jobs/known", json=definition())
