@@ -1,6 +1,7 @@
 """The store of the embedded host over one SQLite file, or over memory."""
 
 import asyncio
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -78,13 +79,16 @@ class SqliteStateStore(SqlStateStore):
             files = await asyncio.to_thread(opening, on_damaged_page=on_damaged_page)
         try:
             opened, started = await asyncio.to_thread(_begin, files, durability, node_id, faults)
-            database = SharedDatabase(
-                opened,
-                loop=loop,
-                pace=WritePace(size, MAX_WAIT_FOR_OTHERS_SECONDS, readers=1),
-                on_written=_note_nothing if files is None else files.note,
-                on_trouble=on_trouble,
-            )
+            with ExitStack() as undo:
+                undo.callback(opened.close)
+                database = SharedDatabase(
+                    opened,
+                    loop=loop,
+                    pace=WritePace(size, MAX_WAIT_FOR_OTHERS_SECONDS, readers=1),
+                    on_written=_note_nothing if files is None else files.note,
+                    on_trouble=on_trouble,
+                )
+                undo.pop_all()
         except BaseException:
             if files is not None:
                 files.close()
