@@ -103,7 +103,7 @@ def _below(flaws: Iterable[FoundFlaw]) -> list[FoundFlaw]:
 
 
 async def _check_room(request: ApiRequest) -> None:
-    if await request.deps.trials.sweep() >= MOST_LIVING:
+    if await request.deps.trials.sweep(request.caller.tenant) >= MOST_LIVING:
         message = f"{MOST_LIVING} trials are kept; each goes ten minutes after its beginning, or delete one"
         raise refuse(HTTPStatus.TOO_MANY_REQUESTS, "", "limit", message, retry_seconds=60)
 

@@ -32,8 +32,10 @@ class Trials:
         self._clock = clock
         self.beginning = asyncio.Lock()
 
-    async def sweep(self) -> int:
+    async def sweep(self, tenant: str | None = None) -> int:
         """Destroys those that are over and older than `KEPT_MS`; how many live on. Raises StoreError.
+
+        With `tenant` those of this one count, whose limit is no other's.
 
         What a crash left of one is removed as well. StateUnreadable is raised when all have been looked at:
         one that is damaged keeps no other from its end.
@@ -44,7 +46,8 @@ class Trials:
             page = await self._store.catalogue.children(TRIALS, None, after=after, limit=TRIALS_READ)
             for entry in page:
                 try:
-                    living += is_trial(entry.job_id, entry.parent_job) and not await self._end(entry)
+                    lives = is_trial(entry.job_id, entry.parent_job) and not await self._end(entry)
+                    living += lives and tenant in (None, entry.tenant)
                 except StateUnreadable as error:
                     damage = error
             if len(page) < TRIALS_READ:

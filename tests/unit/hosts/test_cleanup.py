@@ -156,6 +156,17 @@ async def test_other_jobs_are_neither_counted_nor_touched() -> None:
     assert list(shelf.entries) == ["mine", "trial:c", "trial:b"]
 
 
+async def test_those_of_one_tenant_are_counted() -> None:
+    """So that the trials of one use up no other's; those that are over go, whosever they are."""
+    shelf = Shelf()
+    shelf.add("trial:a", live=1)
+    shelf.add("trial:b")
+    for name in "cd":
+        shelf.add(f"team|trial:{name}", tenant="team", live=1)
+    counts = [await shelf.trials().sweep(tenant) for tenant in ("team", "default", "other", None)]
+    assert (counts, shelf.destroyed) == ([2, 1, 0, 3], ["trial:b"])
+
+
 async def test_all_pages_are_looked_at() -> None:
     """Though those that are removed leave the pages."""
     shelf = Shelf()
