@@ -82,6 +82,7 @@ async def revoke_key(request: ApiRequest) -> Response:
     """Revoke a key: it ends within a second at every node, with its sessions and open streams."""
     ring, key = _ring(request), _find(request)
     _check_way_in(request, key)
+    request.tell_audit(changed=key.revoked_at is None)
     revoked = await ring.revoke(key.key_id)
     assert revoked is not None  # keys are never removed
     return succeed(_wire(request, revoked))

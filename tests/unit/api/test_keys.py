@@ -128,6 +128,8 @@ async def test_a_revoked_key_is_unknown(keyed: Keyed) -> None:
     assert (await keyed.client.get("/session")).json()["data"]["role"] is None
     assert (await keyed.client.post("/session", json={"key": text})).status_code == 401
     assert await keyed.status(f"/keys/{key_id}", ADMIN, "DELETE") == 200, "it stays revoked"
+    lines = (await keyed.client.get("/audit?operation=revokeKey", headers=ADMIN)).json()["data"]["items"]
+    assert [line["subject"] for line in lines] == [key_id], "and nothing was done"
     assert await keyed.status(f"/keys/{key_id}/rotate", ADMIN, "POST") == 409
     assert (await keyed.client.get(f"/keys/{key_id}", headers=ADMIN)).json()["data"]["state"] == "revoked"
     assert await keyed.status("/keys/0000000000000000", ADMIN) == 404
