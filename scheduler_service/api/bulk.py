@@ -183,7 +183,7 @@ class _AskedOperation:
             self._request.tell_audit(changed=False)
             return known
         try:
-            operations.check_room()
+            operations.check_room(tenant)
         except NoRoom as error:
             raise _no_room(error) from None
         self._left = known

@@ -22,7 +22,7 @@ from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import ANSWER_KEPT_MS, Remembered, RequestStore
 
 MOST_RUNNING = 4
-"""Operations that run at once in one process."""
+"""Operations of one tenant that run at once in one process."""
 AT_ONCE = 8
 """Pieces of one operation that are under way at once; firings come between them, and in the rests."""
 SAVE_SECONDS = 2.0
@@ -86,11 +86,11 @@ class Operations:
             operation.interrupt()
         return operation
 
-    def check_room(self) -> None:
-        """Raises NoRoom where no further operation may run now."""
+    def check_room(self, tenant: str) -> None:
+        """Raises NoRoom where no further operation of the tenant may run now."""
         if self._is_leaving:
             raise NoRoom(LEAVING)
-        if len(self._runs) >= MOST_RUNNING:
+        if sum(owner == tenant for owner, _ in self._runs) >= MOST_RUNNING:
             raise NoRoom(f"{MOST_RUNNING} operations are running; wait for one, or cancel one")
 
     async def start(self, operation: Operation, ids: Sequence[str], work: Work) -> Operation:
@@ -103,7 +103,7 @@ class Operations:
         name = (operation.tenant, operation.operation_id)
         if name in self._runs:
             return self._runs[name].operation
-        self.check_room()
+        self.check_room(operation.tenant)
         operation.node, operation.boot = self._holder.node, self._holder.boot
         run = OperationRun(
             operation=operation,
