@@ -95,6 +95,7 @@ class _BulkJobs:
         self._owner = read_owner(request)
         self._may_update = request.query["onExisting"] == "update"
         self._checks = DefinitionChecks(request.deps, request.creator)
+        self._is_narrow = request.caller.is_narrow
         self._is_json = False
         self._hosts: dict[int, Hosts] = {}
         self._results: dict[int, Result] = {}
@@ -149,11 +150,13 @@ class _BulkJobs:
         """Creates these jobs, all of them with one line in the audit: that of an array costs little."""
         if not some:
             return ()
-        note = AuditNote(ActKind.JOBS, items=[checked.job_id for checked in some])
+        note = AuditNote(ActKind.JOBS, items=[checked.definition.program.job_id for checked in some])
 
         async def create() -> Sequence[Reply | StoreError]:
             replies = await self._deps.jobs.create_all([checked.definition for checked in some], self._owner)
-            note.items = [job_id for job_id, reply in zip(note.items, replies, strict=True) if _may_be(reply)]
+            pairs = zip(note.items, replies, strict=True)
+            # Those that were created, or may have been.
+            note.items = [job_id for job_id, reply in pairs if isinstance(reply, Taken | StoreUncertain)]
             note.changed = bool(note.items)
             return replies
 
@@ -167,7 +170,7 @@ class _BulkJobs:
         text = self._texts[index]
         try:
             checked = self._checks.find(text) or await self._check_in_full(text)
-            if self._request.caller.is_narrow:
+            if self._is_narrow:
                 await self._insist_on_json()
                 await check_reach(self._request, checked.definition.program)
             return checked
@@ -230,11 +233,6 @@ class _BulkJobs:
 def _is_conflict(reply: Reply | StoreError) -> bool:
     """Whether the job exists with another definition."""
     return isinstance(reply, Refusal) and reply.code is RefusalCode.CONFLICT
-
-
-def _may_be(reply: Reply | StoreError) -> bool:
-    """Whether the job was created, or may have been."""
-    return isinstance(reply, Taken | StoreUncertain)
 
 
 def _accept(job_id: str, status: str, warnings: Sequence[FoundFlaw]) -> Result:

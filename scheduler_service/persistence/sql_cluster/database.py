@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 import sqlalchemy as sa
@@ -35,7 +35,7 @@ OnTrouble = Callable[[str | None], None]
 """Is told what is wrong whenever nothing can be written, and None when it can again, on the loop's thread."""
 
 
-class GroupedWork(NamedTuple):
+class GroupedWork(msgspec.Struct, frozen=True, gc=False):
     """A value that `work` takes together with the others of its group; it has a verdict for each.
 
     `is_single` says of which values it makes one statement.

@@ -176,10 +176,10 @@ class SqlStateStore:
         return job
 
     def commit(self, commit: Commit) -> Awaitable[None]:
-        return self._put(self._claim_of(commit), may_wait=commit.may_wait)
+        return self._put(_claims_of((commit,))[0], may_wait=commit.may_wait)
 
     async def commit_all(self, commits: Sequence[Commit]) -> Sequence[StoreError | None]:
-        return await self._database.write_all(self._write, list(map(self._claim_of, commits)))
+        return await self._database.write_all(self._write, _claims_of(commits))
 
     def settle(self, settlements: Sequence[Settlement]) -> Awaitable[None]:
         return self._put(SettledDeliveries(tuple(settlements)))
@@ -273,10 +273,6 @@ class SqlStateStore:
         if self._on_close is not None:
             self._on_close()
 
-    def _claim_of(self, commit: Commit) -> TurnClaim:
-        records = () if commit.batch is None else (commit.batch,)
-        return TurnClaim(commit, OF_THIS_SERVICE, 0, commit.document, records=records)
-
     def _put(self, value: Write, *, may_wait: bool = False) -> asyncio.Future[Any]:
         return self._database.write_together(self._write, value, may_wait=may_wait)
 
@@ -365,6 +361,13 @@ class SqlStateStore:
             return self._dialect.fetch(connection, page.rows, {**values, "limit": count})
 
         return await self._database.read_soon(work)
+
+
+def _claims_of(commits: Sequence[Commit]) -> list[TurnClaim]:
+    return [
+        TurnClaim(one, OF_THIS_SERVICE, 0, one.document, records=() if one.batch is None else (one.batch,))
+        for one in commits
+    ]
 
 
 class ServerStateStore(SqlStateStore):

@@ -99,7 +99,7 @@ def test_a_damaged_folder_is_found_and_repaired(data: Path, db: Db) -> None:
 def test_a_job_that_cannot_be_read_is_named_and_created_again(data: Path, db: Db) -> None:
     """The service starts without it, `db repair` keeps its definition, and `apply` creates it from that."""
     with closing(sqlite3.connect(data / "state.db")) as connection, connection:
-        connection.execute("UPDATE jobs SET document = x'c1c1' WHERE job_id = 'job-007'")
+        connection.execute("UPDATE jobs SET turn_state = x'c1c1' WHERE job_id = 'job-007'")
     code, said = db("check", data)
     assert (code, "the state of job job-007 cannot be read" in said) == (1, True), said
     with serve(data) as process:

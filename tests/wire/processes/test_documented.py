@@ -3,6 +3,7 @@
 import itertools
 import json
 import re
+import secrets
 import shlex
 import shutil
 import subprocess
@@ -14,11 +15,13 @@ import pytest
 
 from scheduler_service.cli.main import commands
 from tests.unit.docs.pages import ROOT, fences, read
-from tests.wire.processes.process import COMMAND, Process, bare_environment, free_port
+from tests.wire.processes.process import COMMAND, Process, bare_environment, free_port, serve
 from tests.wire.processes.terminal import Terminal
 
 EXECUTION, DELIVERY, OPERATION, HELD = "nightly#1", "DELIVERY_ID", "OPERATION_ID", "resize#1"
-OWN_PROCESS = ("punctual serve", "punctual demo", "punctual db", "punctual worker", "punctual keys")
+OWN_PROCESS = (
+    "punctual serve", "punctual demo", "punctual db", "punctual worker", "punctual keys", "punctual secrets",
+)  # fmt: skip
 
 
 def as_prepared(command: str) -> str:
@@ -223,6 +226,16 @@ def test_the_examples_of_keys_run(tmp_path: Path) -> None:
         printed = run_shell(f"{command} --data data", cwd=tmp_path, url="")
         made = made or printed.partition("keyId")[2].split()[0]
     assert len(made) == 16
+
+
+def test_the_examples_of_secrets_run(tmp_path: Path) -> None:
+    """In a service that has a key for them."""
+    own = [one for one in examples() if one.startswith("punctual secrets")]
+    assert [example.split()[2] for example in own] == ["set", "list", "delete"]
+    (tmp_path / "token.txt").write_text("a token of the shop", encoding="utf-8")
+    with serve(tmp_path / "data", PUNCTUAL_SECRETS_KEY=secrets.token_hex(32)) as process:
+        for example in own:
+            run_shell(example, cwd=tmp_path, url=process.wait_for_url())
 
 
 @pytest.mark.long
