@@ -71,11 +71,8 @@ MAX_CONFIRMED = 1_024
 _DROP_DELIVERIES = sa.delete(outbox).where(IsIn(outbox.c.delivery_id, sa.bindparam("ids", type_=sa.Text)))
 _AFTER: sa.BindParameter[str] = sa.bindparam("after", type_=sa.Text)
 _LIMIT: sa.BindParameter[int] = sa.bindparam("limit", type_=sa.Integer)
-_is_live = jobs.c.live > sa.literal_column(
-    "0"
-)  # of a parameter SQLite would not know that `jobs_live` has it
-_open = sa.select(jobs.c.job_id).where(_is_live, jobs.c.job_id > _AFTER)
-OPEN_JOBS = _open.order_by(jobs.c.job_id).limit(_LIMIT)
+_open = sa.select(jobs.c.job_id).where(jobs.c.live > 0, jobs.c.job_id > _AFTER)
+_OPEN = _open.order_by(jobs.c.job_id).limit(_LIMIT)
 _uid: sa.BindParameter[str] = sa.bindparam("uid", type_=sa.Text)
 _sequence: sa.BindParameter[int] = sa.bindparam("sequence", type_=sa.BigInteger)
 # MariaDB makes no range of a comparison of rows.
@@ -214,7 +211,7 @@ class SqlStateStore:
         own: list[str] = []
         is_last = False
         while len(own) < limit and not is_last:
-            page = [row[0] for row in await self._fetch(OPEN_JOBS, {"after": after, "limit": limit})]
+            page = [row[0] for row in await self._fetch(_OPEN, {"after": after, "limit": limit})]
             own += filter(self._owns, page)
             is_last = len(page) < limit
             after = page[-1] if page else after

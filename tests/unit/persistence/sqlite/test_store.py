@@ -7,12 +7,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy.dialects import sqlite
 
 from scheduler_service.persistence.common.fault_points import FaultPoint
 from scheduler_service.persistence.common.pagination import PAGE_BYTES
 from scheduler_service.persistence.sql_cluster.database import LARGE_BYTES, SharedDatabase
-from scheduler_service.persistence.sql_cluster.state_store import OPEN_JOBS, ServiceStart, owns_all
+from scheduler_service.persistence.sql_cluster.state_store import ServiceStart, owns_all
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.catalogue import JobQuery
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
@@ -232,12 +231,3 @@ async def test_definitions_are_read_some_at_a_time(tmp_path: Path) -> None:
     assert b"".join(first for _, first in found) == b"11221122"
     assert {5, 7} == set(order[-2:])
     await store.close()
-
-
-async def test_a_start_finds_open_jobs_without_looking_at_the_others(tmp_path: Path) -> None:
-    """There may be a million that wait: an index has those alone that are open."""
-    await (await SqliteStateStore.open(folder=tmp_path)).close()
-    text = str(OPEN_JOBS.compile(dialect=sqlite.dialect()))
-    with closing(sqlite3.connect(tmp_path / "state.db")) as connection:
-        (step,) = connection.execute(f"EXPLAIN QUERY PLAN {text}", ("", 10, 0)).fetchall()
-    assert "COVERING INDEX jobs_live" in step[3]
