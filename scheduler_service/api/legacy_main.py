@@ -131,10 +131,10 @@ async def _show_children(
 ) -> Response:
     """A page of children; it ends early where they use up the room of an answer."""
     limit, cursor = request.query["limit"], request.query["cursor"]
-    mark = mark_list("children", parent, execution)
+    mark = mark_list("children", request.caller.tenant, parent, execution)
     after = "" if cursor is None else read_cursor(mark, cursor, ChildPlace).job_id
     items: list[Wire] = []
-    room, more = AnswerBudget(), True
+    room, more, last = AnswerBudget(), True, after  # the last child of the tenant: a cursor names no other
     while more:
         page = await request.deps.catalogue.children(parent, execution, after=after, limit=PAGE)
         own = [entry.job_id for entry in page if entry.tenant == request.caller.tenant]
@@ -142,12 +142,12 @@ async def _show_children(
             request.caller.tenant, own, room=room, limit=limit - len(items)
         )
         items += read.items
+        last = own[read.count - 1] if read.count else last
         if read.count < len(own):
-            after = own[read.count - 1] if read.count else after
             break
         more = len(page) == PAGE
         after = page[-1].job_id if page else after
-    following = write_cursor(mark, ChildPlace(after)) if more else None
+    following = write_cursor(mark, ChildPlace(last)) if more else None
     return succeed({"items": items, "nextCursor": following}, warnings=behind)
 
 

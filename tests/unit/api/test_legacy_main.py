@@ -1,7 +1,10 @@
 """The routes under /main: children of an execution, and cleaning up (SPEC section 10)."""
 
+from base64 import b64decode
+
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from scheduler_service.api import legacy_main
 from tests.unit.api.world import World, definition, pointers, start
@@ -59,6 +62,23 @@ async def test_more_children_than_are_looked_up_at_once_are_all_found(
     shown = (await client.get("/main/getChildJobLogs?parentJobId=j1&execution=1&limit=1")).json()["data"]
     assert [item["jobId"] for item in shown["items"]] == ["d"]
     assert shown["nextCursor"] is None
+
+
+async def test_a_cursor_names_no_job_of_another_tenant(
+    client: httpx.AsyncClient, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though such jobs, children of a job of the same id there, are passed over between two pages."""
+    monkeypatch.setattr(legacy_main, "PAGE", 2)
+    await start(client)
+    for name in ("a", "hidden1", "hidden2", "z"):
+        await start(client, name, parentJob="j1", parentJobExecution=1)
+    for name in ("hidden1", "hidden2"):
+        world.catalogue.entries[name] = replace(world.catalogue.entries[name], tenant="another")
+    path = "/main/getChildJobLogs?parentJobId=j1&execution=1&limit=1"
+    first = (await client.get(path)).json()["data"]
+    rest = (await client.get(f"{path}&cursor={first['nextCursor']}")).json()["data"]
+    assert [item["jobId"] for item in (*first["items"], *rest["items"])] == ["a", "z"]
+    assert "hidden" not in str(b64decode(first["nextCursor"] + "==", altchars="-_"))
 
 
 async def test_a_family_is_destroyed_children_first(client: httpx.AsyncClient) -> None:
