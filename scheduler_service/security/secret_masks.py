@@ -22,8 +22,8 @@ from scheduler_service.domain.wire import Answer, AtSend, Outcome
 from scheduler_service.language.values import as_json
 from scheduler_service.security.secrets import LEAST_CHARACTERS, Source, speaks_of_secret
 
-MOST_VALUES = 2_000
-"""So many values of a tenant are remembered, those that are no longer valid included."""
+MOST_FORMER = 2_000
+"""So many values of a tenant are remembered that no source has any more; those that one has always are."""
 MOST_CACHED = 1_000
 RENEWED_SECONDS = 1.0
 """So long the values of a tenant are taken as they were; one that is sent is known at once."""
@@ -196,7 +196,8 @@ def _base64_forms(data: bytes) -> Iterable[bytes]:
 
 
 class SecretMasks:
-    """The masks of all tenants. A value that was once seen stays hidden while the process runs.
+    """The masks of all tenants. A value that was once seen stays hidden while the process runs; of those
+    that no source has any more, the newest `MOST_FORMER` of a tenant.
 
     `environments` are the variables of templates by tenant: those whose names speak of secrets are hidden,
     too.
@@ -229,11 +230,12 @@ class SecretMasks:
         known = self._masks.get(tenant)
         if known is not None and now < known[0]:
             return known[1]
-        seen = self._seen.setdefault(tenant, {})
-        has_new = self._note(seen, self._environments.get(tenant, ()))
-        for source in self._sources:
-            has_new |= self._note(seen, source.values(tenant))
-        mask = known[1] if known is not None and not has_new else SecretMask(seen) if seen else None
+        before = self._seen.get(tenant, {})
+        seen = self._seen[tenant] = self._renew(tenant, before)
+        if known is not None and seen.keys() == before.keys():
+            mask = known[1]
+        else:
+            mask = SecretMask(seen) if seen else None
         if len(self._masks) >= MOST_CACHED:
             self._masks.clear()
         self._masks[tenant] = (now + RENEWED_SECONDS, mask)
@@ -247,18 +249,16 @@ class SecretMasks:
             if len(self._of_requests) >= MOST_CACHED:
                 self._of_requests.clear()
             mask = self._of_requests[values] = SecretMask(values)
-            if self._note(self._seen.setdefault(at_send.tenant, {}), values):
+            seen = self._seen.setdefault(at_send.tenant, {})
+            if not seen.keys() >= set(values):
+                seen.update(dict.fromkeys(values))
                 self._masks.pop(at_send.tenant, None)
         return mask
 
-    @staticmethod
-    def _note(seen: dict[str, None], values: Iterable[str]) -> bool:
-        """Whether there was a new one among them."""
-        has_new = False
-        for value in values:
-            if value not in seen:
-                has_new = True
-                if len(seen) >= MOST_VALUES:
-                    del seen[next(iter(seen))]
-                seen[value] = None
-        return has_new
+    def _renew(self, tenant: str, seen: Mapping[str, None]) -> dict[str, None]:
+        """The values that are hidden from now on: former ones, the newest last, then all that are valid."""
+        valid = dict.fromkeys(self._environments.get(tenant, ()))
+        for source in self._sources:
+            valid.update(dict.fromkeys(source.values(tenant)))
+        former = [value for value in seen if value not in valid]
+        return dict.fromkeys(former[-MOST_FORMER:]) | valid

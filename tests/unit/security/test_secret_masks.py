@@ -11,7 +11,7 @@ import msgspec
 from scheduler_service.domain.records import AttemptEnded, DeliveryRecord, DeliveryTry, Exchange, StepEnded
 from scheduler_service.domain.wire import Answer, AtSend, Fault, FaultKind
 from scheduler_service.security.masking import Masking
-from scheduler_service.security.secret_masks import NO_MASK, SecretMask, SecretMasks
+from scheduler_service.security.secret_masks import MOST_FORMER, NO_MASK, SecretMask, SecretMasks
 from scheduler_service.security.secrets import GivenSecrets
 from tests.rows import each_row
 
@@ -154,6 +154,25 @@ def test_a_value_that_was_replaced_stays_hidden() -> None:
     mask = known.of_tenant("default")
     assert mask is not None
     assert mask.text("before-it newest-one only-this") == "*** *** ***"
+
+
+def test_a_value_that_a_source_has_is_never_forgotten() -> None:
+    """However many there are; of former ones the newest are, and the mask stays while nothing changes."""
+    seconds = [0.0]
+    own = [f"valid-{number:05}" for number in range(MOST_FORMER + 100)]
+    values = {"default": {"A": tuple(own)}}
+    known = SecretMasks(sources=[GivenSecrets(values)], environments={}, read_clock=lambda: seconds[0])
+    mask = known.of_tenant("default")
+    assert mask is not None
+    assert mask.text(" ".join(own)) == " ".join(["***"] * len(own))
+    seconds[0] = 2.0
+    assert known.of_tenant("default") is mask
+    values["default"]["A"] = ("the-only-one",)
+    seconds[0] = 4.0
+    later = known.of_tenant("default")
+    assert later is not None
+    assert later.text(" ".join(own)) == " ".join([*own[:100], *["***"] * MOST_FORMER])
+    assert later.text("the-only-one") == "***"
 
 
 def test_values_of_the_environment_whose_names_speak() -> None:
