@@ -65,7 +65,8 @@ class AuditedRequest(Protocol):
 class AuditNote(msgspec.Struct):
     """What a handler adds to the line of its change while it makes it.
 
-    `changed` False: nothing had to be changed, so there is no line.
+    `changed` False: nothing had to be changed, so there is no line. `tenant` has the thing, and a line of its
+    own, `tenant_entry`, where it is another one than the caller's.
     """
 
     kind: ActKind
@@ -74,6 +75,8 @@ class AuditNote(msgspec.Struct):
     detail: dict[str, object] = {}
     items: Sequence[str] = ()
     changed: bool = True
+    tenant: str = ""
+    tenant_entry: str = ""
 
 
 def act_of(
@@ -104,12 +107,8 @@ async def audited(request: AuditedRequest, note: AuditNote, work: Callable[[], A
     Raises StoreUnavailable, and nothing was done, where the audit cannot be written; else what `work` raises.
     What is cut off in between stays in the audit as asked for.
     """
-    log, entry = request.deps.audit, _entry_of(request, note)
-    try:
-        await log.put(entry)
-    except StoreError as error:
-        text = f"the audit cannot be written, so nothing was done: {error}"
-        raise StoreUnavailable(text, is_public=error.is_public) from error
+    entry = _entry_of(request, note)
+    await _ask(request, entry)
     try:
         result = await work()
     except ClientGone:  # before its body was whole
@@ -125,6 +124,16 @@ async def audited(request: AuditedRequest, note: AuditNote, work: Callable[[], A
         raise
     await _complete(request, note, entry, ActOutcome.DONE, getattr(result, "status_code", HTTPStatus.OK))
     return result
+
+
+async def ask_in_tenant(request: AuditedRequest, note: AuditNote, tenant: str) -> None:
+    """Asks in the audit of `tenant`, too, whose thing is about to be changed; `audited` completes that line.
+
+    Raises StoreUnavailable where it cannot be written: then nothing may be done.
+    """
+    if tenant != request.caller.tenant:
+        note.tenant, note.tenant_entry = tenant, token_hex(ID_BYTES)
+        await _ask(request, _entry_in_tenant(request, note))
 
 
 async def note_sign_in(request: AuditedRequest, caller: Caller | None) -> None:
@@ -152,20 +161,31 @@ async def note_sign_in(request: AuditedRequest, caller: Caller | None) -> None:
         _log_not_written(request, entry, entry.outcome, error)
 
 
+async def _ask(request: AuditedRequest, entry: AuditEntry) -> None:
+    try:
+        await request.deps.audit.put(entry)
+    except StoreError as error:
+        text = f"the audit cannot be written, so nothing was done: {error}"
+        raise StoreUnavailable(text, is_public=error.is_public) from error
+
+
 async def _complete(
     request: AuditedRequest, note: AuditNote, entry: AuditEntry, outcome: ActOutcome, status: int
 ) -> None:
     """Writes what became of it; where that fails, the line says that it was asked for, and the log more."""
-    try:
-        if outcome is ActOutcome.DONE and not note.changed:
-            await request.deps.audit.drop(entry.entry_id)
-            return
-        known = _entry_of(request, note, entry.entry_id)
-        await request.deps.audit.put(
-            msgspec.structs.replace(known, at=entry.at, outcome=outcome, status=int(status))
-        )
-    except StoreError as error:
-        _log_not_written(request, entry, outcome, error)
+    ended = [_entry_of(request, note, entry.entry_id)]
+    if note.tenant_entry:
+        ended.append(_entry_in_tenant(request, note))
+    for one in ended:
+        try:
+            if outcome is ActOutcome.DONE and not note.changed:
+                await request.deps.audit.drop(one.entry_id)
+            else:
+                await request.deps.audit.put(
+                    msgspec.structs.replace(one, at=entry.at, outcome=outcome, status=int(status))
+                )
+        except StoreError as error:
+            _log_not_written(request, one, outcome, error)
 
 
 def _log_not_written(
@@ -195,6 +215,16 @@ def _entry_of(request: AuditedRequest, note: AuditNote, entry_id: str = "") -> A
         job_id=note.job_id,
         items=tuple(note.items),
     )
+
+
+def _entry_in_tenant(request: AuditedRequest, note: AuditNote) -> AuditEntry:
+    """The line in the audit of the thing's own tenant, which shows no value of its secrets either."""
+    entry = _entry_of(request, note, note.tenant_entry)
+    act, mask = entry.act, request.deps.secret_masks.of_tenant(note.tenant)
+    if act.detail and mask is not None:
+        shown = mask.value(msgspec.json.decode(act.detail))
+        act = msgspec.structs.replace(act, detail=ENCODER.encode(shown))
+    return msgspec.structs.replace(entry, tenant=note.tenant, act=act)
 
 
 def _given(shown: Mapping[str, Any]) -> Mapping[str, object]:

@@ -39,12 +39,14 @@ async def make_key(request: ApiRequest) -> Response:
             "'default' first, without service and labels"
         )
         raise refuse(HTTPStatus.CONFLICT, "/role", "first_key", message)
+    made = ("name", "tenant", "role", "service", "labels")
+    request.tell_audit(detail={"given": {name: getattr(wanted, name) for name in made}})
+    await request.ask_audit_of(wanted.tenant)
     if ring.is_full(wanted.tenant):
         message = f"the tenant {wanted.tenant!r} has {MOST_KEYS} living keys; revoke one"
         raise refuse(HTTPStatus.TOO_MANY_REQUESTS, "", "limit", message, retry_seconds=1)
     key, text = await ring.create(wanted)
-    made = ("name", "tenant", "role", "service", "labels")
-    request.tell_audit(subject=key.key_id, detail={"given": {name: getattr(key, name) for name in made}})
+    request.tell_audit(subject=key.key_id)
     headers = {"location": f"/keys/{key.key_id}", **UNKEPT}
     return succeed(_wire(request, key) | {"key": text}, headers, status=HTTPStatus.CREATED)
 
@@ -83,6 +85,7 @@ async def revoke_key(request: ApiRequest) -> Response:
     ring, key = _ring(request), _find(request)
     _check_way_in(request, key)
     request.tell_audit(changed=key.revoked_at is None)
+    await request.ask_audit_of(key.tenant)
     revoked = await ring.revoke(key.key_id)
     assert revoked is not None  # keys are never removed
     return succeed(_wire(request, revoked))
@@ -101,6 +104,7 @@ async def rotate_key(request: ApiRequest) -> Response:
     posted = read_model(Rotation, read_json(raw)) if raw else Rotation()
     key = _find(request)
     request.tell_audit(detail={"given": {"overlapSeconds": posted.overlap_seconds}})
+    await request.ask_audit_of(key.tenant)
     rotated = await _ring(request).rotate(key.key_id, round(posted.overlap_seconds * SECOND))
     if rotated is None:
         message = f"the key {key.key_id} has ended, and stays so; make another one"

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope
 from client_sdk.models import JOB_ID_FORM
 from client_sdk.models.fields import INSTANCE_ID
 from client_sdk.models.services import SERVICE_NAME
-from scheduler_service.api.auditing import SAFE, AuditNote, Way, act_of
+from scheduler_service.api.auditing import SAFE, AuditNote, Way, act_of, ask_in_tenant
 from scheduler_service.api.bodies import (
     check_object,
     header,
@@ -90,6 +90,11 @@ class ApiRequest:
         """Sets members of the request's line in the audit, as `subject`; `changed` False: there is none."""
         for name, value in known.items() if self.note is not None else ():
             setattr(self.note, name, value)
+
+    async def ask_audit_of(self, tenant: str) -> None:
+        """Before a thing of `tenant` is changed: its audit has a line, too. Raises StoreUnavailable."""
+        if self.note is not None:
+            await ask_in_tenant(self, self.note, tenant)
 
     @property
     def job_id(self) -> str:

@@ -6,7 +6,10 @@ from typing import Any
 import httpx
 import pytest
 
+from scheduler_service.domain.acts import AuditEntry
+from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.security.key_ring import KeyRing
+from scheduler_service.security.secret_masks import SecretMasks
 from tests.manual_clock import ManualClock
 from tests.rows import each_row
 from tests.unit.api.stores import START
@@ -20,10 +23,10 @@ LATER = "2027-01-01T00:00:00Z"
 class Keyed:
     """A service whose callers need keys; `admin_key` None: until one is made, none."""
 
-    def __init__(self, admin_key: str | None = "the-key-of-the-settings") -> None:
+    def __init__(self, admin_key: str | None = "the-key-of-the-settings", **deps: Any) -> None:
         self.table, self.clock = MemoryKeys(), ManualClock(wall=START)
         self.ring = KeyRing(table=self.table, clock=self.clock)
-        self.world = World(admin_key=admin_key, key_ring=self.ring, clock=self.clock)
+        self.world = World(admin_key=admin_key, key_ring=self.ring, clock=self.clock, **deps)
         self.client = self.world.client()
 
     async def make(self, *, by: Mapping[str, str] = ADMIN, **members: Any) -> tuple[str, dict[str, str]]:
@@ -180,6 +183,49 @@ async def test_an_admin_manages_the_keys_of_its_tenant() -> None:
     cursor = of_shop["nextCursor"]
     rest = await keyed.client.get(f"/keys?tenant=shop&cursor={cursor}", headers=ADMIN)
     assert [one["keyId"] for one in rest.json()["data"]["items"]] == [inner]
+
+
+async def test_what_is_done_to_keys_of_another_tenant_is_in_its_audit() -> None:
+    """Beside the line of the caller's own tenant: who made, rotated and revoked them, or was refused."""
+    masks = SecretMasks(sources=(), environments={"shop": {"TOKEN": "of-the-shop"}})
+    keyed = Keyed(secret_masks=masks)
+    _, shop = await keyed.make(role="admin", tenant="shop")
+    key_id, _ = await keyed.make(tenant="shop", name="with of-the-shop")
+    calls = (("POST", f"/keys/{key_id}/rotate"), ("DELETE", f"/keys/{key_id}"))
+    assert [await keyed.status(path, ADMIN, method) for method, path in calls] == [200, 200]
+    assert await keyed.status(f"/keys/{key_id}", ADMIN, "DELETE") == 200  # changes nothing
+    assert await keyed.status(f"/keys/{key_id}/rotate", ADMIN, "POST") == 409
+    await keyed.make(by=shop)
+    lines = (await keyed.client.get("/audit", headers=shop)).json()["data"]["items"]
+    assert [(one["operation"], one["who"], one["outcome"], one["status"]) for one in lines] == [
+        ("makeKey", "a key", "done", 201),
+        ("rotateKey", "admin", "refused", 409),
+        ("revokeKey", "admin", "done", 200),
+        ("rotateKey", "admin", "done", 200),
+        ("makeKey", "admin", "done", 201),
+        ("makeKey", "admin", "done", 201),
+    ]
+    assert {one["subject"] for one in lines[1:5]} == {key_id}
+    assert lines[4]["given"]["name"] == "with ***"
+    own = (await keyed.client.get("/audit", headers=ADMIN)).json()["data"]["items"]
+    assert [one["operation"] for one in own] == [one["operation"] for one in lines[1:]]
+
+
+async def test_nothing_is_done_to_a_key_whose_tenant_s_audit_cannot_be_written(keyed: Keyed) -> None:
+    """The line of the caller's own tenant says that it was refused."""
+    key_id, shop = await keyed.make(tenant="shop", role="admin")
+    put, audit = keyed.world.audit.put, keyed.world.audit
+
+    async def fail_there(entry: AuditEntry) -> None:
+        if entry.tenant == "shop":
+            raise StoreUnavailable("the disk is full")
+        await put(entry)
+
+    audit.put = fail_there  # type: ignore[method-assign]
+    assert await keyed.status(f"/keys/{key_id}", ADMIN, "DELETE") == 503
+    assert await keyed.status("/jobs", shop) == 200
+    (line, _) = (await keyed.client.get("/audit", headers=ADMIN)).json()["data"]["items"]
+    assert (line["operation"], line["outcome"], line["status"]) == ("revokeKey", "refused", 503)
 
 
 async def test_with_the_first_key_everybody_needs_one() -> None:
