@@ -51,16 +51,14 @@ from scheduler_service.api.responses import (
     ApiProblem,
     count_fault,
     fail,
-    invalid,
+    refusal_of,
     refuse,
     store_problem,
 )
 from scheduler_service.hosts.large_work import work_apart
-from scheduler_service.persistence.common.pagination import CursorError
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
 from scheduler_service.security.callers import Role
-from scheduler_service.services.registry import DeclarationsFull
 
 ROLE = "punctual.role"
 """Where the scope of a request has the role of its caller, once the caller is known."""
@@ -224,18 +222,11 @@ class Endpoint:
 
     def _explain(self, error: Exception, scope: Scope) -> Response | None:
         """What the caller is told of a refusal, or of a store that does not answer; None: it is a fault."""
-        match error:
-            case ApiProblem():
-                return fail(error)
-            case CursorError():
-                return fail(invalid("/cursor", "invalid", str(error)))
-            case DeclarationsFull():
-                too_large = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-                return fail(refuse(too_large, "/timers", "too_large", str(error)))
-            case StoreError():
-                count_fault(self._deps.store_faults, error)
-                return fail(store_problem(error, is_read=scope["method"] in ("GET", "HEAD")))
-        return None
+        if isinstance(error, StoreError):
+            count_fault(self._deps.store_faults, error)
+            return fail(store_problem(error, is_read=scope["method"] in ("GET", "HEAD")))
+        problem = refusal_of(error)
+        return None if problem is None else fail(problem)
 
     def _read(self, scope: Scope, receive: Receive) -> tuple[ApiOperation, ApiRequest]:
         """What is asked for, by whom. Raises ApiProblem (401, 403, 405, 422)."""

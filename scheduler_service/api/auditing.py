@@ -17,7 +17,7 @@ from starlette.types import Scope
 from scheduler_service.api.bodies import ClientGone
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.parameters import Values
-from scheduler_service.api.responses import ENCODER, ApiProblem
+from scheduler_service.api.responses import ENCODER, refusal_of
 from scheduler_service.domain.acts import Act, ActKind, ActOutcome, AuditEntry
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.security.callers import Caller
@@ -114,13 +114,15 @@ async def audited(request: AuditedRequest, note: AuditNote, work: Callable[[], A
     except ClientGone:  # before its body was whole
         await _complete(request, msgspec.structs.replace(note, changed=False), entry, ActOutcome.DONE, 0)
         raise
-    except ApiProblem as problem:
-        await _complete(request, note, entry, ActOutcome.REFUSED, problem.status)
-        raise
     except StoreError as error:
         is_unknown = isinstance(error, StoreUncertain)
         outcome = ActOutcome.UNKNOWN if is_unknown else ActOutcome.REFUSED
         await _complete(request, note, entry, outcome, HTTPStatus.SERVICE_UNAVAILABLE)
+        raise
+    except Exception as error:
+        problem = refusal_of(error)
+        if problem is not None:  # else it is a fault of the service, and nobody knows what it has changed
+            await _complete(request, note, entry, ActOutcome.REFUSED, problem.status)
         raise
     await _complete(request, note, entry, ActOutcome.DONE, getattr(result, "status_code", HTTPStatus.OK))
     return result

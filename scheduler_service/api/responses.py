@@ -13,7 +13,9 @@ from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.replies import Refusal, RefusalCode
 from scheduler_service.pacing.slices import Slices
+from scheduler_service.persistence.common.pagination import CursorError
 from scheduler_service.ports.errors import StoreError, StoreStopping, StoreUncertain
+from scheduler_service.services.registry import DeclarationsFull
 from scheduler_service.telemetry.tally import Tally
 
 ENCODER = msgspec.json.Encoder()
@@ -151,6 +153,18 @@ def refused(refusal: Refusal) -> ApiProblem:
     """The refusal of a turn as a problem."""
     code, wait = refusal.code, 1 if refusal.code is RefusalCode.LIMIT else None
     return refuse(STATUSES[code], refusal.pointer, code.value, refusal.message, retry_seconds=wait)
+
+
+def refusal_of(error: Exception) -> ApiProblem | None:
+    """What a caller is told whose request is refused by `error`; None: it is no refusal."""
+    match error:
+        case ApiProblem():
+            return error
+        case CursorError():
+            return invalid("/cursor", "invalid", str(error))
+        case DeclarationsFull():
+            return refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "/timers", "too_large", str(error))
+    return None
 
 
 def count_fault(faults: Tally, error: StoreError) -> None:

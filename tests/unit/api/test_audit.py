@@ -17,6 +17,7 @@ from scheduler_service.engine.program import Surroundings
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 from scheduler_service.security.secret_masks import SecretMasks
+from scheduler_service.services.registry import DeclarationsFull
 from tests.rows import each_row
 from tests.unit.api.world import World, declared, definition, pointers, put, start
 
@@ -184,6 +185,21 @@ async def test_a_line_says_what_became_of_it(
     assert (await client.post("/queues/letters/pause")).status_code == 503
     (line,) = world.audit.lines.values()
     assert (line["outcome"], line["status"], line["subject"]) == (outcome, 503, "letters")
+
+
+async def test_a_declaration_that_has_no_room_is_refused_in_its_line(
+    client: httpx.AsyncClient, world: World
+) -> None:
+    """As the answer says: nothing was changed."""
+
+    async def fail(*_: object, **__: object) -> None:
+        raise DeclarationsFull(size=3, others=100, most=100)
+
+    world.registry.register = fail  # type: ignore[method-assign]
+    answer = await client.put("/services/shop", json={"timers": []})
+    assert (answer.status_code, pointers(answer)) == (413, [("/timers", "too_large")])
+    (line,) = world.audit.lines.values()
+    assert (line["outcome"], line["status"], line["subject"]) == ("refused", 413, "shop")
 
 
 @each_row(
