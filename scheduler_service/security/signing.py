@@ -78,6 +78,12 @@ class RequestSigner:
             raise CannotSign(
                 "the request has no Idempotency-Key, which is the id that is signed; give it one"
             )
+        if not message_id.isascii():  # many receivers read headers as Latin-1, and would find another id
+            name = ID if named.get(ID) else "Idempotency-Key"
+            raise CannotSign(
+                f"the {name} {message_id[:128]!r}, which is the id that is signed, has characters outside "
+                "ASCII, which receivers read differently; give the request another one"
+            )
         own = tuple(pair for pair in request.headers if pair[0].lower() not in OF_SIGNATURE)
         signed = self._signer.sign(keys, message_id, request.body)
         return msgspec.structs.replace(request, headers=(*own, *signed))

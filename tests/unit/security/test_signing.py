@@ -39,6 +39,17 @@ def test_the_id_that_is_signed_is_the_key_of_the_request() -> None:
         made.sign(made.find("a", "hooks"), Signed("/x", (("Idempotency-Key", ""),), None))
 
 
+@each_row("header", ["Idempotency-Key", "webhook-id"])
+def test_an_id_outside_ascii_is_not_signed(header: str) -> None:
+    """Receivers that read headers as Latin-1 would verify another id, and refuse each call."""
+    made = signer()
+    keys = made.find("a", "hooks")
+    with pytest.raises(CannotSign, match=f"the {header} 'bestellung-ü', .* outside ASCII"):
+        made.sign(keys, Signed("/x", ((header, "bestellung-ü"),), b"{}"))
+    old = signer("old secret")
+    assert old.sign(old.find("a", "md5"), Signed("/x", ((header, "ü"),), None)).path.startswith("/x?sign=")
+
+
 @each_row(
     ("tenant", "name", "why"),
     [
