@@ -105,10 +105,11 @@ async def find_changes(request: ApiRequest, job_key: str, text: bytes) -> dict[s
     before = await request.deps.store.definition(entry.uid, entry.revision)
     if before is None:
         return {}
+    mask = request.secret_mask
     return await work_by_size(
         len(before) + len(text),
         lambda: (
-            request.deps.changes(msgspec.json.decode(before), msgspec.json.decode(text))
+            request.deps.changes(msgspec.json.decode(before), msgspec.json.decode(text), mask)
             | {"fromRevision": entry.revision}
         ),
     )

@@ -301,7 +301,8 @@ async def edit_definition(
         text = ENCODER.encode(members | {name: after})
         definition = Definition(text, await request.deps.compile_stored(text, entry.tenant))
         event = Updated(revision=0, if_match=frozenset({entry.revision}), keeps_schedule=True)
-        changes = request.deps.changes({name: before}, {name: after}) | {"fromRevision": entry.revision}
+        found = request.deps.changes({name: before}, {name: after}, request.secret_mask)
+        changes = found | {"fromRevision": entry.revision}
         try:
             act = request.act(changes)
             await run_command(request, job_key, Command(event, definition, remembered, act=act))

@@ -37,7 +37,7 @@ from scheduler_service.language.values import LARGE_BYTES, as_json, parse_json
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.common.pagination import mark_list, write_cursor
 from scheduler_service.security.callers import Role
-from scheduler_service.security.secret_masks import NO_MASK, SecretMask
+from scheduler_service.security.secret_masks import SecretMask
 from scheduler_service.security.secrets import fill_request
 from scheduler_service.services.pull_queues import Completed
 
@@ -170,7 +170,7 @@ async def renew_lease(request: ApiRequest) -> Response:
     lease, queues = request.path["lease"], request.deps.queues
     _, value = await request.json_object()
     posted = read_model(Renewal, value)
-    mask = request.deps.secret_masks.of_tenant(request.caller.tenant) or NO_MASK
+    mask = request.secret_mask
     progress, message = mask.value(posted.progress), mask.value(posted.message)
     renewed = await queues.renew(lease, progress=progress, message=message, holder=_holder(request))
     if renewed is None:
@@ -205,7 +205,7 @@ async def complete_work(request: ApiRequest) -> Response:
     if posted.status == FAILED and posted.error in RESERVED:
         text = f"error {posted.error!r} is a code of Punctual; give a code of your own, or an HTTP status"
         raise invalid("/error", "reserved", text)
-    mask = request.deps.secret_masks.of_tenant(request.caller.tenant) or NO_MASK
+    mask = request.secret_mask
     end = _end(posted, mask, request.deps.clock.now().wall)
     completed = await queues.complete(lease, end, _holder(request))
     if completed is Completed.LOST:

@@ -40,6 +40,7 @@ from scheduler_service.persistence.common.pagination import read_cursor
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.state import Remembered
 from scheduler_service.security.callers import Caller, Role
+from scheduler_service.security.secret_masks import NO_MASK, SecretMask
 from scheduler_service.timing.languages import LANGUAGES
 
 Handler = Callable[["ApiRequest"], Coroutine[Any, Any, Response]]
@@ -90,6 +91,11 @@ class ApiRequest:
         """Sets members of the request's line in the audit, as `subject`; `changed` False: there is none."""
         for name, value in known.items() if self.note is not None else ():
             setattr(self.note, name, value)
+
+    @property
+    def secret_mask(self) -> SecretMask:
+        """Hides the values of the secrets of the caller's tenant."""
+        return self.deps.secret_masks.of_tenant(self.caller.tenant) or NO_MASK
 
     async def ask_audit_of(self, tenant: str) -> None:
         """Before a thing of `tenant` is changed: its audit has a line, too. Raises StoreUnavailable."""

@@ -314,7 +314,7 @@ def _tell_changes(request: ApiRequest, before: Service | None, after: Service) -
     new = service_members(after)
     old = dict.fromkeys(new) if before is None else service_members(before)
     same_jobs = before is not None and before.digest == after.digest
-    changes = request.deps.changes(old, new)
+    changes = request.deps.changes(old, new, request.secret_mask)
     request.tell_audit(
         changed=not same_jobs or old != new or request.query["force"],
         detail=changes if same_jobs else changes | {"given": {"timers": "changed"}},

@@ -8,6 +8,7 @@ import msgspec
 from scheduler_service.domain.differences import find_differences
 from scheduler_service.domain.feedback_tokens import MARK
 from scheduler_service.security.concealment import Concealment
+from scheduler_service.security.secret_masks import SecretMask
 
 MOST_CHANGES = 50
 VALUE_BYTES = 512
@@ -20,33 +21,36 @@ class MaskedChanges:
     """The places where two definitions differ, as the audit shows them.
 
     Every value of a header is `***`, whatever its name: that it changed is what counts. Members that
-    `history.mask` names are, too, and what addresses have of secrets.
+    `history.mask` names are, too, and what addresses have of secrets. `mask` hides the value of a secret over
+    which a long text is cut, as its begin would stay; whoever writes the line hides all others.
     """
 
     def __init__(self, *, conceal: Concealment) -> None:
         self._conceal = conceal
 
-    def __call__(self, before: object, after: object) -> dict[str, object]:
+    def __call__(self, before: object, after: object, mask: SecretMask) -> dict[str, object]:
         """`difference`, a list of `{pointer, before, after}`; `truncated` where there is more."""
-        found = list(islice(self._changes(before, after), MOST_CHANGES + 1))
+        found = list(islice(self._changes(before, after, mask), MOST_CHANGES + 1))
         shown: dict[str, object] = {"difference": found[:MOST_CHANGES]}
         if len(found) > MOST_CHANGES:
             shown["truncated"] = True
         return shown
 
-    def _changes(self, before: object, after: object) -> Iterator[dict[str, object]]:
+    def _changes(self, before: object, after: object, mask: SecretMask) -> Iterator[dict[str, object]]:
         for one in find_differences(before, after):
             names = one.pointer.split("/")[1:]
             yield {
                 "pointer": one.pointer,
-                "before": self._show(names, one.declared),
-                "after": self._show(names, one.stored),
+                "before": self._show(names, one.declared, mask),
+                "after": self._show(names, one.stored, mask),
             }
 
-    def _show(self, names: list[str], value: object) -> object:
+    def _show(self, names: list[str], value: object, mask: SecretMask) -> object:
         masked = self._mask(names, value)
         text = _encode(masked)
-        return masked if len(text) <= VALUE_BYTES else text[:VALUE_BYTES].decode(errors="ignore") + "…"
+        if len(text) <= VALUE_BYTES:
+            return masked
+        return mask.hide_at(text, VALUE_BYTES)[:VALUE_BYTES].decode(errors="ignore") + "…"
 
     def _mask(self, names: list[str], value: object) -> object:
         if value is None:

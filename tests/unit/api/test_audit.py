@@ -341,6 +341,21 @@ async def test_no_value_of_a_secret_is_in_a_line() -> None:
     assert CANARY not in shown + str(world.audit.lines)
 
 
+async def test_no_begin_of_a_secret_is_in_a_line() -> None:
+    """Where a long text is cut within it: in an update of a job, and in what a service says of itself."""
+    masks = SecretMasks(sources=(), environments={"default": {"API_TOKEN": CANARY}})
+    world, long = World(secret_masks=masks), "x" * 505 + CANARY + "y" * 100
+    async with world.client() as client:
+        await client.post("/jobs/j1", json=definition())
+        changed = definition(jobDescription=long)
+        assert (await client.post("/jobs/j1/update", json=changed)).status_code == 200
+        await put(client, status=201, tags=[*(letter * 121 for letter in "abcd"), "x" * 8 + CANARY])
+        shown = (await client.get("/audit")).text
+    assert "x" * 505 + "*" in shown
+    assert "x" * 8 + "*" in shown.replace("x" * 505, "")
+    assert CANARY[:3] not in shown + str(world.audit.lines)
+
+
 async def test_a_job_that_its_target_does_not_know_is_paused_by_the_system(
     client: httpx.AsyncClient, world: World
 ) -> None:

@@ -7,6 +7,7 @@ import msgspec
 from scheduler_service.security.audited_changes import MOST_CHANGES, VALUE_BYTES, MaskedChanges
 from scheduler_service.security.concealment import Concealment
 from scheduler_service.security.masking import MASKED_HEADERS
+from scheduler_service.security.secret_masks import NO_MASK, SecretMask
 
 CHANGES = MaskedChanges(conceal=Concealment(headers=MASKED_HEADERS, members=("pin",)))
 CANARY = "canary-7f3a"
@@ -29,14 +30,14 @@ def test_a_canary_is_shown_nowhere() -> None:
     )
     for place in places:
         for before, after in ((step(), step(**place)), (step(**place), step()), (step(**place), {})):
-            text = msgspec.json.encode(CHANGES(before, after)).decode()
+            text = msgspec.json.encode(CHANGES(before, after, NO_MASK)).decode()
             assert CANARY not in text, text
             assert '"pointer"' in text
 
 
 def test_that_a_header_changed_is_shown() -> None:
     """Not what it is worth."""
-    shown = CHANGES(step(headers={"X-Tie": "a"}), step(headers={"X-Tie": "b"}))
+    shown = CHANGES(step(headers={"X-Tie": "a"}), step(headers={"X-Tie": "b"}), NO_MASK)
     assert shown == {"difference": [{"pointer": "/request/0/headers/X-Tie", "before": "***", "after": "***"}]}
 
 
@@ -44,8 +45,19 @@ def test_a_difference_is_bounded() -> None:
     """A long value is cut, and of many places the first ones are shown."""
     before = {f"m{number}": 0 for number in range(MOST_CHANGES + 5)}
     after = dict.fromkeys(before, "x" * 10000)
-    shown: Any = CHANGES(before, after)
+    shown: Any = CHANGES(before, after, NO_MASK)
     assert shown["truncated"] is True
     assert len(shown["difference"]) == MOST_CHANGES
     assert all(len(one["after"]) <= VALUE_BYTES + 1 for one in shown["difference"])
-    assert CHANGES(before, before) == {"difference": []}
+    assert CHANGES(before, before, NO_MASK) == {"difference": []}
+
+
+def test_no_begin_of_a_value_is_left_where_a_long_one_is_cut() -> None:
+    """Of a secret that lies over the cut; one before it is hidden with the line, as a whole."""
+    mask = SecretMask([CANARY])
+    for before in range(VALUE_BYTES - len(CANARY) - 2, VALUE_BYTES):
+        for value in ("x" * before + CANARY + "y" * 40, ["x" * before, CANARY, "y" * 40]):
+            shown: Any = CHANGES({"body": None}, {"body": value}, mask)
+            text = mask.text(shown["difference"][0]["after"])
+            assert CANARY[:2] not in text, text
+            assert len(text) <= VALUE_BYTES + 1
