@@ -2,11 +2,12 @@
 
 import itertools
 import json
+import os
 import re
-import secrets
 import shlex
 import shutil
 import subprocess
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -233,7 +234,7 @@ def test_the_examples_of_secrets_run(tmp_path: Path) -> None:
     own = [one for one in examples() if one.startswith("punctual secrets")]
     assert [example.split()[2] for example in own] == ["set", "list", "delete"]
     (tmp_path / "token.txt").write_text("a token of the shop", encoding="utf-8")
-    with serve(tmp_path / "data", PUNCTUAL_SECRETS_KEY=secrets.token_hex(32)) as process:
+    with serve(tmp_path / "data", PUNCTUAL_SECRETS_KEY=b64encode(os.urandom(32)).decode()) as process:
         for example in own:
             run_shell(example, cwd=tmp_path, url=process.wait_for_url())
 
