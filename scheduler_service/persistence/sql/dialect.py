@@ -36,6 +36,8 @@ class Dialect(Protocol):
     # Errors of the driver; those among them that `value_errors` names are the fault of a value.
     errors: tuple[type[Exception], ...]
     value_errors: tuple[type[Exception], ...]
+    # Whether any other error hits all writes of a group: a server may also refuse a packet that is too large.
+    knows_value_errors: bool
     # The name of the database program, and which of its settings let commits outlive a power loss.
     product: str
     synced_by: str

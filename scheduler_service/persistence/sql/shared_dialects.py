@@ -49,6 +49,7 @@ class OnConflict:
 class OnServer:
     """The part of dialect.Dialect that PostgreSQL and MariaDB share. `subject` has the server's address."""
 
+    knows_value_errors = False
     engine: sa.Engine
     subject: str
     errors: tuple[type[Exception], ...]

@@ -119,6 +119,7 @@ class SqliteDialect(OnConflict):
         OverflowError,  # a number of more than 64 bits
         UnicodeEncodeError,  # half a surrogate pair
     )
+    knows_value_errors = True
     single = None
     product = "SQLite"
     synced_by = "store.durability = full"

@@ -257,8 +257,9 @@ class SharedDatabase:
             )
             if not is_of_value:
                 self._trouble = error
+            is_of_all = self.dialect.knows_value_errors and error.__cause__ is not None and not is_of_value
             # What took long is no fault of a value: each of them alone would take as long.
-            if len(items) == 1 or time.monotonic() - began > SLOW_SECONDS:
+            if is_of_all or len(items) == 1 or time.monotonic() - began > SLOW_SECONDS:
                 return [error] * len(items)
         except self.dialect.value_errors as error:
             if len(items) == 1:

@@ -67,7 +67,9 @@ BatchKey = tuple[str, int]
 Owns = Callable[[str], bool]
 """Whether a job belongs to this process."""
 MAX_CONFIRMED = 1_024
-"""So many records that the history has are left in the database until others are written."""
+"""So many records that the history has are left in the database."""
+CONFIRMED_SECONDS = 10.0
+"""And not longer: after a kill the history would take them again, also those that it has removed since."""
 _DROP_DELIVERIES = sa.delete(outbox).where(IsIn(outbox.c.delivery_id, sa.bindparam("ids", type_=sa.Text)))
 _AFTER: sa.BindParameter[str] = sa.bindparam("after", type_=sa.Text)
 _LIMIT: sa.BindParameter[int] = sa.bindparam("limit", type_=sa.Integer)
@@ -153,6 +155,7 @@ class SqlStateStore:
         self.catalogue, self.definition = self._turns.catalogue, self._turns.definition
         self.queues = SqlQueues(dialect=self._dialect, write=self._run, read=database.read_soon)
         self._confirmed: set[BatchKey] = set()
+        self._dropping: asyncio.TimerHandle | None = None
         self._closing: asyncio.Future[None] | None = None
 
     @property
@@ -194,7 +197,10 @@ class SqlStateStore:
         self._confirmed.update(keys)
         if len(self._confirmed) >= MAX_CONFIRMED:
             return self._drop_confirmed()
-        nothing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        if self._dropping is None and self._confirmed:
+            self._dropping = loop.call_later(CONFIRMED_SECONDS, self._drop_confirmed)
+        nothing: asyncio.Future[None] = loop.create_future()
         nothing.set_result(None)
         return nothing
 
@@ -275,6 +281,9 @@ class SqlStateStore:
 
     def _drop_confirmed(self) -> Awaitable[None]:
         """Deletes the records that the history has, if there are any; those that stay are tried again."""
+        if self._dropping is not None:
+            self._dropping.cancel()
+            self._dropping = None
         dropped, self._confirmed = tuple(self._confirmed), set()
         ended = self._put(partial(self._turns.forget_records, keys=dropped))
 

@@ -105,10 +105,14 @@ async def test_a_full_file_refuses_the_group_and_goes_on_with_room(tmp_path: Pat
     most = connection.execute("PRAGMA max_page_count").fetchall()[0][0]
     pages = connection.execute("PRAGMA page_count").fetchall()[0][0]
     connection.execute(f"PRAGMA max_page_count = {pages}").fetchall()
+    heard: list[str] = []
+    connection.set_trace_callback(heard.append)
     answers = [store.commit(commit(f"job-{i}", document=b"x" * 100_000)) for i in range(3)]
     for answer in answers:
         with pytest.raises(StoreUnavailable, match="full"):
             await answer
+    connection.set_trace_callback(None)
+    assert sum(one.startswith("BEGIN") for one in heard) == 1  # none is tried alone: no page is left for any
     connection.execute(f"PRAGMA max_page_count = {most}").fetchall()
     assert await store.load("job-0") is None
     await store.commit(commit("job-0", document=b"x" * 100_000))
