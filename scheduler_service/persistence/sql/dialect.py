@@ -36,8 +36,6 @@ class Dialect(Protocol):
     # Errors of the driver; those among them that `value_errors` names are the fault of a value.
     errors: tuple[type[Exception], ...]
     value_errors: tuple[type[Exception], ...]
-    # Whether any other error hits all writes of a group: a server may also refuse a packet that is too large.
-    knows_value_errors: bool
     # The name of the database program, and which of its settings let commits outlive a power loss.
     product: str
     synced_by: str
@@ -63,6 +61,12 @@ class Dialect(Protocol):
 
     def rollback(self, connection: sa.Connection) -> None:
         """Takes the transaction back, if one is open; raises no error of the driver."""
+
+    def hits_all(self, error: BaseException | None) -> bool:
+        """Whether each write of a group would fail by this error as well, as on a full disk.
+
+        False where that is not known: a server may refuse one that is too large.
+        """
 
     def is_collision(self, error: BaseException) -> bool:
         """Whether the database took the transaction back for another one's sake: once more, it may pass."""

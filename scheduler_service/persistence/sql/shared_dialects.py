@@ -49,13 +49,16 @@ class OnConflict:
 class OnServer:
     """The part of dialect.Dialect that PostgreSQL and MariaDB share. `subject` has the server's address."""
 
-    knows_value_errors = False
     engine: sa.Engine
     subject: str
     errors: tuple[type[Exception], ...]
 
     def dispose(self) -> None:
         self.engine.dispose()
+
+    def hits_all(self, error: BaseException | None) -> bool:
+        """False: one that is too large is refused like a server that is away."""
+        return False
 
     def wait_for_answers(self, connection: sa.Connection, seconds: float | None) -> None:
         """How long each answer is waited for on this connection from now on; None: for ever."""

@@ -119,7 +119,6 @@ class SqliteDialect(OnConflict):
         OverflowError,  # a number of more than 64 bits
         UnicodeEncodeError,  # half a surrogate pair
     )
-    knows_value_errors = True
     single = None
     product = "SQLite"
     synced_by = "store.durability = full"
@@ -197,6 +196,10 @@ class SqliteDialect(OnConflict):
         raw = _driver(connection)
         if raw.in_transaction:
             raw.execute("ROLLBACK")
+
+    def hits_all(self, error: BaseException | None) -> bool:
+        """The disk is full or broken, or the file is locked."""
+        return isinstance(error, sqlite3.OperationalError)
 
     def is_collision(self, error: BaseException) -> bool:
         """Of rows that are not all written: a transaction that writes waits for the one before it."""

@@ -238,6 +238,8 @@ class SharedDatabase:
             self._loop.call_soon_threadsafe(on_trouble, trouble)
 
     def _write(self, items: list[Work | GroupedWork]) -> list[Verdict]:
+        if not items:
+            return []
         began = time.monotonic()
         verdicts: Sequence[Verdict] = ()
 
@@ -252,14 +254,13 @@ class SharedDatabase:
             self._trouble = error
             return [one if isinstance(one, Exception) else error for one in verdicts or [error] * len(items)]
         except StoreError as error:
-            is_of_value = isinstance(error.__cause__, sa.exc.DBAPIError) and isinstance(
-                error.__cause__.orig, self.dialect.value_errors
-            )
-            if not is_of_value:
+            cause = error.__cause__
+            cause = cause.orig if isinstance(cause, sa.exc.DBAPIError) else cause
+            if not isinstance(cause, self.dialect.value_errors):
                 self._trouble = error
-            is_of_all = self.dialect.knows_value_errors and error.__cause__ is not None and not is_of_value
             # What took long is no fault of a value: each of them alone would take as long.
-            if is_of_all or len(items) == 1 or time.monotonic() - began > SLOW_SECONDS:
+            is_slow = time.monotonic() - began > SLOW_SECONDS
+            if len(items) == 1 or is_slow or self.dialect.hits_all(cause):
                 return [error] * len(items)
         except self.dialect.value_errors as error:
             if len(items) == 1:
