@@ -53,8 +53,9 @@ class GroupThread(Generic[Item]):
     the others, nor these them. Nobody who waits for an item knows what becomes of another one, so no order
     is promised to anybody.
 
-    `serve` runs in the thread, returns one verdict per item in their order and must not raise: an error is
-    the verdict of the item that it hit. Items that may wait are kept back for at most `wait_seconds`.
+    `serve` runs in the thread and returns one verdict per item in their order: an error is the verdict of the
+    item that it hit. What it raises is the verdict of all items of the group. Items that
+    may wait are kept back for at most `wait_seconds`.
     """
 
     def __init__(
@@ -141,10 +142,16 @@ class GroupThread(Generic[Item]):
             entries, last = self._take()
             if entries:
                 began = time.perf_counter()
-                verdicts = self._serve([item for items, _, _ in entries for item in items])
+                verdicts = self._serve_all([item for items, _, _ in entries for item in items])
                 self.groups.note(verdicts, time.perf_counter() - began)
                 self._call_loop(entries, verdicts)
         self._call_loop([((), self._ended, False)], [])
+
+    def _serve_all(self, items: list[Item]) -> list[Verdict]:
+        try:
+            return self._serve(items)
+        except Exception as error:  # noqa: BLE001 - a thread that ends would leave all who wait, for ever
+            return [error] * len(items)
 
     def _take(self) -> tuple[list[Entry[Item]], bool]:
         """The next group, and whether it is the last one; waits while there is nothing."""

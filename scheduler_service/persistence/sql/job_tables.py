@@ -1,6 +1,6 @@
-"""The tables of the catalogue, as a cluster's database has them.
+"""The tables of jobs and their definitions, the same in all databases.
 
-`state.db` has the same columns, and further ones of its own: `sqlite.schema`.
+`state.db` has the columns without the indexes by which a cluster finds what a dead node left.
 """
 
 from collections.abc import Sequence

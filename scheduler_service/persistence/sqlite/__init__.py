@@ -1,1 +1,1 @@
-"""The jobs' state of the embedded host in SQLite: one writer, and readers that never wait for it."""
+"""The folder of a service that keeps its jobs in SQLite: its file, locks, snapshots, damage, old formats."""

@@ -44,6 +44,21 @@ async def test_one_round_is_one_group() -> None:
     await thread.close()
 
 
+async def test_a_defect_is_told_to_all_who_wait_and_ends_no_thread() -> None:
+    """A thread that had ended would answer nobody any more, and a close would never return."""
+
+    def serve(items: list[int]) -> list[object]:
+        if 7 in items:
+            raise RecursionError
+        return list(items)
+
+    thread = make_thread(serve)
+    ends = await asyncio.gather(thread.put(6), thread.put(7), return_exceptions=True)
+    assert [type(one) for one in ends] == [RecursionError, RecursionError]
+    assert await thread.put(8) == 8
+    await thread.close()
+
+
 async def test_groups_are_bounded() -> None:
     """At most `size` items are served together, but what was handed in as one stays one."""
     groups: list[list[int]] = []
