@@ -9,11 +9,11 @@ from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.hosts.dapr.liveness import RUNNING
 from scheduler_service.hosts.dapr.node import Cluster
+from scheduler_service.persistence.cluster.nodes import Nodes
+from scheduler_service.persistence.job_store.database import JobDatabase
+from scheduler_service.persistence.job_store.schema import MIGRATIONS
+from scheduler_service.persistence.job_store.turn_store import TurnStore
 from scheduler_service.persistence.sql.sqlite import address_of
-from scheduler_service.persistence.sql_cluster.database import SharedDatabase
-from scheduler_service.persistence.sql_cluster.nodes import Nodes
-from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS
-from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.ports.cluster import Node
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings
@@ -22,9 +22,7 @@ from scheduler_service.telemetry.metrics.process_metrics import process_age
 SHARED_FILE = "cluster.db"
 
 
-async def join_cluster(
-    shared: SharedDatabase, clock: SystemClock, name: str, served: str, log: Log
-) -> Cluster:
+async def join_cluster(shared: JobDatabase, clock: SystemClock, name: str, served: str, log: Log) -> Cluster:
     """Registers this node among the others. Raises StoreError."""
     nodes = Nodes(database=shared)
     epoch, now = await nodes.next_epoch(), clock.now()
@@ -42,7 +40,7 @@ async def join_cluster(
     )
     heartbeat = NodeHeartbeat(nodes=nodes, clock=clock, node=node, log=log)
     await heartbeat.enter()
-    return Cluster(store=SharedStore(database=shared), nodes=nodes, heartbeat=heartbeat, epoch=epoch)
+    return Cluster(store=TurnStore(database=shared), nodes=nodes, heartbeat=heartbeat, epoch=epoch)
 
 
 def shared_url(settings: Settings, folder: Path) -> str:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from scheduler_service.persistence.history.database import count_executions
 from scheduler_service.persistence.history.schema import MIGRATIONS as HISTORY
+from scheduler_service.persistence.job_store.database import OnTrouble
 from scheduler_service.persistence.keys.key_table import has_keys
 from scheduler_service.persistence.sql.sqlite import IN_MEMORY, address_of, file_of, is_database, misread
-from scheduler_service.persistence.sql_cluster.database import OnTrouble
 from scheduler_service.persistence.sqlite.folder import (
     has_state,
     narrow_files,
@@ -27,7 +27,7 @@ STATE_FILE, HISTORY_FILE = "state.db", "history.db"
 
 def known_formats() -> Mapping[str, str]:
     """The format of each kind of data that this program keeps."""
-    from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS as CLUSTER  # few starts need it
+    from scheduler_service.persistence.job_store.schema import MIGRATIONS as CLUSTER  # few starts need it
 
     return {"state": str(len(STATE)), "history": HISTORY.head, "cluster": CLUSTER.head}
 

@@ -26,20 +26,20 @@ from scheduler_service.engine import params_schema  # noqa: F401 - else the firs
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.dapr.actor import register
 from scheduler_service.hosts.dapr.build import build_dapr_host
+from scheduler_service.hosts.dapr.cluster_jobs import ClusterJobs
 from scheduler_service.hosts.dapr.cluster_view import ClusterView, keep_app_id, node_wire
 from scheduler_service.hosts.dapr.dapr_host import DaprHost
-from scheduler_service.hosts.dapr.job_store import ClusterJobs
 from scheduler_service.hosts.dapr.node import Cluster, DaprParts
 from scheduler_service.hosts.dapr.node_events import NodeEvents
 from scheduler_service.hosts.dapr.sidecar import ActorContexts, Sidecar
 from scheduler_service.hosts.dapr.sidecar_client import SidecarClient
 from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch
 from scheduler_service.http_server.server import Server
-from scheduler_service.persistence.sql_cluster.database import SharedDatabase
-from scheduler_service.persistence.sql_cluster.events import SharedEvents
-from scheduler_service.persistence.sql_cluster.queues import ClusterQueues
-from scheduler_service.persistence.sql_cluster.rates import SqlRates
-from scheduler_service.persistence.sql_cluster.shared_registry import SqlSharedRegistry
+from scheduler_service.persistence.cluster.events import SharedEvents
+from scheduler_service.persistence.cluster.queues import ClusterQueues
+from scheduler_service.persistence.cluster.rates import SqlRates
+from scheduler_service.persistence.cluster.shared_registry import SqlSharedRegistry
+from scheduler_service.persistence.job_store.database import JobDatabase
 from scheduler_service.ports.cluster import Node
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import JobStore
@@ -81,7 +81,7 @@ async def open_node(loaded: LoadedSettings, *, served: str, log: Log) -> "NodeSe
     folder = Path(settings.store.data)
     await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
     await asyncio.to_thread(keep_private, folder, telemetry.log)
-    shared = await SharedDatabase.open(url=shared_url(settings, folder))
+    shared = await JobDatabase.open(url=shared_url(settings, folder))
     clock = SystemClock(skew=shared.clock_skew, on_step=_ignore_step)
     cluster = await join_cluster(shared, clock, node_id(settings, served), served, telemetry.log)
     node = NodeService(
@@ -108,7 +108,7 @@ class NodeService(RunningService):
         self,
         loaded: LoadedSettings,
         *,
-        shared: SharedDatabase,
+        shared: JobDatabase,
         cluster: Cluster,
         served: str,
         **parts: Unpack[GivenParts],

@@ -28,7 +28,7 @@ from scheduler_service.persistence.contexts.address import read_address
 from scheduler_service.persistence.contexts.apart_store import ApartStore, ListedContexts, WholeStore
 from scheduler_service.persistence.contexts.keeper import ContextKeeper
 from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.persistence.sql_cluster.database import OnTrouble
+from scheduler_service.persistence.job_store.database import OnTrouble
 from scheduler_service.persistence.sqlite.folder import FolderLock, await_workers
 from scheduler_service.persistence.sqlite.gathering import gather
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
@@ -161,7 +161,7 @@ async def open_rows(
             on_damaged_page=tell_damaged_page(log),
             on_trouble=on_trouble,
         )
-    from scheduler_service.persistence.sql_cluster.state_store import ServerStateStore  # few starts need it
+    from scheduler_service.persistence.job_store.state_store import ServerStateStore  # few starts need it
 
     return await ServerStateStore.open(
         url=settings.store.url,

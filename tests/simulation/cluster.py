@@ -20,8 +20,8 @@ from scheduler_service.hosts.dapr.dapr_host import DaprHost
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.hosts.dapr.node import Cluster, DaprParts
 from scheduler_service.hosts.dapr.sidecar import ActorContexts, Sidecar
-from scheduler_service.persistence.sql_cluster.database import SharedDatabase
-from scheduler_service.persistence.sql_cluster.nodes import Nodes
+from scheduler_service.persistence.cluster.nodes import Nodes
+from scheduler_service.persistence.job_store.database import JobDatabase
 from scheduler_service.ports.cluster import TURNS_IN_ROWS, Node, TurnClaim
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError
@@ -191,11 +191,11 @@ class SharedWorld:
         self.standin = StandIn(
             SystemClock(skew=0, on_step=_keep_nothing, wall=around.wall, monotonic=around.loop.time)  # type: ignore[arg-type]
         )
-        self.database: SharedDatabase
+        self.database: JobDatabase
 
     async def open(self) -> None:
         """Makes the database."""
-        self.database = await SharedDatabase.open(url="sqlite://")
+        self.database = await JobDatabase.open(url="sqlite://")
 
     async def join(self, name: str, node: DaprHost, life: ClusterLife) -> None:
         """A node comes up."""

@@ -35,7 +35,6 @@ ALIKE = {
     "schema",
     "snapshot",
     "statements",
-    "store",
     "writer",
 }
 # So many lines a function has at most, from `def` on; by "FILE:NAME" those that have more, and why.

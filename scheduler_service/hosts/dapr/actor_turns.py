@@ -23,7 +23,7 @@ from scheduler_service.domain.turn_events import (
     Updated,
 )
 from scheduler_service.engine.decision import Job
-from scheduler_service.hosts.dapr.job_store import ClusterJobs
+from scheduler_service.hosts.dapr.cluster_jobs import ClusterJobs
 from scheduler_service.hosts.dapr.leaving import Leaving
 from scheduler_service.hosts.dapr.node import DaprParts, HistoryWait, LocalJobs
 from scheduler_service.hosts.job_cache import CachedJob

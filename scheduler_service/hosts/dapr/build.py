@@ -7,11 +7,11 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.hosts.clock import TimedRelease
 from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.actor_turns import ClusterTurns
+from scheduler_service.hosts.dapr.cluster_jobs import LONGEST_TURN_MS, ClusterJobs, TakeOver
 from scheduler_service.hosts.dapr.dapr_host import DaprHost
 from scheduler_service.hosts.dapr.direct_creation import DirectCreation
 from scheduler_service.hosts.dapr.first_turns import FirstLoads, FirstRings
 from scheduler_service.hosts.dapr.handover import Handovers
-from scheduler_service.hosts.dapr.job_store import LONGEST_TURN_MS, ClusterJobs, TakeOver
 from scheduler_service.hosts.dapr.leaving import Deactivation, LastTurns, Leaving
 from scheduler_service.hosts.dapr.liveness import ActiveActors
 from scheduler_service.hosts.dapr.node import DaprParts, LocalJobs

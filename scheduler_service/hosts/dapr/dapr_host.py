@@ -7,9 +7,9 @@ from scheduler_service.domain.turn_events import Created
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.actor_turns import ClusterTurns
+from scheduler_service.hosts.dapr.cluster_jobs import ClusterJobs
 from scheduler_service.hosts.dapr.direct_creation import DirectCreation
 from scheduler_service.hosts.dapr.first_turns import FirstLoads
-from scheduler_service.hosts.dapr.job_store import ClusterJobs
 from scheduler_service.hosts.dapr.leaving import Deactivation, Leaving
 from scheduler_service.hosts.dapr.liveness import CUT_OFF, DRAINING, RUNNING
 from scheduler_service.hosts.dapr.node import DaprParts, LocalJobs

@@ -10,8 +10,8 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.records import Audited
 from scheduler_service.hosts.creation import Creation
 from scheduler_service.hosts.dapr.actor_client import ActorClient
+from scheduler_service.hosts.dapr.cluster_jobs import claim_of
 from scheduler_service.hosts.dapr.first_turns import TakeDue, waits_at_creator
-from scheduler_service.hosts.dapr.job_store import claim_of
 from scheduler_service.hosts.dapr.node import DaprParts, HistoryWait, LocalJobs
 from scheduler_service.hosts.job_cache import CachedJob, PendingCommit
 from scheduler_service.hosts.turn import Turn

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.domain.turn_events import HandedOver
 from scheduler_service.domain.wire import Holder
-from scheduler_service.hosts.dapr.job_store import ClusterJobs
+from scheduler_service.hosts.dapr.cluster_jobs import ClusterJobs
 from scheduler_service.hosts.dapr.node import DaprParts, LocalJobs
 from scheduler_service.hosts.effect_tasks import EffectHandlers
 from scheduler_service.hosts.job_cache import CachedJob

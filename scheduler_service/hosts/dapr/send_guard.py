@@ -4,7 +4,7 @@ from functools import partial
 
 from scheduler_service.domain.turn_events import Unsent
 from scheduler_service.domain.wire import Token
-from scheduler_service.hosts.dapr.job_store import ClusterJobs
+from scheduler_service.hosts.dapr.cluster_jobs import ClusterJobs
 from scheduler_service.hosts.dapr.node import DaprParts
 from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.tasks import Tasks

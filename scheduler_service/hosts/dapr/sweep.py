@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from scheduler_service.domain.moments import HOUR, MINUTE, SECOND, Now
 from scheduler_service.domain.wire import Holder
+from scheduler_service.hosts.dapr.cluster_jobs import TakeOver
 from scheduler_service.hosts.dapr.first_turns import FirstRings
-from scheduler_service.hosts.dapr.job_store import TakeOver
 from scheduler_service.hosts.dapr.node import DaprParts
 from scheduler_service.hosts.pending_notifications import damage_logger
 from scheduler_service.hosts.tasks import keep_at

@@ -8,17 +8,17 @@ from typing import Self
 
 from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
 from scheduler_service.persistence.common.group_thread import MAX_WAIT_FOR_OTHERS_SECONDS
-from scheduler_service.persistence.sql.database import OpenDatabase
-from scheduler_service.persistence.sql.sqlite import SqliteDialect
-from scheduler_service.persistence.sql_cluster.database import OnTrouble, SharedDatabase, WritePace
-from scheduler_service.persistence.sql_cluster.known_rows import KnownRows
-from scheduler_service.persistence.sql_cluster.state_store import (
+from scheduler_service.persistence.job_store.database import JobDatabase, OnTrouble, WritePace
+from scheduler_service.persistence.job_store.known_rows import KnownRows
+from scheduler_service.persistence.job_store.state_store import (
     Owns,
     ServiceStart,
     SqlStateStore,
     begin_start,
     owns_all,
 )
+from scheduler_service.persistence.sql.database import OpenDatabase
+from scheduler_service.persistence.sql.sqlite import SqliteDialect
 from scheduler_service.persistence.sqlite.database import open_reading, open_writing, relax, translated
 from scheduler_service.persistence.sqlite.files import Files, open_files
 from scheduler_service.persistence.sqlite.folder import FolderLock
@@ -32,7 +32,7 @@ class SqliteStateStore(SqlStateStore):
     """`SqlStateStore` over a folder, or over memory alone."""
 
     def __init__(
-        self, *, database: SharedDatabase, started: ServiceStart, owns: Owns, files: Files | None
+        self, *, database: JobDatabase, started: ServiceStart, owns: Owns, files: Files | None
     ) -> None:
         """Over the tables of `files`; None: over those in memory."""
         super().__init__(
@@ -81,7 +81,7 @@ class SqliteStateStore(SqlStateStore):
             opened, started = await asyncio.to_thread(_begin, files, durability, node_id, faults)
             with ExitStack() as undo:
                 undo.callback(opened.close)
-                database = SharedDatabase(
+                database = JobDatabase(
                     opened,
                     loop=loop,
                     pace=WritePace(size, MAX_WAIT_FOR_OTHERS_SECONDS, readers=1),

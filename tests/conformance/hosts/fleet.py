@@ -9,7 +9,7 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.registered_services import InstancePlace, Kind
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
-from scheduler_service.persistence.sql_cluster.shared_registry import SqlSharedRegistry
+from scheduler_service.persistence.cluster.shared_registry import SqlSharedRegistry
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.sending import MayGo, NotSent, Sender, always
 from scheduler_service.ports.shared_registry import (

@@ -16,11 +16,11 @@ from scheduler_service.hosts.dapr.dapr_host import DaprHost
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.hosts.dapr.node import Cluster, DaprParts
 from scheduler_service.hosts.dapr.sidecar import ActorContexts, Sidecar
+from scheduler_service.persistence.cluster.nodes import Nodes
 from scheduler_service.persistence.contexts.apart_store import ApartTurns
 from scheduler_service.persistence.contexts.keeper import ContextKeeper
-from scheduler_service.persistence.sql_cluster.database import SharedDatabase
-from scheduler_service.persistence.sql_cluster.nodes import Nodes
-from scheduler_service.persistence.sql_cluster.store import SharedStore
+from scheduler_service.persistence.job_store.database import JobDatabase
+from scheduler_service.persistence.job_store.turn_store import TurnStore
 from scheduler_service.ports.cluster import TURNS_IN_ROWS, Node, TurnClaim
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import StateStore
@@ -58,7 +58,7 @@ class DaprNode:
         host: DaprHost,
         client: StandInClient,
         history: MemoryHistory,
-        shared: SharedStore,
+        shared: TurnStore,
         parts: DaprParts,
     ) -> None:
         self.name = process.name
@@ -89,8 +89,8 @@ class DaprHouse(Handles):
     async def start(self) -> "DaprHouse":
         """Opens the shared database and starts one node."""
         asyncio.get_running_loop().set_default_executor(AtOnce())
-        self.database = await SharedDatabase.open(url=self._shared)
-        self.catalogue = SharedStore(database=self.database).catalogue
+        self.database = await JobDatabase.open(url=self._shared)
+        self.catalogue = TurnStore(database=self.database).catalogue
         self.node = await self.add("one")
         await self.settle()
         return self

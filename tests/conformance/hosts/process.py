@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.wire import Holder, OutboundRequest, Outcome
-from scheduler_service.persistence.sql_cluster.database import (
+from scheduler_service.persistence.job_store.database import (
     GroupedWork,
     IsSingle,
+    JobDatabase,
     JointWork,
-    SharedDatabase,
 )
-from scheduler_service.persistence.sql_cluster.store import SharedStore
+from scheduler_service.persistence.job_store.turn_store import TurnStore
 from scheduler_service.ports.cluster import QueueTurn, TurnClaim
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.sending import MayGo, Sender, always
@@ -73,10 +73,10 @@ class Process:
         await self.stillness.over()
 
 
-class ProcessDatabase(SharedDatabase):
+class ProcessDatabase(JobDatabase):
     """The shared database in the hands of one process; work is done at once, by the caller's own thread."""
 
-    def __init__(self, database: SharedDatabase, process: Process) -> None:
+    def __init__(self, database: JobDatabase, process: Process) -> None:
         self._database = database
         self._process = process
         self.dialect = database.dialect
@@ -118,10 +118,10 @@ class ProcessDatabase(SharedDatabase):
         return found  # type: ignore[no-any-return]
 
 
-class ProcessStore(SharedStore):
+class ProcessStore(TurnStore):
     """The shared tables, with points at what turns and deliveries write."""
 
-    def __init__(self, *, database: SharedDatabase, process: Process) -> None:
+    def __init__(self, *, database: JobDatabase, process: Process) -> None:
         super().__init__(database=database)
         self._process = process
 

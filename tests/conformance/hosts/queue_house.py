@@ -11,8 +11,8 @@ from scheduler_service.domain.leases import Leased, QueueFigures, QueueQuery, Re
 from scheduler_service.domain.parts import PartEnd
 from scheduler_service.domain.records import StepEnded
 from scheduler_service.domain.registered_services import Kind
-from scheduler_service.persistence.sql_cluster.database import SharedDatabase
-from scheduler_service.persistence.sql_cluster.queues import ClusterQueues
+from scheduler_service.persistence.cluster.queues import ClusterQueues
+from scheduler_service.persistence.job_store.database import JobDatabase
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.pauses import Pauses
@@ -34,7 +34,7 @@ Place = tuple[str, int, int, int, int | None]
 class QueueDatabase(ProcessDatabase):
     """The shared database as a process reaches it for its queues, with points at each write."""
 
-    def __init__(self, database: SharedDatabase, process: Process) -> None:
+    def __init__(self, database: JobDatabase, process: Process) -> None:
         super().__init__(database, process)
         self._doing = process.doing
         self._tasks: set[asyncio.Task[Any]] = set()

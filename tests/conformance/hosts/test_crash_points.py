@@ -24,7 +24,7 @@ from scheduler_service.domain.turn_events import Created, Triggered
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.engine.snapshot import decode, is_apart, read_version
 from scheduler_service.persistence.common.row_state import read_row_state
-from scheduler_service.persistence.sql_cluster.store import SharedStore
+from scheduler_service.persistence.job_store.turn_store import TurnStore
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.state import Remembered
@@ -54,7 +54,7 @@ class Story:
         self.qos = qos
         self.before: list[OutboundRequest] = []
         self.awaited: set[Identity] = set()
-        self.outbox = SharedStore(database=house.database)
+        self.outbox = TurnStore(database=house.database)
         house.sender.answers(TWO, 500)
 
     async def play(self) -> None:

@@ -11,9 +11,9 @@ from scheduler_service.hosts.dapr.cluster_view import ClusterView, node_wire
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.hosts.dapr.liveness import OFFLINE_AFTER_MS
 from scheduler_service.hosts.dapr.node import Cluster
-from scheduler_service.persistence.sql_cluster.database import SharedDatabase
-from scheduler_service.persistence.sql_cluster.nodes import Nodes
-from scheduler_service.persistence.sql_cluster.store import SharedStore
+from scheduler_service.persistence.cluster.nodes import Nodes
+from scheduler_service.persistence.job_store.database import JobDatabase
+from scheduler_service.persistence.job_store.turn_store import TurnStore
 from scheduler_service.ports.cluster import TURNS_IN_ROWS, Node
 from scheduler_service.settings import Settings, load_settings
 from tests.manual_clock import ManualClock
@@ -75,7 +75,7 @@ async def test_a_node_opens_with_alerts(tmp_path: Path) -> None:
 async def test_a_node_without_heartbeats_is_found_and_another_leads() -> None:
     """After ten seconds; the lease is its until then, and one that is back is alive again."""
     clock = ManualClock(wall=1_000_000)
-    database = await SharedDatabase.open(url="sqlite://")
+    database = await JobDatabase.open(url="sqlite://")
     nodes = Nodes(database=database)
     one, two = [await _enter(nodes, clock, database, name) for name in ("one", "two")]
     first, second = (ClusterView(cluster=cluster, clock=clock) for cluster in (one, two))
@@ -92,10 +92,10 @@ async def test_a_node_without_heartbeats_is_found_and_another_leads() -> None:
     await database.close()
 
 
-async def _enter(nodes: Nodes, clock: ManualClock, database: SharedDatabase, name: str) -> Cluster:
+async def _enter(nodes: Nodes, clock: ManualClock, database: JobDatabase, name: str) -> Cluster:
     epoch = await nodes.next_epoch()
     now = clock.now()
     said = Node(name, str(epoch), f"http://{name}", "0", "running", now.wall, now.steady, 0, 0, TURNS_IN_ROWS)
     heartbeat = NodeHeartbeat(nodes=nodes, clock=clock, node=said, log=_ignore)
     await heartbeat.enter()
-    return Cluster(store=SharedStore(database=database), nodes=nodes, heartbeat=heartbeat, epoch=epoch)
+    return Cluster(store=TurnStore(database=database), nodes=nodes, heartbeat=heartbeat, epoch=epoch)

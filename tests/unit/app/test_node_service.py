@@ -11,8 +11,8 @@ from scheduler_service.domain.effects import PublishParts
 from scheduler_service.domain.parts import PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.persistence.history.database import inspect
-from scheduler_service.persistence.sql_cluster.database import SharedDatabase
-from scheduler_service.persistence.sql_cluster.store import SharedStore
+from scheduler_service.persistence.job_store.database import JobDatabase
+from scheduler_service.persistence.job_store.turn_store import TurnStore
 from scheduler_service.ports.cluster import QueueTurn
 from scheduler_service.settings import load_settings
 from tests.wire.metrics_text import read_text
@@ -23,10 +23,10 @@ SERVED = "http://127.0.0.1:8000"
 async def test_every_node_shows_the_queues_of_the_cluster(tmp_path: Path, each_server: str) -> None:
     """What one has published, in `GET /queues` and in the figures of each; claims wait for its start."""
     given = {"store.data": str(tmp_path / "one"), "database.url": each_server}
-    shared = await SharedDatabase.open(url=each_server)
+    shared = await JobDatabase.open(url=each_server)
     request = OutboundRequest("POST", "queue://work", ())
     part = QueuedPart(PartName("u", 1, 1, 0, 0), "work", 1, request, QueueOptions(), 0, 1, "job", "default")
-    await SharedStore(database=shared).enqueue(QueueTurn("u", 1, 0, (PublishParts((part,)),)))
+    await TurnStore(database=shared).enqueue(QueueTurn("u", 1, 0, (PublishParts((part,)),)))
     await shared.close()
     for name in ("one", "two"):
         node = await open_node(load_settings({**given, "node.id": name}, {}), served=SERVED, log=_ignore)

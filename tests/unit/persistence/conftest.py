@@ -9,8 +9,8 @@ import pytest
 
 from scheduler_service.persistence.history.database import migrate
 from scheduler_service.persistence.history.schema import MIGRATIONS
+from scheduler_service.persistence.job_store.state_store import ServerStateStore
 from scheduler_service.persistence.sql.sqlite import IN_MEMORY
-from scheduler_service.persistence.sql_cluster.state_store import ServerStateStore
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.state import OpenStore
 from tests.redis_server import APPENDING, RedisServer

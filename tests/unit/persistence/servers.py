@@ -14,8 +14,8 @@ from typing import Protocol
 
 import pytest
 
+from scheduler_service.persistence.job_store.schema import MIGRATIONS as CLUSTER
 from scheduler_service.persistence.sql.database import Database
-from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS as CLUSTER
 
 _BIN = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 USER = "postgres"

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from scheduler_service.domain.moments import MINUTE, Due
 from scheduler_service.persistence.common.fault_points import FaultPoint
+from scheduler_service.persistence.job_store.turn_store import MAX_PREFETCHED_BYTES
 from scheduler_service.persistence.sql.sqlite import STATEMENT_BYTES
-from scheduler_service.persistence.sql_cluster.store import MAX_PREFETCHED_BYTES
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.state import NOTHING, Commit
 from tests.unit.persistence.samples import batch, commit

@@ -10,7 +10,7 @@ from scheduler_service.domain.leases import Claim
 from scheduler_service.domain.parts import PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.replies import Reply, Taken
 from scheduler_service.domain.turn_events import Event, LeasesChanged, PartEnded
-from scheduler_service.persistence.sql_cluster.queues import ClusterQueues
+from scheduler_service.persistence.cluster.queues import ClusterQueues
 from scheduler_service.ports.cluster import QueueTurn
 from scheduler_service.ports.delivery import Command
 from scheduler_service.services.instances import Instances
@@ -21,8 +21,8 @@ from scheduler_service.services.rate_windows import ClaimRate
 from scheduler_service.services.router import MemoryRouter, Terms
 from tests.manual_clock import ManualClock
 from tests.unit.hosts.house import until
+from tests.unit.persistence.cluster_store import ClusterStore
 from tests.unit.persistence.queue_bench import DONE, REQUEST
-from tests.unit.persistence.sql_cluster.cluster_store import ClusterStore
 from tests.unit.services.tables import MemoryTable, tell_nobody
 
 

@@ -9,8 +9,8 @@ import pytest
 from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.hosts.dapr.node_events import MOST_WAITING, STEP, NodeEvents
-from scheduler_service.persistence.sql_cluster.database import SharedDatabase
-from scheduler_service.persistence.sql_cluster.events import SharedEvents
+from scheduler_service.persistence.cluster.events import SharedEvents
+from scheduler_service.persistence.job_store.database import JobDatabase
 from scheduler_service.ports.cluster import EventGroup
 from scheduler_service.telemetry.event_feed import UNKNOWN, EventFeed, EventReader
 from scheduler_service.telemetry.occurrences import Occurrences
@@ -47,7 +47,7 @@ class Node:
 class Cluster:
     """Two nodes, one database, one clock."""
 
-    def __init__(self, database: SharedDatabase) -> None:
+    def __init__(self, database: JobDatabase) -> None:
         self.clock = ManualClock(wall=1_000_000)
         shared = SharedEvents(database=database)
         self.one, self.two = Node("one", shared, self.clock), Node("two", shared, self.clock)
@@ -63,7 +63,7 @@ class Cluster:
 class BrokenEvents(SharedEvents):
     """Has a defect in the first look for events, and in the first write of them."""
 
-    def __init__(self, *, database: SharedDatabase) -> None:
+    def __init__(self, *, database: JobDatabase) -> None:
         super().__init__(database=database)
         self.left = {"put", "after"}
 
@@ -85,7 +85,7 @@ class BrokenEvents(SharedEvents):
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[Cluster]:
-    database = await SharedDatabase.open(url="sqlite://")
+    database = await JobDatabase.open(url="sqlite://")
     cluster = Cluster(database)
     for node in (cluster.one, cluster.two):
         node.events.start()
@@ -164,7 +164,7 @@ async def test_what_is_too_much_at_once_is_told_as_a_gap(cluster: Cluster) -> No
 
 async def test_a_defect_ends_neither_writing_nor_reading() -> None:
     """Each is counted; what the defect of a write has lost is told as a gap, and all later events come."""
-    database = await SharedDatabase.open(url="sqlite://")
+    database = await JobDatabase.open(url="sqlite://")
     cluster = Cluster(database)
     shared = BrokenEvents(database=database)
     cluster.one = Node("one", shared, cluster.clock)

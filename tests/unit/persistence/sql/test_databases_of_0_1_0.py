@@ -16,19 +16,19 @@ from scheduler_service.domain.leases import Claim, EndedPart
 from scheduler_service.domain.moments import Due
 from scheduler_service.domain.parts import PartEnd
 from scheduler_service.maintenance.folder_formats import check_folder, migrate_folder
+from scheduler_service.persistence.cluster.nodes import Nodes
 from scheduler_service.persistence.history.database import HistoryDatabase, inspect
 from scheduler_service.persistence.history.history_reads import HistoryReads
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
 from scheduler_service.persistence.history.schema import statistic_cells
 from scheduler_service.persistence.history.writer import HistoryWriter
+from scheduler_service.persistence.job_store.database import JobDatabase
+from scheduler_service.persistence.job_store.schema import MIGRATIONS as CLUSTER
+from scheduler_service.persistence.job_store.turn_store import TurnStore
 from scheduler_service.persistence.queues.tables import queue_completions, queue_parts
 from scheduler_service.persistence.services.table import SqlServiceTable
 from scheduler_service.persistence.sql.dialects import open_dialect
 from scheduler_service.persistence.sql.migrations import check, upgrade
-from scheduler_service.persistence.sql_cluster.database import SharedDatabase
-from scheduler_service.persistence.sql_cluster.nodes import Nodes
-from scheduler_service.persistence.sql_cluster.schema import MIGRATIONS as CLUSTER
-from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.persistence.sqlite.schema import upgrade as migrate_state
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.catalogue import JobQuery
@@ -126,8 +126,8 @@ async def test_a_cluster_goes_on(old: Old) -> None:
     """Its tables had no version: they get one, and differ in nothing from those that are made now."""
     url = old("cluster")
     for _ in range(2):
-        database = await SharedDatabase.open(url=url)
-        shared = SharedStore(database=database)
+        database = await JobDatabase.open(url=url)
+        shared = TurnStore(database=database)
         catalogue = shared.catalogue
         assert [one.job_id for one in (await catalogue.list(JobQuery())).items] == ["job"]
         assert [one.text for one in await catalogue.revisions("uid-job")] == [b"{}"]
@@ -136,8 +136,8 @@ async def test_a_cluster_goes_on(old: Old) -> None:
     dialect = open_dialect(url, subject="the shared database")
     assert check(dialect.engine, CLUSTER).up_to_date
     dialect.engine.dispose()
-    database = await SharedDatabase.open(url=url)
-    shared, nodes = SharedStore(database=database), Nodes(database=database)
+    database = await JobDatabase.open(url=url)
+    shared, nodes = TurnStore(database=database), Nodes(database=database)
     assert [(one.node_id, one.format) for one in await nodes.list()] == [("one", "")]
     assert await nodes.next_epoch() == 2
     assert await nodes.keep_app_id("another") == "punctual"

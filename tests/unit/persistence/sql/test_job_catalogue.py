@@ -11,10 +11,10 @@ import sqlalchemy as sa
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.wire import Holder
+from scheduler_service.persistence.job_store.database import JobDatabase
+from scheduler_service.persistence.job_store.turn_store import TurnStore
 from scheduler_service.persistence.sql.job_catalogue import JobCatalogue
 from scheduler_service.persistence.sql.sqlite import SqliteDialect
-from scheduler_service.persistence.sql_cluster.database import SharedDatabase
-from scheduler_service.persistence.sql_cluster.store import SharedStore
 from scheduler_service.persistence.sqlite.schema import upgrade
 from scheduler_service.ports.catalogue import Catalogue, JobQuery, JobSort, LastOutcome
 from tests.unit.persistence.hearing import heard
@@ -181,10 +181,10 @@ def explain(connection: sqlite3.Connection, texts: list[str]) -> list[list[str]]
 
 
 @pytest.fixture
-async def shared(bare_postgres_url: str) -> AsyncIterator[SharedDatabase]:
+async def shared(bare_postgres_url: str) -> AsyncIterator[JobDatabase]:
     """A shared database in PostgreSQL with 5,000 jobs: fewer are read as a whole."""
-    database = await SharedDatabase.open(url=bare_postgres_url)
-    await SharedStore(database=database).claim(claim(at=1))
+    database = await JobDatabase.open(url=bare_postgres_url)
+    await TurnStore(database=database).claim(claim(at=1))
     with database.dialect.engine.begin() as connection:
         names = connection.exec_driver_sql("SELECT * FROM jobs").keys()
         own = {
@@ -219,14 +219,14 @@ async def shared(bare_postgres_url: str) -> AsyncIterator[SharedDatabase]:
         (lambda catalogue: catalogue.upcoming(0, 9, 5, tenant="default"), "jobs_next_fire"),
     ],
 )
-async def test_a_read_of_a_server_uses_its_index(shared: SharedDatabase, ask: Ask, index: str) -> None:
+async def test_a_read_of_a_server_uses_its_index(shared: JobDatabase, ask: Ask, index: str) -> None:
     """`EXPLAIN` of the first statement that PostgreSQL gets."""
-    plan = await plan_of(shared, lambda: ask(SharedStore(database=shared).catalogue))
+    plan = await plan_of(shared, lambda: ask(TurnStore(database=shared).catalogue))
     names = {name for name in index.split("|") if f'"{name}"' in plan}
     assert names, plan
 
 
-async def plan_of(shared: SharedDatabase, ask: Callable[[], Awaitable[object]]) -> str:
+async def plan_of(shared: JobDatabase, ask: Callable[[], Awaitable[object]]) -> str:
     """How PostgreSQL reads for the first statement of `ask`, as JSON."""
     engine = shared.dialect.engine
     with heard(engine) as statements:
@@ -248,14 +248,14 @@ async def plan_of(shared: SharedDatabase, ask: Callable[[], Awaitable[object]]) 
     ],
 )
 async def test_what_turns_and_sweeps_read_uses_its_index(
-    shared: SharedDatabase, ask: Callable[[SharedStore], Awaitable[object]], indexes: set[str]
+    shared: JobDatabase, ask: Callable[[TurnStore], Awaitable[object]], indexes: set[str]
 ) -> None:
     """Each second at one node, or for each job that is loaded: it finds few rows among all of them."""
-    plan = await plan_of(shared, lambda: ask(SharedStore(database=shared)))
+    plan = await plan_of(shared, lambda: ask(TurnStore(database=shared)))
     assert {name for name in indexes if f'"{name}"' in plan} == indexes, plan
 
 
-async def test_each_index_of_the_jobs_is_read(shared: SharedDatabase) -> None:
+async def test_each_index_of_the_jobs_is_read(shared: JobDatabase) -> None:
     """By a statement above: each claim writes an entry into all of them."""
     with shared.dialect.engine.connect() as connection:
         found = set(

@@ -10,7 +10,7 @@ import pytest
 
 from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.common.fault_points import FaultPoint
-from scheduler_service.persistence.sql_cluster.state_store import MAX_CONFIRMED
+from scheduler_service.persistence.job_store.state_store import MAX_CONFIRMED
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreDamaged, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import Commit

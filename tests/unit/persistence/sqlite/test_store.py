@@ -10,8 +10,8 @@ import pytest
 
 from scheduler_service.persistence.common.fault_points import FaultPoint
 from scheduler_service.persistence.common.pagination import PAGE_BYTES
-from scheduler_service.persistence.sql_cluster.database import LARGE_BYTES, SharedDatabase
-from scheduler_service.persistence.sql_cluster.state_store import ServiceStart, owns_all
+from scheduler_service.persistence.job_store.database import LARGE_BYTES, JobDatabase
+from scheduler_service.persistence.job_store.state_store import ServiceStart, owns_all
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.catalogue import JobQuery
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
@@ -51,7 +51,7 @@ async def test_what_cannot_be_stored_fails_alone(tmp_path: Path) -> None:
 
 async def test_nobody_waits_for_a_list_but_lists(tmp_path: Path) -> None:
     """A list may search all jobs meanwhile: alarms, kept answers and queues are read beside it."""
-    database = await SharedDatabase.open(url=f"sqlite:///{tmp_path}/jobs.db")
+    database = await JobDatabase.open(url=f"sqlite:///{tmp_path}/jobs.db")
     store = SqliteStateStore(database=database, started=ServiceStart(1, "n"), owns=owns_all, files=None)
     is_over = threading.Event()
     lists = [asyncio.ensure_future(database.read(lambda _: is_over.wait(60))) for _ in range(2)]

@@ -1,0 +1,13 @@
+"""Adds the table of events that nodes show each other."""
+
+from alembic import op
+
+from scheduler_service.persistence.job_store.schema import event_groups
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade() -> None:
+    """Makes it, empty."""
+    event_groups.create(op.get_bind())

@@ -1,0 +1,5 @@
+"""The job store of a cluster on each database."""
+
+from tests.unit.persistence.cluster_store import cluster_url, postgres_url, store
+
+__all__ = ["cluster_url", "postgres_url", "store"]
