@@ -53,6 +53,7 @@ class Timer(WireModel):
     end_at: Text | None = None
     misfire: Misfire | None = None
     jitter_seconds: Seconds = 0
+    period_from: Literal["start", "end"] = "start"
 
     @model_validator(mode="before")
     @classmethod

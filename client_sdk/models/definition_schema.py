@@ -54,6 +54,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "endAt": "No firing after this moment.",
         "misfire": "What happens to firings that are found late.",
         "jitterSeconds": "Spreads each firing over so many seconds.",
+        "periodFrom": "end: a period is counted from the end of the latest execution.",
     },
     "Misfire": {
         "policy": "fire_once: the latest one fires; skip: none; fire_all: all of them, up to the limit.",

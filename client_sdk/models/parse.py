@@ -66,7 +66,17 @@ TIMER_HINTS: Mapping[str | int, str] = {
     "interval": "it is written as period",
     "every": "it is written as period",
 }
-_TIMER_MEMBERS = ("period", "dueTime", "ttl", "timezone", "startAt", "endAt", "misfire", "jitterSeconds")
+_TIMER_MEMBERS = (
+    "period",
+    "dueTime",
+    "ttl",
+    "timezone",
+    "startAt",
+    "endAt",
+    "misfire",
+    "jitterSeconds",
+    "periodFrom",
+)
 _STEP_MEMBERS = ("url", "method", "headers", "body", "respEnvName", "successCodes")
 DEFINITION_HINTS: Mapping[str | int, str] = {
     "cron": "a cron expression is written as period of timer",

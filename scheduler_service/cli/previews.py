@@ -39,12 +39,14 @@ def preview_timer(
     due_time: DueTime = None,
     timezone: Timezone = None,
     count: Annotated[int, typer.Option(min=1, max=1000, help="How many firings.")] = 10,
+    period_from: Annotated[str | None, typer.Option(help="end: a pause after each execution.")] = None,
 ) -> Any:
     """Show when a timer would fire, as text and as moments.
 
     Example: punctual timers preview "0 0/5 * * * ?" --timezone Asia/Shanghai --count 3
     """
-    return _ask(api, "preview", {"dueTime": due_time, "period": period, "timezone": timezone}, count=count)
+    timer = {"dueTime": due_time, "period": period, "timezone": timezone, "periodFrom": period_from}
+    return _ask(api, "preview", timer, count=count)
 
 
 @timers.command("outlook", page=_show_outlook)

@@ -23,11 +23,14 @@ class Cursor(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `anchor`: the creation, update or restart from which delays, ttl and phases count (wall).
     `last`: the moment (without jitter) of the last planned firing; None: none yet.
     `used`: how many repeats of a `timing` are used up.
+    Of a fixed delay: `ended`, the end of the latest execution (wall); `runs`: one has not ended yet.
     """
 
     anchor: int
     last: int | None = None
     used: int = 0
+    ended: int | None = None
+    runs: bool = False
 
 
 class Counting(msgspec.Struct, frozen=True, gc=False):

@@ -20,7 +20,7 @@ from scheduler_service.engine.warnings import find_warnings
 from scheduler_service.language.expression import FEEDBACK_URLS, Allowance
 from scheduler_service.language.jsonpath import searched_within
 from scheduler_service.language.values import LARGE_BYTES
-from scheduler_service.timing.timer import Timer, TimerText, compile_timer, stand_still
+from scheduler_service.timing.timer import PLANNED, Timer, TimerText, compile_timer, stand_still
 
 RESERVED_IDS = frozenset({"check-timers", "clean", "outbox"})
 ROOT_NAMES = frozenset({"responses", "trigger"})
@@ -158,9 +158,11 @@ def join_all(definition: JobDefinition, parts: Parts) -> bytes:
 
 
 def digest_timer(timer: TimerModel | None) -> bytes:
-    """Equal for equal timers."""
-    dumped = None if timer is None else timer.model_dump(mode="json", by_alias=True)
-    return hashlib.sha256(_encode(dumped)).digest()
+    """Equal for equal timers, and for one that names none of the later members what it always was."""
+    dumped = {} if timer is None else timer.model_dump(mode="json", by_alias=True)
+    if dumped.get("periodFrom") == PLANNED:
+        del dumped["periodFrom"]
+    return hashlib.sha256(_encode(dumped or None)).digest()
 
 
 def join(shape: bytes, timer: bytes, own: Mapping[str, object], bodies: Sequence[Sequence[object]]) -> bytes:
@@ -194,6 +196,7 @@ def _timer_text(timer: TimerModel | None) -> TimerText | None:
         start_at=timer.start_at,
         end_at=timer.end_at,
         jitter=round(timer.jitter_seconds * SECOND),
+        period_from=timer.period_from,
         **known,
     )
 

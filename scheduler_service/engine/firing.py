@@ -25,7 +25,10 @@ once. Those that `fire_all` finds together are queued together."""
 
 def fire_due(turn: TurnState) -> None:
     """Fires what the timer owes by now: records the missed run, then starts caught up and late firings."""
-    program, head = turn.program, turn.head
+    program = turn.program
+    if program.timer.from_end:
+        count_from_end(turn)
+    head = turn.head
     if not head.active or head.next_fire is None or head.next_fire - program.lead > turn.now.wall:
         return
     in_order = program.timer.misfire_policy == "fire_all"
@@ -39,6 +42,21 @@ def fire_due(turn: TurnState) -> None:
     in_order = in_order and _is_found_late(turn, due)
     for firing in due.late:
         fire(turn, firing, queued=in_order and firing.planned_at <= turn.now.wall)
+
+
+def count_from_end(turn: TurnState) -> None:
+    """Plans the next firing of a fixed delay: after the latest end, and none while an execution runs.
+
+    A firing that started none, as one of a disabled job, counts as ended when that was found.
+    """
+    cursor, runs = turn.head.cursor, bool(turn.live())
+    ended = cursor.ended if turn.last_ended is None else turn.moment_in(turn.last_ended)
+    if not runs and ended is None and (cursor.runs or cursor.last is not None):
+        ended = turn.now.wall
+    counted = replace(cursor, ended=ended, runs=runs)
+    if counted != cursor:
+        turn.change_head(cursor=counted)
+        plan_next(turn)
 
 
 def fires_many(job: Job, now: int) -> bool:

@@ -9,7 +9,7 @@ from scheduler_service.domain.turn_events import Activated, Created, Paused, Upd
 from scheduler_service.engine.admission import drop, start_queued
 from scheduler_service.engine.attempt import cancel
 from scheduler_service.engine.decision import Decision, Job
-from scheduler_service.engine.firing import fire, fire_due, plan_next, record_missed
+from scheduler_service.engine.firing import count_from_end, fire, fire_due, plan_next, record_missed
 from scheduler_service.engine.notification_events import keep_last_events
 from scheduler_service.engine.ownership import refuse_other_owner, refuse_ownerless
 from scheduler_service.engine.parts.queue import reconfigure
@@ -49,6 +49,8 @@ def create(job: Job, event: Created, now: Now) -> Decision:
     turn = TurnState(job, Document(head), now)
     plan_next(turn)
     fire_due(turn)
+    if program.timer.from_end:
+        count_from_end(turn)
     if turn.last_events:
         keep_last_events(turn)
     return turn.decision(Taken())

@@ -45,7 +45,7 @@ from scheduler_service.engine.chain import begin_again, handle_answer, record_st
 from scheduler_service.engine.checking import handle_check, record_check, send_check
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.feedback import handle_feedback
-from scheduler_service.engine.firing import fire_due, handle_count, repeat_counts, replan
+from scheduler_service.engine.firing import count_from_end, fire_due, handle_count, repeat_counts, replan
 from scheduler_service.engine.lifecycle import activate, answer_existing, create, destroy, pause, update
 from scheduler_service.engine.notification_events import (
     OWN_FAULT,
@@ -91,6 +91,8 @@ def decide(job: Job, event: Event, now: Now) -> Decision:
     reply = _take(turn, event)
     if turn.opens:
         start_queued(turn)
+    if turn.program.timer.from_end:
+        count_from_end(turn)
     if turn.last_events:
         keep_last_events(turn)
     return turn.decision(reply)

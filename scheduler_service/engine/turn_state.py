@@ -63,7 +63,8 @@ class TurnState:
     """The state of a job while a turn changes it; `program` is the current definition.
 
     `last_events`: the last one that this turn notified of each execution. `grown`: by how many bytes the
-    bodies that it has made are larger than what they are made of.
+    bodies that it has made are larger than what they are made of. `last_ended`: of the executions that
+    have run, the last one that this turn has ended.
     """
 
     __slots__ = (
@@ -77,6 +78,7 @@ class TurnState:
         "head",
         "holder",
         "is_full",
+        "last_ended",
         "last_events",
         "now",
         "opens",
@@ -98,6 +100,7 @@ class TurnState:
         self.holder = job.holder
         self.is_full = job.is_full
         self.grown = 0
+        self.last_ended: Open | None = None
         self.counts_more = False
         self.now = now
         self.effects: list[Effect] = []
@@ -178,6 +181,8 @@ class TurnState:
         """Ends an execution: takes it out of the document and records it."""
         ended = replace(run, state=follow(run.state, state))
         self.record_execution(ended, reason=reason, error=error, failure_type=failure_type)
+        if ended.started_at is not None:
+            self.last_ended = ended
         before = self.opens.pop(run.execute_number, None)
         if self._counts is not None and before is not None:
             self._count(self._counts, before, -1)

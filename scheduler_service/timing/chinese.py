@@ -65,6 +65,8 @@ def _describe_timing(timer: Timer) -> str:
     if timer.repeats == 1:
         return f"一次，{first}"
     times = "" if timer.repeats is None else f"，共 {timer.repeats} 次"
+    if timer.from_end:
+        return f"每次结束后 {length(timer.period)}，首次{first}{times}"
     found = amounts(timer.period)
     is_one = len(found) == 1 and found[0][0] == 1
     every = _UNITS[found[0][1]] if is_one else f" {length(timer.period)}"

@@ -59,6 +59,8 @@ def _describe_timing(timer: Timer) -> str:
         return f"Once, {first}"
     times = "" if timer.repeats is None else f", {timer.repeats} times in all"
     words = length(timer.period)
+    if timer.from_end:
+        return f"{words} after each end, first {first}{times}"
     every = words.removeprefix("1 ") if words.count(" ") == 1 else words
     return f"Every {every}, first {first}{times}"
 

@@ -112,6 +112,9 @@ def resume(timer: Timer, cursor: Cursor, *, now: int, seed: str, policy: str = "
     fresh = Cursor(now, cursor.last, cursor.used)
     if timer.kind is TimerKind.ONE_TIME:
         return Resumption(None, (), 0, fresh)
+    if timer.from_end:
+        ahead = cursor.last if cursor.last is not None and cursor.last >= now else None
+        fresh = msgspec.structs.replace(cursor, anchor=now, last=ahead)
     # Cron fires strictly after its anchor, so a moment equal to `now` belongs to the pause; of a timing not.
     last = latest(timer, cursor, seed, now + (timer.kind is TimerKind.CRON))
     if last is None:

@@ -66,6 +66,8 @@ class FiringCounts:
     def first(self, start: int) -> int | None:
         """The first one from `start` on."""
         match self._timer.kind:
+            case TimerKind.TIMING if self._timer.from_end:
+                cursor = Cursor(self._anchor)
             case TimerKind.ONE_TIME:
                 cursor = Cursor(self._anchor)  # any moment in it would have used up the only firing
             case TimerKind.CRON:

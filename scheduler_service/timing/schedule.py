@@ -29,6 +29,8 @@ def preceding(timer: Timer, cursor: Cursor, before: int) -> int | None:
     first = following(timer, cursor)
     if first is None or first >= before:
         return None
+    if timer.from_end:
+        return first
     end = min(before, limit(timer, cursor.anchor) + 1)
     match timer.kind:
         case TimerKind.TIMING:
@@ -44,7 +46,7 @@ def tally(timer: Timer, cursor: Cursor, until: int, most: int) -> int | None:
 
     Computed for timing; counted for cron, None if there are more than `most`.
     """
-    if timer.kind is TimerKind.TIMING and not timer.trouble:
+    if timer.kind is TimerKind.TIMING and not (timer.from_end or timer.trouble):
         return _tally_timing(timer, cursor, until)
     count = 0
     moment = following(timer, cursor)
@@ -78,7 +80,9 @@ def first_moment(timer: Timer, anchor: int) -> int | None:
 
 def has_fixed_phase(timer: Timer) -> bool:
     """Whether its moments do not change when it starts again."""
-    return timer.kind is TimerKind.CRON or (timer.kind is TimerKind.TIMING and isinstance(timer.due, int))
+    if timer.kind is TimerKind.TIMING:
+        return isinstance(timer.due, int) and not timer.from_end
+    return timer.kind is TimerKind.CRON
 
 
 class Firing(msgspec.Struct, frozen=True, gc=False):
@@ -140,6 +144,8 @@ def _unlimited(timer: Timer, cursor: Cursor) -> int | None:
     if timer.trouble:
         return None
     if kind is TIMING:
+        if timer.from_end:
+            return _delayed(timer, cursor)
         is_single = _period(timer).is_zero
         if is_single and cursor.used:  # the usual one-shot job has fired
             return None
@@ -154,6 +160,25 @@ def _unlimited(timer: Timer, cursor: Cursor) -> int | None:
     if kind is ONE_TIME:
         return begin(timer, cursor.anchor) if cursor.last is None else None
     return None
+
+
+def _delayed(timer: Timer, cursor: Cursor) -> int | None:
+    """The only moment that a fixed delay has: the first by `dueTime`, and never within a delay after an end.
+
+    None while an execution runs, and after a firing whose end is not known yet.
+    """
+    if cursor.runs or (timer.repeats is not None and cursor.used >= timer.repeats):
+        return None
+    floor: int | None = _floor(timer, cursor)
+    if cursor.last is None:
+        origin = first_moment(timer, cursor.anchor)
+        floor = _nth(timer, origin, _search(timer, origin, _floor(timer, cursor)))
+        if cursor.ended is None:
+            return floor
+    elif cursor.ended is None:
+        return None
+    after = shift(cursor.ended, _period(timer), 1, timer.zone)
+    return None if floor is None or after is None else max(floor, after)
 
 
 def _preceding_timing(timer: Timer, cursor: Cursor, end: int) -> int | None:

@@ -16,6 +16,8 @@ from scheduler_service.timing.times import FORMS, advise_delay, looks_like_time,
 from scheduler_service.timing.zones import Zone, load_zone
 
 EXTERNAL = "external"
+PLANNED, AFTER_END = "start", "end"
+"""From where `periodFrom` counts the period: from the planned moment, or from the end of an execution."""
 POLICIES = ("fire_once", "skip", "fire_all")
 CAUGHT_UP_MAX = 10_000
 
@@ -55,15 +57,17 @@ class TimerText(msgspec.Struct, frozen=True, kw_only=True):
     misfire_grace: int = 60_000
     misfire_limit: int = 100
     jitter: int = 0
+    period_from: str = PLANNED
 
 
 class Timer(msgspec.Struct, frozen=True, kw_only=True):
     """A compiled timer. Moments and lengths in ms.
 
     Only cron has `cron`, only timing has `due` and `period`. `due` and `ttl` are moments, or delays from the
-    cursor's anchor. A `period` of 0 fires once and has `repeats` 1; `repeats` None: without end. `warnings`
-    are those that need no moment; `warnings_at` has the others. `trouble`: why its moments cannot be computed
-    any more (`stand_still`); empty: they can.
+    cursor's anchor. A `period` of 0 fires once and has `repeats` 1; `repeats` None: without end. `from_end`:
+    the period is a fixed delay after the end of an execution. `warnings` are those that need no moment;
+    `warnings_at` has the others. `trouble`: why its moments cannot be computed any more (`stand_still`);
+    empty: they can.
     """
 
     kind: TimerKind
@@ -79,6 +83,7 @@ class Timer(msgspec.Struct, frozen=True, kw_only=True):
     misfire_grace: int = 60_000
     misfire_limit: int = 100
     jitter: int = 0
+    from_end: bool = False
     warnings: tuple[Problem, ...] = ()
     trouble: str = ""
 
@@ -159,10 +164,14 @@ class _Reader:
             misfire_grace=text.misfire_grace,
             misfire_limit=text.misfire_limit,
             jitter=text.jitter,
+            from_end=text.period_from == AFTER_END,
             warnings=tuple(_warn(kind, text)),
         )
         self._check_order(timer)
-        return self._complete(timer, text.due_time or "", text.period or "")
+        timer = self._complete(timer, text.due_time or "", text.period or "")
+        if timer.from_end:
+            self._check_delay(timer)
+        return timer
 
     def _complete(self, timer: Timer, due_time: str, period: str) -> Timer:
         """The timer with the members of its kind."""
@@ -219,6 +228,13 @@ class _Reader:
     def _check_order(self, timer: Timer) -> None:
         if timer.start_at is not None and timer.end_at is not None and timer.end_at < timer.start_at:
             self._refuse("/endAt", "endAt is before startAt; give a later one")
+
+    def _check_delay(self, timer: Timer) -> None:
+        if timer.kind is not TimerKind.TIMING:
+            message = f"periodFrom end needs a duration as period, and the timer is {timer.kind}; give 5m"
+            self._refuse("/periodFrom", message)
+        elif timer.period is not None and timer.period.is_zero:
+            self._refuse("/periodFrom", "periodFrom end needs a period; 0s fires once, so leave it out")
 
     def _try(self, pointer: str, parse: Callable[[str], T], text: str) -> T | None:
         try:

@@ -24,12 +24,16 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 class JobPlan(msgspec.Struct, frozen=True):
-    """A job and what is asked of it. `period` is that of its grid in ms; 0: it has none."""
+    """A job and what is asked of it. `period` is that of its grid in ms; 0: it has none.
+
+    `delay`: that of a fixed delay; 0: it is none.
+    """
 
     job_id: str
     definition: dict[str, Any]
     asks: tuple[Ask, ...]
     period: int = 0
+    delay: int = 0
 
     @property
     def qos(self) -> int:
@@ -53,6 +57,10 @@ def _draw_job(chance: Random, job_id: str, horizon: int) -> JobPlan:
     kind = chance.choice(("one_time", "timing", "timing", "repeats", "cron", "cron", "external"))
     period = chance.choice((1, 2, 3, 5, 10, 20)) * SECOND
     timer = _timer(chance, kind, period, horizon)
+    # Of a chance of its own, so that seeds draw what they always drew beside it.
+    has_delay = kind in ("timing", "repeats") and Random(f"{created} {period}").random() < 0.25
+    if timer is not None and has_delay:
+        timer["periodFrom"] = "end"
     definition: dict[str, Any] = {
         "jobId": job_id,
         "jobName": "simulated",
@@ -75,6 +83,8 @@ def _draw_job(chance: Random, job_id: str, horizon: int) -> JobPlan:
     if chance.random() < 0.4:
         _make_asynchronous(chance, definition, job_id)
     asks = (Ask(created, "create"), *_asks(chance, kind, created, horizon))
+    if has_delay:
+        return JobPlan(job_id, definition, asks, delay=period)
     return JobPlan(job_id, definition, asks, 0 if timer is None or kind == "external" else period)
 
 

@@ -1,6 +1,6 @@
 """The promises, held against what was seen of a world: at the targets, by the callers, and in the history.
 
-I1  each planned firing stands in the ledger, and once (SPEC section 3)
+I1  each planned firing stands in the ledger, and once; one of a fixed delay follows all ends (SPEC section 3)
 I2  nothing of qos 1 is lost, and what runs comes to its end (section 8)
 I3  nothing is early: no firing, no delayed trigger, no retry (sections 3 and 6)
 I4  no step with a recorded answer is sent again, none of qos 0 twice (section 8)
@@ -177,6 +177,27 @@ def _planned(evidence: Evidence, first: Written) -> set[int]:
         until = until if later else 1 << 60
     moments = range(begin, until + (not later), plan.period)
     return set(moments if count is None else moments[:count])
+
+
+def _delays(evidence: Evidence) -> Found:
+    """Each firing of a fixed delay, by the ends of the executions before it."""
+    plan, world = evidence.plan, evidence.world
+    if not plan.delay or world.steps or evidence.asked_for(*CHANGES):
+        return
+    skipped = [one.planned_at for _, one in evidence.records if _is_skipped(one)]
+    ran = [one for number in sorted(evidence.executions) if (one := evidence.last(number)).started_at]
+    ran.sort(key=lambda one: one.started_at or 0)
+    for place, one in enumerate(ran):
+        before = [other.ended_at or 1 << 62 for other in ran[:place]]
+        if one.triggered_by is TriggeredBy.TIMER and before:
+            due = max(before) + plan.delay
+            if one.planned_at < due or (one.planned_at > due and not skipped):
+                by = one.planned_at - due
+                yield Finding("I1", f"{plan.job_id}: execution {one.execute_number} is {by} ms off its delay")
+
+
+def _is_skipped(record: object) -> bool:
+    return isinstance(record, FiringRecord) and record.outcome is FiringOutcome.SKIPPED
 
 
 def _ends(evidence: Evidence) -> Found:
@@ -446,6 +467,7 @@ def _triggers(evidence: Evidence) -> Found:
 
 PROMISES = (
     _ledger,
+    _delays,
     _ends,
     _early,
     _retries,

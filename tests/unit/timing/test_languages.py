@@ -30,6 +30,11 @@ ENGLISH, CHINESE = LANGUAGES["en"], LANGUAGES["zh"]
         (make("0s", "5m"), "Every 5 minutes, first at once", "每 5 分钟，首次立即"),
         (make("0s", "1h"), "Every hour, first at once", "每小时，首次立即"),
         (
+            make("10s", "R4/PT5M", period_from="end"),
+            "5 minutes after each end, first 10 seconds after its creation, 4 times in all",
+            "每次结束后 5 分钟，首次在创建后 10 秒，共 4 次",
+        ),
+        (
             make("2024-04-01 09:00:00", "0s"),
             "Once, at 2024-04-01 09:00:00 UTC time",
             "一次，在 2024-04-01 09:00:00（UTC 时间）",

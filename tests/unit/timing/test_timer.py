@@ -75,6 +75,13 @@ def test_a_timing_has_all_its_parts() -> None:
     assert timer.jitter == 30_000
 
 
+@each_row("period", ["0s", "0 0 9 * * ?", "@daily", "external", ""])
+def test_a_fixed_delay_needs_a_duration(period: str) -> None:
+    """SPEC section 3: `periodFrom` `end` only with a duration as `period`; `start` says what holds anyway."""
+    assert problems(due_time="0s", period=period, period_from="end") == {"/periodFrom": "invalid"}
+    assert not compile_timer(TimerText(due_time="0s", period=period), default_zone="UTC").from_end
+
+
 def test_a_period_without_length_fires_once() -> None:
     """SPEC section 3: `"0s"`: once, at `dueTime`."""
     for period in ("0s", "PT0S", "0", "P0D"):

@@ -84,6 +84,7 @@ function period(form) {
     <div class="columns">
       <${Member} form=${form} path=${["timer", "period"]} mono label=${t("editor.period")} hint=${t("editor.periodHint")}/>
       <${Member} form=${form} path=${["timer", "dueTime"]} mono label=${t("editor.firstTime")} hint=${t("editor.dueTimeHint")} placeholder="0s"/>
+      <${Member} form=${form} path=${["timer", "periodFrom"]} kind="choice" label=${t("editor.periodFrom")} hint=${t("editor.periodFromHint")}/>
     </div>
     <div class="chips" role="group" aria-label=${t("editor.examples")}>
       ${PERIODS.map((text) => html`<button type="button" class="chip mono" key=${text} onClick=${() => form.draft.set(["timer", "period"], text)}>${text}</button>`)}
@@ -112,7 +113,7 @@ function bounds(form, kind) {
 
 /** Another kind: period and first time change, zone and bounds stay. */
 function choose(form, timer, kind) {
-  const { dueTime: _due, period: _period, ...kept } = Object(timer) === timer ? timer : {};
+  const { dueTime: _due, period: _period, periodFrom: _from, ...kept } = Object(timer) === timer ? timer : {};
   const own = {
     once: {},
     moment: { dueTime: "10m", period: "0s" },
