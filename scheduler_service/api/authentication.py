@@ -42,10 +42,14 @@ Authenticate = Callable[[Scope, bool], Caller]
 
 
 class KnownCaller(msgspec.Struct, frozen=True):
-    """A caller that is known, and when (ms since 1970) it is not any more; None: it has no end."""
+    """A caller that is known, and when (ms since 1970) it is not any more; None: it has no end.
+
+    `is_of_proxy`: by what a proxy says, so that it is signed in again with each request.
+    """
 
     caller: Caller
     expires: int | None = None
+    is_of_proxy: bool = False
 
 
 class Authentication:
@@ -190,7 +194,7 @@ class Authentication:
         if caller is None:
             return None
         check_host(scope, self.own_url)
-        return KnownCaller(caller)
+        return KnownCaller(caller, is_of_proxy=True)
 
     def _find(self, given: str) -> KnownCaller | None:
         """Whose key this is."""

@@ -6,6 +6,7 @@ from starlette.responses import Response
 
 from client_sdk.models import answers
 from scheduler_service.api import parameters
+from scheduler_service.api.narrow_keys import sees
 from scheduler_service.api.query_filters import (
     DELIVERY_FILTERS,
     EXECUTION_FILTERS,
@@ -15,7 +16,7 @@ from scheduler_service.api.query_filters import (
     job_query,
     key_of,
 )
-from scheduler_service.api.request import OF_JOBS, ApiRequest, Routes
+from scheduler_service.api.request import OF_JOBS, OF_SERVICES, ApiRequest, Routes
 from scheduler_service.api.responses import invalid, succeed
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.job_key import read_job_key, write_job_key
@@ -95,19 +96,26 @@ async def count_executions(request: ApiRequest) -> Response:
     return succeed(await request.deps.history.counts(query), warnings=behind)
 
 
-@ROUTES.add("GET /counts/deliveries", Role.VIEWER, query=DELIVERY_FILTERS, data=answers.DeliveryCounts)
+@ROUTES.add(
+    "GET /counts/deliveries",
+    Role.VIEWER,
+    scopes=OF_JOBS,
+    query=DELIVERY_FILTERS,
+    data=answers.DeliveryCounts,
+)
 async def count_deliveries(request: ApiRequest) -> Response:
     """Count notifications by state."""
-    query = delivery_query(request)
+    query = await delivery_query(request)
     behind = await request.catch_up(query.job_id)
     return succeed(await request.deps.history.delivery_counts(query), warnings=behind)
 
 
-@ROUTES.add("GET /counts/queues", Role.VIEWER, data=answers.QueueCounts)
+@ROUTES.add("GET /counts/queues", Role.VIEWER, scopes=OF_SERVICES, data=answers.QueueCounts)
 async def count_queued(request: ApiRequest) -> Response:
     """Count the parts that wait or are held in all queues."""
-    queues, asked = request.deps.queues, QueueQuery(request.caller.tenant, limit=MOST_QUEUES + 1)
-    found = await queues.figures(asked)
+    caller = request.caller
+    asked = QueueQuery(caller.tenant, caller.service, limit=MOST_QUEUES + 1)
+    found = await request.deps.queues.figures(asked)
     counted = found[:MOST_QUEUES]
     oldest = min((one.oldest for one in counted if one.oldest is not None), default=None)
     return succeed(
@@ -191,6 +199,7 @@ def _read_width(request: ApiRequest, length: int) -> int:
 @ROUTES.add(
     "GET /counts/upcoming",
     Role.VIEWER,
+    scopes=OF_JOBS,
     query=(
         parameters.moment("from", "From the bucket of this moment on; default: now."),
         parameters.integer("bucketSeconds", "The width of a bucket.", low=60, high=DAY // SECOND, default=60),
@@ -224,15 +233,18 @@ async def count_upcoming(request: ApiRequest) -> Response:
 async def count_planned(
     request: ApiRequest, starts: Sequence[int], width: int, left_out: str | None = None
 ) -> tuple[list[int], bool]:
-    """The firings of ordinary jobs in the spans of `width` ms at `starts`, and whether some are not counted.
+    """The firings of ordinary jobs that the caller sees, in the spans of `width` ms at `starts`.
+
+    And whether some are not counted.
 
     The spans follow each other. `left_out`: the jobId of a job that does not count. Raises StoreUnavailable.
     """
-    tenant, end = request.caller.tenant, starts[-1] + width - 1
-    catalogue = request.deps.catalogue
-    found = await catalogue.upcoming(0, end, MOST_COUNTED + 1, tenant=tenant, with_labels=False)
-    own = None if left_out is None else write_job_key(tenant, left_out)
-    entries = [entry for entry in found[:MOST_COUNTED] if entry.job_id != own]
+    caller, end = request.caller, starts[-1] + width - 1
+    found = await request.deps.catalogue.upcoming(
+        0, end, MOST_COUNTED + 1, tenant=caller.tenant, with_labels=bool(caller.labels)
+    )
+    own = None if left_out is None else write_job_key(caller.tenant, left_out)
+    entries = [entry for entry in found[:MOST_COUNTED] if entry.job_id != own and sees(caller, entry)]
     spans, most = [0] * len(starts), most_read(len(starts), width)
     slices, firings = Slices(), []
     for entry in entries[:most]:

@@ -8,8 +8,9 @@ from starlette.responses import Response
 
 from client_sdk.models import answers
 from scheduler_service.api import parameters
+from scheduler_service.api.narrow_keys import sees
 from scheduler_service.api.query_filters import DELIVERY_FILTERS, delivery_query
-from scheduler_service.api.request import ApiRequest, PostedBody, Routes
+from scheduler_service.api.request import OF_JOBS, ApiRequest, PostedBody, Routes
 from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ApiProblem, absent, refuse, succeed
 from scheduler_service.domain.execution import parse_execution_id
@@ -22,6 +23,7 @@ ROUTES = Routes("deliveries")
 @ROUTES.add(
     "GET /deliveries",
     Role.VIEWER,
+    scopes=OF_JOBS,
     query=(*DELIVERY_FILTERS, *parameters.paging()),
     data=answers.Listing[answers.DeliveryLine],
     answer_line=WaitingLine.HISTORY,
@@ -29,7 +31,7 @@ ROUTES = Routes("deliveries")
 async def list_deliveries(request: ApiRequest) -> Response:
     """List notifications, the newest first."""
     query = msgspec.structs.replace(
-        delivery_query(request), limit=request.query["limit"], cursor=request.query["cursor"]
+        await delivery_query(request), limit=request.query["limit"], cursor=request.query["cursor"]
     )
     behind = await request.catch_up(query.job_id)
     return succeed((await request.deps.history.deliveries(query)).wire(), warnings=behind)
@@ -38,6 +40,7 @@ async def list_deliveries(request: ApiRequest) -> Response:
 @ROUTES.add(
     "POST /deliveries/{deliveryId}/resend",
     Role.OPERATOR,
+    scopes=OF_JOBS,
     body=PostedBody(dict),
     data=answers.DeliveryRef,
     statuses=(404, 409),
@@ -50,6 +53,7 @@ async def resend_delivery(request: ApiRequest) -> Response:
 @ROUTES.add(
     "POST /deliveries/{deliveryId}/dismiss",
     Role.OPERATOR,
+    scopes=OF_JOBS,
     body=PostedBody(dict),
     data=answers.DeliveryRef,
     statuses=(404, 409),
@@ -74,13 +78,16 @@ async def _run(request: ApiRequest, verb: str, command: Callable[[str], Awaitabl
 
 
 async def _check_own(request: ApiRequest, delivery_id: str) -> None:
-    """Raises ApiProblem (404) where the delivery is another tenant's, StoreError."""
-    tenant, execution = request.caller.tenant, parse_execution_id(delivery_id.rpartition("-")[0])
+    """Raises ApiProblem (404) where the caller does not see the delivery, StoreError."""
+    caller, execution = request.caller, parse_execution_id(delivery_id.rpartition("-")[0])
     entry = None if execution is None else await request.deps.catalogue.find(execution[0])
-    if entry is None and tenant != DEFAULT_TENANT:  # its job has gone, or it is none
-        if await request.deps.history.delivery(tenant, delivery_id) is None:
-            raise _absent(delivery_id)
-    elif entry is not None and entry.tenant != tenant:
+    if entry is not None:
+        is_own = sees(caller, entry)
+    elif caller.is_narrow or caller.tenant == DEFAULT_TENANT:  # its job has gone, or it is none
+        is_own = not caller.is_narrow
+    else:
+        is_own = await request.deps.history.delivery(caller.tenant, delivery_id) is not None
+    if not is_own:
         raise _absent(delivery_id)
 
 

@@ -279,6 +279,7 @@ async def _find_existing(request: ApiRequest, checked: PostedDefinition) -> dict
 @ROUTES.add(
     "POST /timers/outlook",
     Role.VIEWER,
+    scopes=OF_JOBS,
     body=PostedBody(OutlookRequest, examples.OUTLOOK, required=True),
     query=(SOFT,),
     data=answers.OutlookOrProblem,

@@ -96,12 +96,13 @@ async def execution_query(request: ApiRequest, job_id: str | None, filters: Valu
     )
 
 
-def delivery_query(request: ApiRequest) -> DeliveryQuery:
-    """The notifications that fit `DELIVERY_FILTERS`, the newest first."""
+async def delivery_query(request: ApiRequest) -> DeliveryQuery:
+    """The notifications that fit `DELIVERY_FILTERS`, the newest first. Raises StoreError."""
     filters = request.query
     return DeliveryQuery(
         tenant=request.caller.tenant,
         job_id=key_of(request, filters),
+        job_ids=await find_labelled(request, ()) if request.caller.is_narrow else None,
         state=filters["state"],
         event=filters["event"],
     )

@@ -63,16 +63,24 @@ RESERVED = frozenset(
 """Error codes that Punctual alone sets; retry policies treat some of them specially (SPEC section 6)."""
 
 
-@ROUTES.add("GET /queues", Role.VIEWER, query=parameters.paging(), data=answers.Listing[answers.QueueLine])
+@ROUTES.add(
+    "GET /queues",
+    Role.VIEWER,
+    scopes=OF_SERVICES,
+    query=parameters.paging(),
+    data=answers.Listing[answers.QueueLine],
+)
 async def list_queues(request: ApiRequest) -> Response:
     """List the queues in which parts wait or are held, and those that are paused, by name."""
     queues, limit, tenant = request.deps.queues, request.query["limit"], request.caller.tenant
     mark = mark_list("queues", tenant)
     after = request.place(mark)
     await request.deps.registry.look()
+    own = request.caller.service
     paused = [one.name for one in request.deps.registry.pauses.all(Kind.QUEUE) if one.tenant == tenant]
-    known = await queues.figures(QueueQuery(tenant, None, after, limit + 1))
-    found = merge_figures([*known, *(QueueFigures(name) for name in paused if name > after)], limit + 1)
+    known = await queues.figures(QueueQuery(tenant, own, after, limit + 1))
+    named = [QueueFigures(name) for name in paused if name > after and own in (None, name)]
+    found = merge_figures([*known, *named], limit + 1)
     items = [_figures(request, one) for one in found[:limit]]
     place = write_cursor(mark, found[limit - 1].name) if len(found) > limit else None
     return succeed({"items": items, "nextCursor": place})

@@ -76,7 +76,7 @@ def _wire(identity: KnownCaller | None, request: ApiRequest) -> dict[str, object
     needs_key = request.deps.authentication.needs_key
     if identity is None:
         members = dict.fromkeys(("name", "tenant", "role", "service", "keyId", "expiresAt"))
-        return {**members, "labels": [], "needsKey": needs_key}
+        return {**members, "labels": [], "isOfProxy": False, "needsKey": needs_key}
     caller, expires = identity.caller, identity.expires
     return {
         "name": caller.name,
@@ -86,5 +86,6 @@ def _wire(identity: KnownCaller | None, request: ApiRequest) -> dict[str, object
         "labels": list(caller.labels),
         "keyId": caller.key_id or None,
         "expiresAt": None if expires is None else rfc3339(expires),
+        "isOfProxy": identity.is_of_proxy,
         "needsKey": needs_key,
     }

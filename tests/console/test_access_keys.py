@@ -69,7 +69,7 @@ def test_a_viewer_is_shown_what_it_may_do(guarded_console: Console, guarded: Con
             expect(navigation.get_by_role("link", name=name, exact=True)).to_have_count(0)
         expect(navigation.get_by_role("link", name="Jobs", exact=True)).to_have_count(1)
         page.goto(re.sub("#.*", "#/keys", page.url))
-        page.get_by_text("Keys are shown to admins").wait_for()
+        page.get_by_text("for the role admin").wait_for()
         admin.delete(f"/keys/{made['keyId']}")
         page.goto(re.sub("#.*", "#/jobs", page.url))
         page.locator("form input[type=password]").wait_for()

@@ -162,6 +162,7 @@ class Session(AnswerModel):
     """Who the caller is; `role` null: not known, where `needsKey`. `expiresAt` null: it has no end.
 
     `service` and `labels`: the part of the tenant that the caller's key is for; null and none: all of it.
+    `is_of_proxy`: a proxy has signed it in.
     """
 
     name: str | None
@@ -171,6 +172,7 @@ class Session(AnswerModel):
     labels: list[str] = Field([])
     key_id: str | None = None
     expires_at: AwareDatetime | None
+    is_of_proxy: bool = False
     needs_key: bool
 
 

@@ -33,7 +33,7 @@ async def test_a_user_of_the_proxy_needs_no_key() -> None:
     world = behind(Role.VIEWER)
     assert (await ask(world, ANNA)).status_code == 200
     session = (await ask(world, ANNA, "/session")).json()["data"]
-    assert (session["name"], session["role"], session["needsKey"]) == ("anna", "viewer", True)
+    assert (session["name"], session["role"], session["isOfProxy"]) == ("anna", "viewer", True)
     refused = await ask(world, ANNA | MARKED, "/jobs/j1", "POST", json=definition())
     assert (refused.status_code, pointers(refused)) == (403, [("/Authorization", "role")])
     assert (await ask(world, {"Host": "jobs.example"})).status_code == 401

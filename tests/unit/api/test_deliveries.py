@@ -18,8 +18,8 @@ async def test_deliveries_are_sent_again_or_given_up(client: httpx.AsyncClient) 
     assert (await client.get("/deliveries?state=outbox")).json()["data"] == {"items": [], "nextCursor": None}
 
 
-def test_notifications_of_a_job_are_of_the_caller_s_own() -> None:
+async def test_notifications_of_a_job_are_of_the_caller_s_own() -> None:
     """A tenant's jobs have keys of their own: the list asks for the key, as the counts do."""
     filters = {"jobId": "nightly", "state": None, "event": None}
     request: Any = SimpleNamespace(caller=Caller("acme", Role.VIEWER), query=filters)
-    assert delivery_query(request).job_id == "acme|nightly"
+    assert (await delivery_query(request)).job_id == "acme|nightly"

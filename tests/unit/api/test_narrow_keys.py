@@ -95,6 +95,12 @@ async def judge(part: Part, execution: str, own: str) -> None:
     assert [one["jobId"] for one in outcomes.json()["data"]["items"]] == [own]
     assert set(await part.ids("/upcoming")) <= {own}
     assert await part.ids("/upcoming?jobId=theirs") == []
+    planned = (await part.ask("GET", "/counts/upcoming?buckets=120")).json()["data"]
+    everybody = (await part.ask("GET", "/counts/upcoming?buckets=120", by=ADMIN)).json()["data"]
+    assert 2 * planned["total"]["value"] == everybody["total"]["value"] > 0
+    for verb in ("resend", "dismiss"):
+        assert await part.status("POST", f"/deliveries/{execution}-0/{verb}") == 404
+    assert await part.ids("/deliveries") == []
     assert part.world.catalogue.entries["theirs"].state == "active"
 
 
@@ -124,7 +130,12 @@ async def test_a_key_of_a_service_sees_that_service_alone(part: Part) -> None:
     assert await part.status("POST", "/queues/other/claim", {"instanceId": "i"}) == 404
     listed = (await part.ask("GET", "/services")).json()["data"]["items"]
     assert [one["name"] for one in listed] == ["shop"]
-    for path in ("/keys", "/nodes", "/stats", "/deliveries", "/queues", "/audit", "/settings"):
+    for queue in ("shop", "other"):
+        assert (await part.ask("POST", f"/queues/{queue}/pause", by=ADMIN)).status_code == 200
+    queues = (await part.ask("GET", "/queues")).json()["data"]["items"]
+    assert [one["name"] for one in queues] == ["shop"]
+    assert await part.status("GET", "/counts/queues") == 200
+    for path in ("/keys", "/nodes", "/stats", "/audit", "/settings"):
         assert await part.status("GET", path) == 403, path
 
 
@@ -151,5 +162,5 @@ async def test_a_key_for_labels_sees_jobs_that_have_them(part: Part) -> None:
         refused = await part.ask(method, path, {**PLAIN, "labels": {"team": "ops"}})
         assert (refused.status_code, pointers(refused)) == (403, [("/labels", "scope")])
     assert await part.ids("/jobs?label=more:x") == ["mine"]
-    for path in (SHOP, "/services", "/queues/shop", "/stats", "/nodes"):
+    for path in (SHOP, "/services", "/queues", "/queues/shop", "/counts/queues", "/stats", "/nodes"):
         assert await part.status("GET", path) == 403, path

@@ -14,7 +14,7 @@ KEY = "a-key-of-this-service"
 BASE = "https://jobs.example"
 MARKED = {"X-Punctual-Console": "1", "Origin": BASE}
 UNKNOWN = dict.fromkeys(("name", "tenant", "role", "service", "keyId", "expiresAt"))
-NOBODY = {**UNKNOWN, "labels": [], "needsKey": True}
+NOBODY = {**UNKNOWN, "labels": [], "isOfProxy": False, "needsKey": True}
 
 
 @pytest.fixture

@@ -3,28 +3,32 @@
 import { counted } from "./api.js";
 import { ASSETS } from "./assets.js";
 import { addTexts } from "./language.js";
+import { may } from "./session.js";
 
-/** Places and their screens, the first that fits counts; `:name` is any segment, and becomes a property of the screen. */
+/**
+ * Places and their screens, the first that fits counts; `:name` is any segment, and becomes a property of the screen. `needs`: whom they are for, as
+ * `may` takes it; else everybody.
+ */
 export const PLACES = [
   { path: "/", screen: "overview", text: "overview.title" },
   { path: "/jobs", screen: "jobs", text: "jobs.title" },
-  { path: "/new", screen: "editor", text: "editor.new" },
+  { path: "/new", screen: "editor", text: "editor.new", needs: ["editor"] },
   { path: "/jobs/:jobId", screen: "job", text: "jobs.title" },
-  { path: "/jobs/:jobId/edit", screen: "editor", text: "editor.edit" },
+  { path: "/jobs/:jobId/edit", screen: "editor", text: "editor.edit", needs: ["editor"] },
   { path: "/executions", screen: "executions", text: "executions.title" },
   { path: "/executions/:executionId", screen: "execution", text: "executions.title" },
   { path: "/upcoming", screen: "upcoming", text: "upcoming.title" },
   { path: "/deliveries", screen: "deliveries", text: "deliveries.title" },
-  { path: "/services", screen: "services", text: "services.title" },
-  { path: "/services/:name", screen: "services", text: "services.title" },
-  { path: "/queues", screen: "queues", text: "queues.title" },
-  { path: "/queues/:name", screen: "queues", text: "queues.title" },
-  { path: "/nodes", screen: "nodes", text: "nodes.title" },
-  { path: "/alerts", screen: "alerts", text: "alerts.title" },
-  { path: "/keys", screen: "access", text: "access.title" },
-  { path: "/secrets", screen: "secrets", text: "secrets.title" },
-  { path: "/audit", screen: "audit", text: "audit.title" },
-  { path: "/settings", screen: "settings", text: "settings.title" },
+  { path: "/services", screen: "services", text: "services.title", needs: ["viewer", "service"] },
+  { path: "/services/:name", screen: "services", text: "services.title", needs: ["viewer", "service"] },
+  { path: "/queues", screen: "queues", text: "queues.title", needs: ["viewer", "service"] },
+  { path: "/queues/:name", screen: "queues", text: "queues.title", needs: ["viewer", "service"] },
+  { path: "/nodes", screen: "nodes", text: "nodes.title", needs: ["viewer", "platform"] },
+  { path: "/alerts", screen: "alerts", text: "alerts.title", needs: ["viewer", "platform"] },
+  { path: "/keys", screen: "access", text: "access.title", needs: ["admin", "tenant"] },
+  { path: "/secrets", screen: "secrets", text: "secrets.title", needs: ["editor", "tenant"] },
+  { path: "/audit", screen: "audit", text: "audit.title", needs: ["admin", "tenant"] },
+  { path: "/settings", screen: "settings", text: "settings.title", needs: ["admin", "platform"] },
 ];
 
 /** The place with these segments: `{screen, properties, path}`, or null where there is none. */
@@ -34,6 +38,11 @@ export function findPlace(segments) {
     if (properties !== null) return { ...place, properties };
   }
   return null;
+}
+
+/** Whether a place is for the reader. */
+export function mayOpen({ needs }) {
+  return needs === undefined || may(...needs);
 }
 
 const components = new Map();

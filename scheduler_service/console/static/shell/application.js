@@ -6,8 +6,8 @@ import { useKeys } from "../core/keys.js";
 import { t } from "../core/language.js";
 import { dropNotice, notices } from "../core/notices.js";
 import { navigate, route } from "../core/router.js";
-import { findPlace, loadScreen, loadedScreen } from "../core/screens.js";
-import { session } from "../core/session.js";
+import { findPlace, loadScreen, loadedScreen, mayOpen } from "../core/screens.js";
+import { may, reaches, session } from "../core/session.js";
 import { showUnseen } from "../core/unseen.js";
 import { nextTick, onMounted, reactive, ref, shallowRef, watch, watchEffect } from "../core/vue.js";
 import { Confirmation } from "../components/dialogs.js";
@@ -30,7 +30,7 @@ export const Application = {
     useShortcuts(open);
     useSettled();
     return () => {
-      if (session.isKnown && session.role === null) return html`<${SignIn}/>`;
+      if (session.isKnown && (session.role === null || session.isAsked)) return html`<${SignIn}/>`;
       return html`
         <a class="skip" href="#content" onClick=${toContent}>${t("navigation.skip")}</a>
         ${isBegun.value && html`<${Navigation} onSearch=${() => (open.palette = true)}/>`}
@@ -54,7 +54,7 @@ const Content = {
     let shown = "";
     async function show() {
       const { path } = route;
-      const place = findPlace(route.segments);
+      const place = ownPlace();
       if (place === null) return void (screen.value = null);
       try {
         const component = await loadScreen(place.screen);
@@ -67,7 +67,7 @@ const Content = {
       if (shown !== "" && shown !== route.path) await toHead(main);
       shown = route.path;
     }
-    const place = findPlace(route.segments);
+    const place = ownPlace();
     const begun = place && loadedScreen(place.screen);
     if (begun) take(place, begun);
     watch(() => route.path, show, { immediate: true });
@@ -96,12 +96,28 @@ function Notices() {
 
 function contentOf(screen, failure) {
   if (failure !== null) return html`<${EmptyState} icon="alert" level="h1" title=${t("problem.reload.title")} text=${t("problem.reload.text")}/>`;
-  if (findPlace(route.segments) === null) {
-    return html`<${EmptyState} icon="search" level="h1" title=${t("problem.place.title")} text=${t("problem.place.text")}><a class="button" href="#/">${t("overview.title")}</a><//>`;
-  }
+  const place = findPlace(route.segments);
+  if (place === null) return leadElsewhere("search", t("problem.place.title"), t("problem.place.text"));
+  if (!mayOpen(place)) return leadElsewhere("key", t("problem.forbidden.title"), whyNot(place.needs));
   if (screen === null) return html`<${Waiting}/>`;
   const key = JSON.stringify([screen.name, screen.properties]);
   return html`<${screen.component} key=${key} ...${screen.properties}/>`;
+}
+
+/** The present place, or null where it is none, or not for the reader. */
+function ownPlace() {
+  const place = findPlace(route.segments);
+  return place !== null && mayOpen(place) ? place : null;
+}
+
+function leadElsewhere(icon, title, text) {
+  return html`<${EmptyState} icon=${icon} level="h1" title=${title} text=${text}><a class="button" href="#/">${t("overview.title")}</a><//>`;
+}
+
+/** Why a place is not for the reader, and for whom it is. */
+function whyNot([role, reach]) {
+  if (!reaches(reach)) return t(`problem.forbidden.${session.service || session.labels.length > 0 ? "part" : "platform"}`);
+  return t("problem.forbidden.role", { role: t(`role.${role}`), own: t(`role.${session.role}`) });
 }
 
 /** What is shown, then what it is one of: of all tabs, this one. */
@@ -133,7 +149,7 @@ function useShortcuts(open) {
     { keys: "g j", text: "jobs.title", run: go("/jobs") },
     { keys: "g e", text: "executions.title", run: go("/executions") },
     { keys: "g u", text: "upcoming.title", run: go("/upcoming") },
-    { keys: "n", text: "jobs.new", run: go("/new") },
+    { keys: "n", text: "jobs.new", run: () => may("editor") && navigate("#/new") },
   ]);
 }
 

@@ -6,8 +6,10 @@ import { t } from "../core/language.js";
 import { attempt } from "../core/notices.js";
 import { preferences } from "../core/preferences.js";
 import { route } from "../core/router.js";
-import { draftKeys, may, session, signOut } from "../core/session.js";
+import { PLACES, mayOpen } from "../core/screens.js";
+import { draftKeys, session, signOut } from "../core/session.js";
 import { now } from "../core/times.js";
+import { showUnseen } from "../core/unseen.js";
 import { formatDuration } from "../core/formats.js";
 import { onMounted, onUnmounted, ref, watch } from "../core/vue.js";
 import { confirm } from "../components/dialogs.js";
@@ -29,20 +31,9 @@ const PARTS = [
   ["/settings", "gear", "settings.title"],
 ];
 
-const OF_ADMINS = ["/keys", "/audit", "/settings"];
-const OF_THE_SERVICE = ["/nodes", "/alerts", "/settings"];
-const OF_EDITORS = ["/secrets"];
-const OF_THE_TENANT = ["/secrets", "/services", "/queues", "/deliveries"];
-
-/** The parts of the console that are for this reader, in order: place, pictogram, name. */
-export function partsOf(reader) {
-  const isNarrow = Boolean(reader.service) || reader.labels.length > 0;
-  return PARTS.filter(([path]) => {
-    if (OF_ADMINS.includes(path) && !may("admin")) return false;
-    if (OF_EDITORS.includes(path) && !may("editor")) return false;
-    if (OF_THE_SERVICE.includes(path) && (reader.tenant !== "default" || isNarrow)) return false;
-    return !isNarrow || !OF_THE_TENANT.includes(path);
-  });
+/** The parts of the console that are for the reader, in order: place, pictogram, name. */
+export function ownParts() {
+  return PARTS.filter(([path]) => mayOpen(PLACES.find((place) => place.path === path)));
 }
 
 const THEMES = { auto: "light", light: "dark", dark: "auto" };
@@ -68,7 +59,7 @@ function content(column, onSearch) {
     <aside class="navigation" ref=${column}>
       <a class="brand" href="#/"><${Icon} name="clock" size=${20}/><span>Punctual</span></a>
       <nav aria-label=${t("navigation.parts")}>
-        ${partsOf(session).map(
+        ${ownParts().map(
           ([path, icon, text]) => html`
             <a key=${path} href=${`#${path}`} aria-current=${isAt(path) ? "page" : undefined}>
               <${Icon} name=${icon}/><span>${t(text)}</span>
@@ -93,17 +84,21 @@ function content(column, onSearch) {
             ${ZONES.map((zone) => html`<option key=${zone} value=${zone}>${t(`zone.${zone}`)}</option>`)}
           </select>
         </label>
-        ${session.needsKey && html`
-          <button type="button" class="button bare" onClick=${leave}>${t("session.out")}</button>
-        `}
+        ${session.needsKey && signOutButton()}
       </div>
     </aside>
   `;
 }
 
-/** Who is signed in: role, and tenant and part where these are not all there is. */
-function ownerOf({ role, tenant, service, labels }) {
-  return [t(`role.${role}`), tenant !== "default" && tenant, service, ...labels].filter(Boolean).join(" · ");
+/** Who is signed in: name and role, and tenant and part where these are not all there is. */
+function ownerOf({ needsKey, name, role, tenant, service, labels }) {
+  return [needsKey && name !== role && showUnseen(name), t(`role.${role}`), tenant !== "default" && tenant, service, ...labels].filter(Boolean).join(" · ");
+}
+
+/** Whom a proxy has signed in, it signs in again at once: such a reader may take a key instead. */
+function signOutButton() {
+  if (session.isOfProxy) return html`<button type="button" class="button bare" onClick=${() => (session.isAsked = true)}>${t("session.withKey")}</button>`;
+  return html`<button type="button" class="button bare" onClick=${leave}>${t("session.out")}</button>`;
 }
 
 /** Whether the service answers, and since when it does not. */

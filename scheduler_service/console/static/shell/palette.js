@@ -5,11 +5,11 @@ import { html } from "../core/html.js";
 import { t } from "../core/language.js";
 import { attempt } from "../core/notices.js";
 import { linkTo, navigate } from "../core/router.js";
-import { may, session } from "../core/session.js";
+import { may } from "../core/session.js";
 import { computed, onMounted, ref, watch } from "../core/vue.js";
 import { Icon } from "../components/icons.js";
 import { StateBadge } from "../components/marks.js";
-import { partsOf } from "./navigation.js";
+import { ownParts } from "./navigation.js";
 
 const SHOWN_JOBS = 6;
 const PAUSE_MS = 120;
@@ -90,7 +90,7 @@ export const Palette = {
 
 function partsLike(text) {
   const wanted = text.trim().toLowerCase();
-  const all = [...partsOf(session), ["/new", "plus", "jobs.new"]];
+  const all = may("editor") ? [...ownParts(), ["/new", "plus", "jobs.new"]] : ownParts();
   return all
     .filter(([path, , name]) => wanted === "" || path.includes(wanted) || t(name).toLowerCase().includes(wanted))
     .map(([path, icon, name]) => ({ key: path, icon, text: t(name), run: () => navigate(`#${path}`) }));

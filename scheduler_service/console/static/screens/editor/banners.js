@@ -1,6 +1,6 @@
 // What stands above the form: drafts of this tab and of others, that the job is destroyed, and another's version of it.
 
-import { ActionButton, DiffView, Icon, Moment, html, may, t } from "../../core.js";
+import { ActionButton, DiffView, Icon, Moment, html, t } from "../../core.js";
 
 /** The draft that was found in this browser. */
 export function DraftBanner({ editor }) {
@@ -40,7 +40,7 @@ export function GoneBanner({ editor }) {
     <div class="banner" role="alert">
       <${Icon} name="alert"/>
       <span class="grow">${t("editor.gone")}</span>
-      ${may("editor") && html`<${ActionButton} kind="primary" text=${t("editor.createAgain")} run=${editor.createAgain}/>`}
+      <${ActionButton} kind="primary" text=${t("editor.createAgain")} run=${editor.createAgain}/>
     </div>
   `;
 }

@@ -57,7 +57,7 @@ export const Screen = {
 
 function headOf({ draft, jobId, isNew, save, state }, trial, page, view) {
   const views = ["form", "both", "json"].map((key) => ({ key, text: t(`editor.view.${key}`) }));
-  const canTry = may("editor") && draft.fault === null;
+  const canTry = may("editor", "tenant") && draft.fault === null;
   const origin = jobId ?? route.query.from;
   const back = origin === undefined ? { href: "#/jobs", text: t("jobs.title") } : { href: linkTo("jobs", origin), text: origin };
   return html`
@@ -72,7 +72,7 @@ function headOf({ draft, jobId, isNew, save, state }, trial, page, view) {
         ${!isNew && html`<${ActionButton} text=${t("editor.difference")} disabled=${!draft.isChanged} run=${() => (page.dialog = "difference")}/>`}
         ${canTry && html`<${ActionButton} icon="play" text=${t("editor.tryOnce")} run=${() => (trial.state.isAsked = true)}/>`}
         <a class="button" href=${back.href}>${t("action.cancel")}</a>
-        ${may("editor") && html`<${ActionButton} kind="primary" text=${t(isNew ? "editor.create" : "editor.save")} disabled=${!state.isReady || state.isGone || (!isNew && !draft.isChanged)} run=${save}/>`}
+        <${ActionButton} kind="primary" text=${t(isNew ? "editor.create" : "editor.save")} disabled=${!state.isReady || state.isGone || (!isNew && !draft.isChanged)} run=${save}/>
       `,
     }}<//>
   `;
@@ -148,8 +148,8 @@ function dialogOf(editor, trial, page) {
 function useEditorKeys(editor, trial) {
   const { draft } = editor;
   useKeys([
-    { keys: "Ctrl+s", text: "editor.save", run: () => may("editor") && editor.state.isReady && editor.save() },
-    { keys: "Ctrl+enter", text: "editor.tryOnce", run: () => may("editor") && editor.state.isReady && draft.fault === null && trial.start("{}") },
+    { keys: "Ctrl+s", text: "editor.save", run: () => editor.state.isReady && editor.save() },
+    { keys: "Ctrl+enter", text: "editor.tryOnce", run: () => may("editor", "tenant") && editor.state.isReady && draft.fault === null && trial.start("{}") },
     { keys: "Ctrl+z", text: "editor.undo", run: (event) => (event.shiftKey ? draft.redo() : draft.undo()) },
     { keys: "Ctrl+y", text: "editor.redo", run: draft.redo },
   ]);

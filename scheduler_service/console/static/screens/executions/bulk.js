@@ -24,8 +24,8 @@ export const ExecutionsBulk = {
 
     return () => html`
       <${BulkBar} chosen=${props.selection.chosen.size} total=${props.total} isAll=${isAll.value} onAll=${(value) => (isAll.value = value)} onClear=${clear}>
-        ${may("operator") && html`<${ActionButton} icon="retry" text=${t("action.replay")} run=${() => run("replay")}/>`}
-        ${may("operator") && html`<${ActionButton} icon="stop" text=${t("action.cancelThem")} run=${() => (isAsking.value = true)}/>`}
+        ${may("operator", "tenant") && html`<${ActionButton} icon="retry" text=${t("action.replay")} run=${() => run("replay")}/>`}
+        ${may("operator", "tenant") && html`<${ActionButton} icon="stop" text=${t("action.cancelThem")} run=${() => (isAsking.value = true)}/>`}
       <//>
       ${isAsking.value && html`<${ReasonDialog} onClose=${() => (isAsking.value = false)} onDone=${(reason) => run("cancel", reason === "" ? {} : { reason })}/>`}
     `;

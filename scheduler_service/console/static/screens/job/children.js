@@ -1,6 +1,6 @@
 // The jobs that executions of this job created, and how their newest executions went.
 
-import { DataTable, EmptyState, Loaded, Moment, NumberFilter, Pager, Panel, StateBadge, html, linkTo, pushQuery, route, showUnseen, t, useListing } from "../../core.js";
+import { DataTable, EmptyState, Loaded, Moment, NumberFilter, Pager, Panel, StateBadge, html, linkTo, may, pushQuery, route, showUnseen, t, useListing } from "../../core.js";
 import { executionTable } from "./execution_rows.js";
 
 /** All children, or those of one execution (`?execution=`) with their newest executions. */
@@ -9,7 +9,7 @@ export const ChildrenTab = {
   setup(props) {
     const own = props.job.jobId;
     const listing = useListing("jobs", () => ({ parentJob: own, parentJobExecution: route.query.execution, state: ["active", "paused", "finished"].includes(route.query.state) ? route.query.state : null }));
-    const latest = useListing("main/getChildJobLogs", () => (route.query.execution ? { parentJobId: own, execution: route.query.execution } : null), { live: false });
+    const latest = useListing("main/getChildJobLogs", () => (route.query.execution && may("viewer", "tenant") ? { parentJobId: own, execution: route.query.execution } : null), { live: false });
     return () => html`
       <div class="filters">
         <${NumberFilter} value=${route.query.execution} label=${t("job.ofExecution")} onChoose=${(execution) => pushQuery({ execution })}/>

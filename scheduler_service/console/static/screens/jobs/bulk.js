@@ -43,10 +43,10 @@ export const JobsBulk = {
 
     return () => html`
       <${BulkBar} chosen=${props.selection.chosen.size} total=${props.total} isAll=${isAll.value} onAll=${(value) => (isAll.value = value)} onClear=${clear}>
-        ${may("operator") && ACTIONS.map(([action, icon, rest]) => html`<${ActionButton} key=${action} icon=${icon} text=${t(`action.${action}`)} run=${() => run(action, rest)}/>`)}
-        ${may("editor") && html`<${ActionButton} icon="edit" text=${t("action.label")} run=${() => (isLabelling.value = true)}/>`}
+        ${may("operator", "tenant") && ACTIONS.map(([action, icon, rest]) => html`<${ActionButton} key=${action} icon=${icon} text=${t(`action.${action}`)} run=${() => run(action, rest)}/>`)}
+        ${may("editor", "tenant") && html`<${ActionButton} icon="edit" text=${t("action.label")} run=${() => (isLabelling.value = true)}/>`}
         <${ActionButton} icon="down" text=${exported.value === null ? t("jobs.export") : t("jobs.exporting", { count: exported.value })} run=${save}/>
-        ${may("editor") && html`<${ActionButton} icon="trash" kind="danger" text=${t("action.destroy")} run=${() => run("destroy", {})}/>`}
+        ${may("editor", "tenant") && html`<${ActionButton} icon="trash" kind="danger" text=${t("action.destroy")} run=${() => run("destroy", {})}/>`}
       <//>
       ${isLabelling.value && html`<${LabelDialog} onClose=${() => (isLabelling.value = false)} onDone=${(labels) => run("label", { labels })}/>`}
     `;

@@ -1,6 +1,6 @@
 // What needs attention: each line is a fault, how often, and a link to where it is mended.
 
-import { EmptyState, Icon, Moment, Panel, Waiting, formatNumber, html, linkTo, showUnseen, t, useResource } from "../../core.js";
+import { EmptyState, Icon, Moment, Panel, Waiting, formatNumber, html, linkTo, may, showUnseen, t, useResource } from "../../core.js";
 
 const LISTED = 5;
 
@@ -8,10 +8,10 @@ const LISTED = 5;
 export const Attention = {
   props: { jobs: Object, services: Object },
   setup(props) {
-    const alerts = useResource(() => ({ path: "alerts" }), { live: true });
+    const alerts = useResource(() => (may("viewer", "platform") ? { path: "alerts" } : null), { live: true });
     const failing = useResource(() => ({ path: "jobs", query: { lastOutcome: "terminated", sort: "-updatedAt", limit: LISTED, timers: true } }), { live: true });
     const deliveries = useResource(() => ({ path: "counts/deliveries" }), { live: true });
-    const queues = useResource(() => ({ path: "counts/queues" }), { live: true });
+    const queues = useResource(() => (may("viewer", "service") ? { path: "counts/queues" } : null), { live: true });
     return () => {
       const lines = [
         ...alertLines(alerts.data),

@@ -15,15 +15,16 @@ const BUCKETS = 60;
 export const Screen = {
   setup() {
     const hours = () => Number(route.query.hours ?? 24);
-    const stats = useResource(() => ({ path: "stats" }), { live: true });
+    // A key for a part of a tenant sees counts of its own jobs alone.
+    const stats = useResource(() => ({ path: may("viewer", "tenant") ? "stats" : "counts/executions" }), { live: true });
     // What costs more, or fills what is there already, does not delay the figures.
     const isBegun = useShown(() => stats.data !== null || stats.error !== null);
     const then = (path, query) => (isBegun.value ? { path, query } : null);
-    const nodes = useResource(() => then("nodes"), { live: true });
+    const nodes = useResource(() => (may("viewer", "platform") ? then("nodes") : null), { live: true });
     const executions = useResource(() => then("counts/executions", { from: startOf(hours()) }), { live: true, keeps: true });
     const series = useResource(() => then("series/executions", { from: startOf(hours()), buckets: BUCKETS }), { live: true, keeps: true });
     const jobs = useResource(() => then("counts/jobs"), { live: true });
-    const services = useResource(() => then("services", { limit: 500 }), { live: true });
+    const services = useResource(() => (may("viewer", "service") ? then("services", { limit: 500 }) : null), { live: true });
     return () => html`
       <${PageHead} title=${t("overview.title")}>
         <select class="auto" aria-label=${t("overview.span")} value=${String(hours())} onChange=${(event) => pushQuery({ hours: event.target.value })}>
@@ -31,13 +32,18 @@ export const Screen = {
         </select>
       <//>
       <${Loaded} resource=${stats}>${{
-        default: (data) => html`<${Figures} stats=${data} nodes=${nodes.data} executions=${executions.data} services=${services.data} hours=${hours()}/>`,
+        default: (data) => html`<${Figures} now=${data.lateness === undefined ? nowOf(data) : data} nodes=${nodes.data} executions=${executions.data} services=${services.data} hours=${hours()}/>`,
       }}<//>
       ${jobs.data?.total.value === 0 && first()}
       ${isBegun.value && panels(jobs, series, executions, services, startOf(hours()))}
     `;
   },
 };
+
+/** What `GET /stats` says of a whole tenant, of the counts of a part. */
+function nowOf({ byState }) {
+  return { running: byState.processing, waiting: byState.enqueued };
+}
 
 function panels(jobs, series, executions, services, from) {
   return html`

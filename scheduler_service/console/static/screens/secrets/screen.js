@@ -27,7 +27,7 @@ import {
 /** `#/secrets`. */
 export const Screen = {
   setup() {
-    const resource = useResource(() => (may("editor") ? { path: "secrets" } : null));
+    const resource = useResource(() => ({ path: "secrets" }));
     const open = ref(null);
     const close = () => (open.value = null);
     const stored = () => {
@@ -35,7 +35,6 @@ export const Screen = {
       resource.reload();
     };
     return () => {
-      if (!may("editor")) return refused();
       const canStore = may("admin") && resource.data?.canStore;
       return html`
         <${PageHead} title=${t("secrets.title")}>
@@ -73,13 +72,6 @@ const StoreDialog = {
     `;
   },
 };
-
-function refused() {
-  return html`
-    <${PageHead} title=${t("secrets.title")}/>
-    <${EmptyState} icon="key" title=${t("problem.forbidden.title")} text=${t("secrets.forbidden")}/>
-  `;
-}
 
 function listed(data, open, resource) {
   return html`

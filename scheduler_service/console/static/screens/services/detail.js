@@ -38,7 +38,7 @@ export const ServiceDetail = {
         marks: () => html`<${PausedMark} of=${service.data}/>`,
         default: () => html`
           <${PauseButton} of=${service.data} path=${pathOf("services", props.name)} onDone=${service.reload}/>
-          ${may("editor") && service.data !== null && html`
+          ${may("editor", "tenant") && service.data !== null && html`
             <${ActionButton} text=${t("services.force")} run=${() => force(props.name, service.data, drift)} disabled=${(drift.data?.items ?? []).length === 0}/>
           `}
         `,
@@ -80,7 +80,7 @@ const columns = (service, resource) => [
   { key: "address", text: t("services.address"), cell: (one) => html`<span class="mono">${one.address ?? "–"}</span>` },
   { key: "tags", text: t("services.tags"), cell: (one) => one.tags.map((tag) => html`<span class="label" key=${tag}>${tag}</span>`) },
   { key: "beat", text: t("services.heartbeat"), cell: (one) => html`<${Moment} at=${one.lastHeartbeat}/>` },
-  { key: "actions", kind: "narrow", text: "", cell: (one) => may("operator") && removal(service, one, resource) },
+  { key: "actions", kind: "narrow", text: "", cell: (one) => may("editor") && removal(service, one, resource) },
 ];
 
 const timerColumns = () => [

@@ -1,18 +1,16 @@
 // Settings: each effective value and where it comes from.
 
-import { DataTable, EmptyState, Loaded, PageHead, Panel, SearchField, html, may, replaceQuery, route, t, useResource } from "../../core.js";
+import { DataTable, EmptyState, Loaded, PageHead, Panel, SearchField, html, replaceQuery, route, t, useResource } from "../../core.js";
 
 /** `#/settings`. */
 export const Screen = {
   setup() {
-    const settings = useResource(() => (may("admin") ? { path: "settings" } : null));
+    const settings = useResource(() => ({ path: "settings" }));
     return () => html`
       <${PageHead} title=${t("settings.title")}>
         <${SearchField} label=${t("settings.search")} value=${route.query.text} onChange=${(text) => replaceQuery({ text })}/>
       <//>
-      ${may("admin")
-        ? html`<${Loaded} resource=${settings}>${{ default: groups }}<//>`
-        : html`<${EmptyState} icon="key" title=${t("problem.forbidden.title")} text=${t("settings.forbidden")}/>`}
+      <${Loaded} resource=${settings}>${{ default: groups }}<//>
     `;
   },
 };
