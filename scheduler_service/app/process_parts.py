@@ -41,7 +41,7 @@ from scheduler_service.security.secrets import SecretSources
 from scheduler_service.security.signing import RequestSigner
 from scheduler_service.settings import LoadedSettings, SettingsError
 from scheduler_service.settings.sources import read_seal_keys
-from scheduler_service.system_jobs.alert_jobs import made_here
+from scheduler_service.system_jobs.alert_jobs import made_here, robots_of
 from scheduler_service.telemetry.tally import Outage
 from scheduler_service.telemetry.trouble import HistoryWatch
 from scheduler_service.transport.completion import CompletingSender
@@ -211,6 +211,7 @@ class ProcessParts(ABC):
                 batch_window=BATCH_WINDOW_MS,
                 burst_lead=BURST_LEAD_MS,
             ),
+            robots=robots_of(self.settings, self.secrets, self.clock),
         )
 
     def describe(self) -> Mapping[str, Mapping[str, object]]:

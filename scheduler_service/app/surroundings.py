@@ -114,6 +114,7 @@ class DefinitionCompiler:
     def __init__(self, *, settings: Settings, surroundings: Surroundings) -> None:
         self._defaults, self._history = settings.defaults, settings.history
         self._headers, self._urls = alert_jobs.headers_of(settings), alert_jobs.urls_of(settings)
+        self._chats = alert_jobs.chats_of(settings)
         self._platform = _options_of(self._defaults, OptionSettings.model_fields)
         self._tenants = {name: one.defaults for name, one in settings.tenants.items()}
         self._values = {
@@ -160,6 +161,12 @@ class DefinitionCompiler:
             definition = self._reveal(definition)
         filled, around = self._fill(definition, tenant), self.around(tenant)
         compiled = compile_stored(filled, around, system=system, left_out=left_out)
+        if system and definition.job_id in self._chats:
+            robot = self._chats[definition.job_id]
+            program = compiled.program
+            entries = tuple(msgspec.structs.replace(one, robot=robot) for one in program.notifications)
+            program = msgspec.structs.replace(program, notifications=entries)
+            compiled = msgspec.structs.replace(compiled, program=program)
         refused = () if system else tuple(find_refused(definition, around))
         if not refused:
             return definition, compiled

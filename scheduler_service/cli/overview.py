@@ -66,6 +66,7 @@ CONFIGURED = (
     Column("name", free=True),
     Column("on", lambda row: ", ".join(row["on"]), free=True),
     Column("url", free=True),
+    Column("format", spare=True),
     Column("minIntervalSeconds", spare=True),
     Column("trouble", free=True, spare=True),
 )

@@ -182,7 +182,8 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
     context of the execution. `state`: `pending`; `delivered`, `failed`, `superseded` or `dismissed` in the
     end; `outbox` where it failed and will be sent again. `past` holds the latest tries. `is_body_stored`: the
     body of its request is in the store alone, where the delivery is never like this. `token` is the feedback
-    token of the attempt where the request has it: nothing that is kept of the delivery shows it.
+    token of the attempt where the request has it: nothing that is kept of the delivery shows it. `robot` is
+    the alert whose chat robot takes it (`hosts.chat_robots`).
     """
 
     delivery_id: str
@@ -207,6 +208,7 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
     detail: str | None = None
     is_body_stored: bool = False
     token: str = ""
+    robot: str = ""
 
 
 class Notify(Effect, frozen=True):

@@ -266,12 +266,21 @@ class FiringRecord(Record, frozen=True):
 
 
 class DeliveryTry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One try of a delivery: its HTTP status, or the fault instead of an answer. `duration` in ms."""
+    """One try of a delivery: its HTTP status, or the fault instead of an answer. `duration` in ms.
+
+    Both where the answer of a chat says that it has not taken the message: `fault` has its words.
+    """
 
     at: int
     status: int | None = None
     fault: str | None = None
     duration: int = 0
+
+    @property
+    def error(self) -> str:
+        """The status that failed; where none did, what is told instead."""
+        is_success = self.status is not None and 200 <= self.status < 300
+        return str((self.fault if is_success else self.status) or self.fault or self.status)
 
 
 class DeliveryRecord(Record, frozen=True):

@@ -77,7 +77,8 @@ def fill_places(request: OutboundRequest, find: Find) -> OutboundRequest | Unfil
         return request
     filler = _Filler(request.at_send.mark, request.at_send.names, find)
     try:
-        url = filler.text(request.url, "url", _in_query)
+        path, mark, query = request.url.partition("?")
+        url = filler.text(path, "url", _in_path) + mark + filler.text(query, "url", _in_query)
         headers = [(name, filler.header(name, value)) for name, value in request.headers]
         body = None if request.body is None else filler.body(request.body)
     except _Unfit as unfit:
@@ -124,6 +125,13 @@ class _Filler:
             return write(value)
         except ValueError as error:
             raise _Unfit(f"{field}: ${{secrets.{name}}}: {error}") from None
+
+
+def _in_path(value: str) -> str:
+    """The address of a chat robot is its secret: several segments may be one value."""
+    if any(segment in ("", ".", "..") for segment in value.split("/")):
+        raise ValueError("has an empty segment, '.' or '..', which would change the path")
+    return quote(value, safe="/")
 
 
 def _in_query(value: str) -> str:

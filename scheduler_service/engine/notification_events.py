@@ -257,6 +257,7 @@ def _deliver(
         trace=run.trace,
         detail=program.history_detail,
         token=token_in(request, turn.head, run.request_counts) if program.asynchronous else "",
+        robot=entry.robot,
     )
     turn.effects.append(Notify(delivery))
 

@@ -17,20 +17,27 @@ TRIES_KEPT = 20
 
 
 def after_try(
-    delivery: Delivery, outcome: Outcome, now: Now, *, retries: int = RETRIES, interval: int = INTERVAL
+    delivery: Delivery,
+    outcome: Outcome,
+    now: Now,
+    *,
+    retries: int = RETRIES,
+    interval: int = INTERVAL,
+    refusal: str | None = None,
 ) -> Delivery:
     """The delivery after one more try: delivered, due again at `due`, or given up.
 
-    Only a 2xx counts as delivered. Given up, a guaranteed delivery stays in the outbox, another has failed.
+    Only a 2xx counts as delivered, and none with a `refusal`: the answer says that the message was not taken.
+    Given up, a guaranteed delivery stays in the outbox, another has failed.
     """
     tries = delivery.tries + 1
-    state = _state(delivery, outcome, tries, retries)
+    state = _state(delivery, outcome, tries, retries, refusal)
     return msgspec.structs.replace(
         delivery,
         tries=tries,
         state=state,
         due=now.steady + interval if state == DeliveryState.PENDING else None,
-        past=(*delivery.past, _describe_try(outcome, now))[-TRIES_KEPT:],
+        past=(*delivery.past, _describe_try(outcome, now, refusal))[-TRIES_KEPT:],
     )
 
 
@@ -79,16 +86,18 @@ def request_of_try(delivery: Delivery) -> OutboundRequest:
     return msgspec.structs.replace(request, span=span + request.span[len(span) :])
 
 
-def _state(delivery: Delivery, outcome: Outcome, tries: int, retries: int) -> DeliveryState:
-    if isinstance(outcome, Answer) and 200 <= outcome.status < 300:
+def _state(
+    delivery: Delivery, outcome: Outcome, tries: int, retries: int, refusal: str | None
+) -> DeliveryState:
+    if isinstance(outcome, Answer) and 200 <= outcome.status < 300 and refusal is None:
         return DeliveryState.DELIVERED
     if delivery.state == DeliveryState.PENDING and tries <= retries:
         return DeliveryState.PENDING
     return DeliveryState.OUTBOX if is_guaranteed(delivery) else DeliveryState.FAILED
 
 
-def _describe_try(outcome: Outcome, now: Now) -> DeliveryTry:
+def _describe_try(outcome: Outcome, now: Now, refusal: str | None) -> DeliveryTry:
     at = now.wall - outcome.elapsed
     if isinstance(outcome, Answer):
-        return DeliveryTry(at, outcome.status, None, outcome.elapsed)
+        return DeliveryTry(at, outcome.status, refusal, outcome.elapsed)
     return DeliveryTry(at, None, outcome.kind.value, outcome.elapsed)

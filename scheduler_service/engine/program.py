@@ -134,13 +134,14 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 
 
 class Notification(msgspec.Struct, frozen=True):
-    """One entry of `notification`. `keys` empty: every event."""
+    """One entry of `notification`. `keys` empty: every event. `robot` names the alert of a chat robot."""
 
     target: Target
     name: str = ""
     keys: frozenset[str] = frozenset()
     on_change: bool = False
     outbox: bool = False
+    robot: str = ""
 
 
 class Targets(msgspec.Struct, frozen=True):

@@ -138,6 +138,7 @@ class _Compiler:
             resp_env_names=tuple(named),
             allowance=self._allowance,
             schemes=(*OFFERED, *topic),
+            secret_paths=notified and self._system,
         )
 
     def _step_names(self, index: int) -> Names:

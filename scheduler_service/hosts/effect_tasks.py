@@ -74,6 +74,7 @@ class EffectHandlers:
             retries=limits.retries,
             interval=limits.interval,
             most_body_bytes=most_body_bytes,
+            robots=parts.robots,
         )
 
     def act(self, job_id: str, effects: tuple[Effect, ...], programs: Mapping[int, Program]) -> None:

@@ -15,6 +15,7 @@ from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.machine import decide
 from scheduler_service.engine.notification_retry import INTERVAL, RETRIES
 from scheduler_service.engine.program import Program
+from scheduler_service.hosts.chat_robots import NO_ROBOTS, Robots
 from scheduler_service.hosts.in_flight import WakeClaimers, wake_no_claimers
 from scheduler_service.hosts.redelivery import LEASE
 from scheduler_service.hosts.revisions import IdentitySource, NewIdentity
@@ -119,3 +120,4 @@ class HostParts(TurnParts, frozen=True, kw_only=True):
     observe_call: ObserveCall | None = None
     wake_claimers: WakeClaimers = wake_no_claimers
     limits: HostLimits = DEFAULT_LIMITS
+    robots: Robots = msgspec.field(default_factory=lambda: NO_ROBOTS)

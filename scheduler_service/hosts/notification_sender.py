@@ -16,6 +16,7 @@ from scheduler_service.engine.notification_retry import (
     record_of,
     request_of_try,
 )
+from scheduler_service.hosts.chat_robots import NO_ROBOTS, Robots
 from scheduler_service.hosts.host_parts import Redact
 from scheduler_service.hosts.pending_notifications import (
     FailedNotifications,
@@ -84,7 +85,8 @@ class NotificationSender:
     settlement a delivery is sent again under the same `webhook-id`. Deliveries without a guarantee are in
     memory alone, but for those that `lacks_room` has told to be made durable. `retries` and `interval` (ms)
     are the settings of `notification`. No more than about `most_body_bytes` of large bodies are in memory
-    (None: all are), except of those that are tried.
+    (None: all are), except of those that are tried. What goes to one of the `robots` waits until that may
+    take it, and counts as delivered where that says so.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class NotificationSender:
         retries: int = RETRIES,
         interval: int = INTERVAL,
         most_body_bytes: int | None = None,
+        robots: Robots = NO_ROBOTS,
     ) -> None:
         self._sender = sender
         self._store = store
@@ -117,6 +120,7 @@ class NotificationSender:
         self._takeover = Takeover()
         self._dismissed: set[str] = set()
         self._loads = asyncio.Semaphore(LOADED_AT_ONCE)
+        self._robots = robots
 
     def __len__(self) -> int:
         """How many deliveries are pending."""
@@ -206,9 +210,15 @@ class NotificationSender:
             lambda after: self._store.deliveries(after, PAGE_SIZE), self._note_damaged
         ):
             waiting = [one for one in page if one.state == DeliveryState.OUTBOX]
-            for start in range(0, len(waiting), RESENT_AT_ONCE):
-                await asyncio.gather(*map(self._try, waiting[start : start + RESENT_AT_ONCE]))
-            tried += len(waiting)
+            to_robots = [one for one in waiting if one.robot in self._robots]
+            others = [one for one in waiting if one.robot not in self._robots]
+            for start in range(0, len(others), RESENT_AT_ONCE):
+                await asyncio.gather(*map(self._try, others[start : start + RESENT_AT_ONCE]))
+            tried += len(others)
+            for one in to_robots:  # in their order; those that have to wait are tried by a later round
+                if not self._robots[one.robot].wait():
+                    await self._try(one)
+                    tried += 1
         return tried
 
     async def stop(self) -> None:
@@ -221,6 +231,10 @@ class NotificationSender:
     async def _try_pending(self, delivery_id: str) -> None:
         delivery = self._pending.get(delivery_id)
         if delivery is None or self._takeover.keeps_back(delivery):
+            return
+        robot = self._robots.get(delivery.robot)
+        if robot is not None and (pause := robot.wait()):
+            self._plan(delivery_id, pause)
             return
         if not delivery.is_body_stored:
             await self._try(delivery)
@@ -255,12 +269,14 @@ class NotificationSender:
         was_pending = delivery_id in self._pending  # else it failed, or is not adopted yet
         self._dismissed.discard(delivery_id)
         try:
-            outcome = await self._sender.send(request_of_try(delivery))
+            outcome, refusal = await self._send(delivery)
             was_dropped = was_pending and delivery_id not in self._pending
             if was_dropped or delivery_id in self._dismissed:  # by somebody, meanwhile
                 return
             now = self._clock.now()
-            after = after_try(delivery, outcome, now, retries=self._retries, interval=self._interval)
+            after = after_try(
+                delivery, outcome, now, retries=self._retries, interval=self._interval, refusal=refusal
+            )
             batch = self._records.batch(after, outcome)
             if after.durable:
                 await self._settle(after, batch)
@@ -269,6 +285,14 @@ class NotificationSender:
         finally:
             self._dismissed.discard(delivery_id)
             self._pending.end(delivery_id)
+
+    async def _send(self, delivery: Delivery) -> tuple[Outcome, str | None]:
+        """The outcome of one try, and in words of the receiver why it is none that counts."""
+        request, robot = request_of_try(delivery), self._robots.get(delivery.robot)
+        if robot is None:
+            return await self._sender.send(request), None
+        outcome = await robot.send(self._sender, request)
+        return outcome, robot.refuse(outcome)
 
     def _place(self, after: Delivery) -> None:
         """Puts the delivery where it waits for its next try, if there is one."""

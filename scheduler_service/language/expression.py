@@ -79,7 +79,7 @@ class Names(msgspec.Struct, frozen=True):
 
     `system`: the system variables. `environment`: the names of the tenant's environment. `resp_env_names`:
     the named responses. `allowance`: the limit that the texts of a definition share, if any. `schemes`: those
-    of a url that messages offer. `secrets`: they may be named.
+    of a url that messages offer. `secrets`: they may be named. `secret_paths`: in the path of a url as well.
     """
 
     system: frozenset[str] = SYSTEM_VARIABLES
@@ -88,6 +88,7 @@ class Names(msgspec.Struct, frozen=True):
     allowance: Allowance | None = None
     schemes: tuple[str, ...] = OFFERED
     secrets: bool = True
+    secret_paths: bool = False
 
 
 class Expression(msgspec.Struct, frozen=True):

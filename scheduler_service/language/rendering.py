@@ -269,7 +269,7 @@ def _placed(slot: Slot, scope: Scope, pieces: list[str], room: int) -> str | Unr
     place = place_after("".join(pieces), opened=False) if slot.place is ValuePlace.LATER else slot.place
     if place not in ENCODED:
         return Unrenderable(slot.expression.text, "would be in the scheme or the host of the url")
-    if isinstance(slot.expression, SecretName) and place is not ValuePlace.QUERY:
+    if isinstance(slot.expression, SecretName) and ValuePlace.QUERY is not place is not slot.place:
         return Unrenderable(slot.expression.text, "would not be in the query of the url")
     return encode_value(text)
 

@@ -317,7 +317,8 @@ def _slot(piece: Found, place: ValuePlace, is_behind_mark: bool, names: Names) -
     """`is_behind_mark`: a `?` stands before the expression."""
     expression = piece.expression
     if isinstance(expression, SecretName):
-        if place is ValuePlace.QUERY or (place is ValuePlace.LATER and is_behind_mark):
+        is_in_query = place is ValuePlace.QUERY or (place is ValuePlace.LATER and is_behind_mark)
+        if is_in_query or (place is ValuePlace.PATH and names.secret_paths):
             return Slot(expression, place)
         raise ExpressionError(f"${{{expression.text}}}: {NOT_HERE}", column=piece.column)
     if place in (ValuePlace.PATH, ValuePlace.QUERY, ValuePlace.FRAGMENT, ValuePlace.LATER):

@@ -10,16 +10,21 @@ from pydantic import (
     ConfigDict,
     Field,
     SerializationInfo,
+    ValidationInfo,
     field_serializer,
     field_validator,
 )
 from pydantic.alias_generators import to_camel
+
+from scheduler_service.domain.secret_places import SECRET_NAME
+from scheduler_service.telemetry.alerts.receivers import RECEIVERS
 
 MOST_ALERTS = 100
 MOST_SECONDS = 1_000_000_000
 WHOLE = "whole"
 """The context of a serialization for another process of the service: with secrets."""
 
+NAMED_SECRET = re.compile(rf"\$\{{secrets\.({SECRET_NAME.pattern})\}}")
 LABEL = re.compile(r"[^:]+:.*", re.DOTALL)
 Kind = Literal[
     "finalFailed",
@@ -32,6 +37,10 @@ Kind = Literal[
     "storeLost",
 ]
 """What an alert may be for."""
+
+
+Format = Literal["json", "slack", "teams", "dingtalk", "wecom", "feishu"]
+"""Who receives it: whose body, signature and answers it has."""
 
 
 def _read_kinds(value: object) -> object:
@@ -65,6 +74,8 @@ class Alert(BaseModel):
         tuple[Annotated[str, AfterValidator(_check_label)], ...], BeforeValidator(_read_labels)
     ] = ()
     job_id: str | None = None
+    format: Format = "json"
+    secret: Annotated[str, Field(min_length=1)] | None = None
     sign: Annotated[str, Field(min_length=1)] | None = None
     min_interval_seconds: Annotated[float, Field(ge=0, le=MOST_SECONDS)] = 60
     overdue_seconds: Annotated[float, Field(ge=1, le=MOST_SECONDS)] = 60
@@ -77,6 +88,24 @@ class Alert(BaseModel):
             raise ValueError("true and false are for switches only")  # noqa: TRY004 - pydantic reports it
         return value
 
+    @field_validator("secret")
+    @classmethod
+    def _check_secret(cls, secret: str | None, info: ValidationInfo) -> str | None:
+        if secret is None or "format" not in info.data:
+            return secret
+        receiver = RECEIVERS.get(info.data["format"])
+        if receiver is None or receiver.sign is None:
+            signed = ", ".join(name for name, one in RECEIVERS.items() if one.sign)
+            raise ValueError(f"the format {info.data['format']!r} is not signed with a secret; {signed} are")
+        if "${" in secret and NAMED_SECRET.fullmatch(secret) is None:
+            raise ValueError("write the secret itself, or ${secrets.NAME} and nothing else")
+        return secret
+
+    @field_serializer("secret")
+    def _hide_secret(self, secret: str | None, info: SerializationInfo) -> str | None:
+        is_shown = secret is None or info.context == WHOLE or NAMED_SECRET.fullmatch(secret)
+        return secret if is_shown else "***"
+
     @field_serializer("headers")
     def _hide_headers(self, headers: dict[str, str], info: SerializationInfo) -> dict[str, str]:
         """Shown without values, which may be secrets."""
@@ -85,6 +114,12 @@ class Alert(BaseModel):
     @field_serializer("url")
     def _hide_query(self, url: str, info: SerializationInfo) -> str:
         return url if info.context == WHOLE else re.sub(r"\?.*", "?***", url, flags=re.DOTALL)
+
+    @property
+    def secret_name(self) -> str | None:
+        """The name in `secret`; None: `secret` is the value itself, or there is none."""
+        named = NAMED_SECRET.fullmatch(self.secret or "")
+        return None if named is None else named[1]
 
     @property
     def has_body(self) -> bool:

@@ -299,7 +299,9 @@ def _describe(path: list[str], kind: str, message: str, value: object, sources: 
     if kind == "extra_forbidden":
         return f"unknown setting {name} ({source}); known in its group: {', '.join(_known(named))}"
     is_secret = _is_secret(name) or "headers" in named
-    is_secret = is_secret or (named[0] == "alerts" and not isinstance(value, int | float | str))
+    is_secret = is_secret or (
+        named[0] == "alerts" and (named[-1] == "secret" or not isinstance(value, int | float | str))
+    )
     shown = "(hidden)" if is_secret else repr(_hide_password(name, value))
     if kind in COLLECTION_ERRORS:
         form = "a list" if kind == "tuple_type" else "a table"

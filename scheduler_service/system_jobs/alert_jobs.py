@@ -5,8 +5,9 @@ and its notification is delivered as with qos 1, be it by the outbox.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
+from urllib.parse import quote
 
 from client_sdk.models import ModelError, parse_definition
 from scheduler_service.domain.errors import DefinitionError
@@ -17,21 +18,26 @@ from scheduler_service.domain.turn_events import Activated, Created, Paused, Tri
 from scheduler_service.domain.wire import Answer
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Surroundings
+from scheduler_service.hosts.chat_robots import ChatRobot, RobotPace, Robots
 from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry, JobQuery
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Command, Compile, Definition, Deliver
 from scheduler_service.ports.errors import StateUnreadable
 from scheduler_service.ports.log import Log
+from scheduler_service.ports.secrets import Secrets
 from scheduler_service.ports.state import Remembered
 from scheduler_service.security.concealment import hide_query
 from scheduler_service.services.reconcile import ReadJob
 from scheduler_service.settings import Settings
 from scheduler_service.settings.alert_settings import Alert
 from scheduler_service.system_jobs.own_jobs import NAMES, START
+from scheduler_service.telemetry.alerts.receivers import RECEIVERS
 
 SEND = "alert"
 """The step of these jobs, `system://alert`, which does nothing: what is sent is their notification."""
 PREFIX = "alert."
+FORMATTED = "formatted"
+"""The member of a message that a chat is sent."""
 HIDDEN = "***"
 PAGE = 200
 UNDECLARED = "undeclared"
@@ -67,6 +73,56 @@ def headers_of(settings: Settings) -> dict[str, dict[str, str]]:
 def urls_of(settings: Settings) -> dict[str, str]:
     """By the id of their jobs the addresses of alerts that are not shown as they are."""
     return {job_of(alert.name): alert.url for alert in settings.alerts if hide_query(alert.url) != alert.url}
+
+
+def chats_of(settings: Settings) -> dict[str, str]:
+    """By the id of their jobs the names of the alerts that robots of chats take."""
+    return {job_of(alert.name): alert.name for alert in settings.alerts if alert.format in RECEIVERS}
+
+
+def robots_of(settings: Settings, secrets: Secrets, clock: Clock) -> Robots:
+    """The robots of the alerts; those with one address are one robot, with one pace."""
+    paces: dict[str, RobotPace] = {}
+    robots = {}
+    for alert in settings.alerts:
+        receiver = RECEIVERS.get(alert.format)
+        if receiver is not None:
+            pace = paces.setdefault(alert.url, RobotPace(receiver.limits))
+            robots[alert.name] = ChatRobot(
+                receiver=receiver,
+                pace=pace,
+                clock=clock,
+                secret=alert.secret or "",
+                find_secret=_secret_of(alert, secrets),
+            )
+    return robots
+
+
+def _secret_of(alert: Alert, secrets: Secrets) -> Callable[[], str | None] | None:
+    """The one that signs, as it is when it is asked for."""
+    name = alert.secret_name
+    if name is not None:
+        return lambda: next(iter(secrets.find(DEFAULT_TENANT, name)), None)
+    return None if alert.secret is None else lambda: alert.secret
+
+
+def finish(alert: Alert, message: Mapping[str, object], base: str | None) -> dict[str, object]:
+    """The message as it is handed on: with its link into the console at `base`, and as its chat has it."""
+    linked = {**message, "link": None if base is None else link_of(message, base)}
+    receiver = RECEIVERS.get(alert.format)
+    if receiver is None or alert.has_body:
+        return linked
+    return {**linked, FORMATTED: receiver.write(linked)}
+
+
+def link_of(message: Mapping[str, object], base: str) -> str:
+    """The page of the console about an execution, else a job, else all that is open."""
+    place = "alerts"
+    for member, page in (("executionId", "executions"), ("jobId", "jobs")):
+        if message.get(member):
+            place = f"{page}/{quote(str(message[member]), safe='')}"
+            break
+    return f"{base.rstrip('/')}/console/#/{place}"
 
 
 def find_troubles(settings: Settings, surroundings: Surroundings) -> dict[str, str]:
@@ -180,7 +236,8 @@ class AlertJobs:
         if name in self._taken:  # the job is somebody else's
             return False
         now = self._clock.now().wall
-        remembered = Remembered(f"alerts/{name}", key, sha256(body).digest(), b"", now)
+        # By the key, which is made of what is said: how that is written may be another after a restart.
+        remembered = Remembered(f"alerts/{name}", key, sha256(key.encode()).digest(), b"", now)
         command = Command(Triggered(params=body), remembered=remembered, answer=lambda _: b"{}")
         try:
             reply = await self._deliver(job_of(name), command)
@@ -203,13 +260,19 @@ def define(alert: Alert) -> bytes:
     return json.dumps(_describe(alert, hide_query(alert.url), headers)).encode()
 
 
+def _body_of(alert: Alert) -> object:
+    if alert.has_body:
+        return alert.body
+    return "${trigger}|json" if alert.format not in RECEIVERS else f"${{trigger.{FORMATTED}}}|json"
+
+
 def _describe(alert: Alert, url: str, headers: Mapping[str, str]) -> dict[str, object]:
     entry: Mapping[str, object] = {
         "name": alert.name,
         "method": alert.method,
         "url": url,
         "headers": headers,
-        "body": alert.body if alert.has_body else "${trigger}|json",
+        "body": _body_of(alert),
         "stateEquals": "finalSucceed",
         "sign": alert.sign,
     }

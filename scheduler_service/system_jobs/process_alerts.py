@@ -17,11 +17,12 @@ from scheduler_service.ports.log import Log
 from scheduler_service.services.reconcile import ReadJob
 from scheduler_service.settings import Settings
 from scheduler_service.settings.alert_settings import Alert
-from scheduler_service.system_jobs.alert_jobs import AlertJobs, find_troubles, job_of, jobs_of
+from scheduler_service.system_jobs.alert_jobs import AlertJobs, find_troubles, finish, job_of, jobs_of
 from scheduler_service.system_jobs.own_jobs import patiently
 from scheduler_service.telemetry.alerts.desk import AlertDesk, DeskParts, FindLost, Leads, always, nothing
 from scheduler_service.telemetry.alerts.lateness import LatenessWatch
 from scheduler_service.telemetry.alerts.lookout import Lookout
+from scheduler_service.telemetry.alerts.receivers import RECEIVERS
 from scheduler_service.telemetry.alerts.recovery import IsOnline, ListNodes, RecoveryWatch, no_nodes
 from scheduler_service.telemetry.alerts.rules import AlertRule
 from scheduler_service.telemetry.alerts.saying import Saying
@@ -88,7 +89,7 @@ class ProcessAlerts:
     @property
     def configured(self) -> Sequence[Mapping[str, object]]:
         """The alerts of the settings in wire form; values of headers and queries of addresses are hidden."""
-        shown = {"headers", "job_id", "label", "method", "name", "on", "url"} | {
+        shown = {"format", "headers", "job_id", "label", "method", "name", "on", "url"} | {
             "failing_count",
             "min_interval_seconds",
             "overdue_seconds",
@@ -153,11 +154,15 @@ class ProcessAlerts:
             lookout=Lookout(**looking, own=jobs_of(self._settings)),
             lateness=LatenessWatch(**looking, tenant=DEFAULT_TENANT),
             recovery=RecoveryWatch(**looking, is_online=self._is_online, nodes=self._nodes),
-            saying=Saying(table=table, clock=self._clock, send=self._jobs.send),
+            saying=Saying(table=table, clock=self._clock, send=self._jobs.send, finish=self._finish),
             delayed=Tally("alerts_delayed", log=self._log),
             leads=self._leads,
             find_lost=self._find_lost,
         )
+
+    def _finish(self, name: str, message: Mapping[str, object]) -> dict[str, object]:
+        alert = next(one for one in self._settings.alerts if one.name == name)
+        return finish(alert, message, self._settings.server.external_url)
 
 
 def rule_of(alert: Alert) -> AlertRule:
@@ -171,4 +176,5 @@ def rule_of(alert: Alert) -> AlertRule:
         interval=round(alert.min_interval_seconds * SECOND),
         overdue=round(alert.overdue_seconds * SECOND),
         failing=alert.failing_count,
+        channel=alert.url if alert.format in RECEIVERS else "",
     )

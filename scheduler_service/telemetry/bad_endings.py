@@ -115,7 +115,7 @@ class BadEndings:
             notification=record.event,
             state=state.value,
             tries=tries,
-            error=None if latest is None else str(latest.status or latest.fault),
+            error=None if latest is None else latest.error,
             target=host_of(record.url),
         )
 

@@ -178,7 +178,7 @@ class _Maker:
         if last.status is not None:
             found.append(("http.response.status_code", last.status))
         is_taken = record.state is DeliveryState.DELIVERED
-        failure = str(last.status) if last.status is not None else _first_word(last.fault)
+        failure = _first_word(last.error)
         before = self._span(record.request_counts, (DELIVERY, ordinal, tried - 1)) if tried else ""
         return self._make(
             self._span(record.request_counts, (DELIVERY, ordinal, tried)),

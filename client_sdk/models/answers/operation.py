@@ -216,6 +216,7 @@ class ConfiguredAlert(AnswerModel):
     failing_count: int
     deliveries_of: str
     trouble: str | None = None
+    format: str = "json"
 
 
 class OpenAlert(AnswerModel):

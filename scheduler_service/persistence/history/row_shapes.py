@@ -95,7 +95,7 @@ def notification_wire(row: sa.Row[tuple[object, ...]], room: AnswerBudget | None
 def last_answer(payload: bytes) -> str | None:
     """The status of the last try of a delivery, or what came instead of an answer, from its stored detail."""
     tries = _DETAIL.decode(payload).tries
-    return str(tries[-1].status or tries[-1].fault) if tries else None
+    return tries[-1].error if tries else None
 
 
 def exchange_wire(exchange: Exchange) -> Wire:

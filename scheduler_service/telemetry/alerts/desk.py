@@ -142,7 +142,7 @@ class AlertDesk:
         if steady - self._recovered_at >= RECOVERY_PAUSE:
             self._recovered_at = steady
             await parts.recovery.look()
-        for rule in parts.rules:
+        for rule in parts.saying.in_turn(parts.rules):
             await parts.saying.say(rule)
         if steady - self._purged_at >= MINUTE:
             self._purged_at = steady

@@ -28,6 +28,7 @@ class AlertRule(msgspec.Struct, frozen=True, kw_only=True):
     """One alert. `interval`: so many ms lie between two messages about one subject.
 
     `overdue`: so many ms a firing may be late. `failing`: so many failures in a row make a job a failing one.
+    Alerts with the same `channel` share the messages of a minute.
     """
 
     name: str
@@ -37,6 +38,7 @@ class AlertRule(msgspec.Struct, frozen=True, kw_only=True):
     interval: int = 60_000
     overdue: int = 60_000
     failing: int = 3
+    channel: str = ""
 
     def is_for(self, job_id: str | None, labels: Mapping[str, str]) -> bool:
         """Whether it is for a job with these labels."""

@@ -1,6 +1,6 @@
 """Says what was noted: at most so many messages a minute of each alert, the rest in one of them."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -20,23 +20,36 @@ MOST_A_MINUTE = 10
 Send = Callable[[str, str, bytes], Awaitable[bool]]
 """Sends a message of the alert, once under its key; False: not now. Raises StoreError."""
 
+Finish = Callable[[str, "Body"], "Body"]
+"""What is sent of a message of the alert: with what its receiver needs beside it."""
+
 _encode = msgspec.json.Encoder().encode
+
+
+def _as_it_is(alert: str, body: "Body") -> "Body":
+    return body
 
 
 class Saying:
     """Hands what waits to `send`. After a crash a message may be handed over again, by its key."""
 
-    def __init__(self, *, table: AlertTable, clock: Clock, send: Send) -> None:
+    def __init__(self, *, table: AlertTable, clock: Clock, send: Send, finish: Finish = _as_it_is) -> None:
         self._table = table
         self._clock = clock
         self._send = send
+        self._finish = finish
         self._budgets: dict[str, MessageBudget] = {}
+        self._said_at: dict[str, int] = {}
+
+    def in_turn(self, rules: Sequence[AlertRule]) -> Sequence[AlertRule]:
+        """Those that have said something least recently first: several may share the messages of a minute."""
+        return sorted(rules, key=lambda rule: self._said_at.get(rule.name, 0))
 
     async def say(self, rule: AlertRule) -> None:
         """Says what of one alert may be said now. Raises StoreError: what is not said yet stays."""
         now = self._clock.now()
         until = now.wall - rule.interval
-        budget = self._budgets.setdefault(rule.name, MessageBudget(most=MOST_A_MINUTE))
+        budget = self._budgets.setdefault(rule.channel or rule.name, MessageBudget(most=MOST_A_MINUTE))
         left = budget.left(now.steady)
         if not left:
             return
@@ -44,23 +57,30 @@ class Saying:
         # The last message that is left is for all that remain.
         alone = waiting.lines if waiting.total <= left else waiting.lines[: left - 1]
         for line in alone:
-            if not await self._send(rule.name, _key(line), _encode(body_of(line))):
+            if not await self._send(rule.name, _key(line), self._write(rule.name, body_of(line))):
                 return
-            budget.spend(now.steady)
+            self._spend(budget, rule, now.steady)
             await self._table.said((line,), now.wall)
         if waiting.total > len(alone) and await self._say_rest(rule, until, now.wall):
-            budget.spend(now.steady)
+            self._spend(budget, rule, now.steady)
 
     async def _say_rest(self, rule: AlertRule, until: int, now: int) -> bool:
         """Says in one message what waits; False: nothing does, or not now."""
         rest = await self._table.waiting(rule.name, until, NAMED)
         if not rest.total:
             return False
-        body = _encode(body_of_many(rule.name, rest, now))
+        body = self._write(rule.name, body_of_many(rule.name, rest, now))
         if not await self._send(rule.name, _key_of_many(rest), body):
             return False
         await self._table.said_all(rule.name, until, now, rest)
         return True
+
+    def _spend(self, budget: "MessageBudget", rule: AlertRule, now: int) -> None:
+        budget.spend(now)
+        self._said_at[rule.name] = now
+
+    def _write(self, alert: str, body: "Body") -> bytes:
+        return _encode(self._finish(alert, body))
 
 
 class MessageBudget:

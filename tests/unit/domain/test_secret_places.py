@@ -105,3 +105,20 @@ def test_what_is_shown_has_no_place() -> None:
     plain = OutboundRequest("GET", "http://t/", ())
     assert hide_places(plain) is plain
     assert fill_places(plain, VALUES.get) is plain
+
+
+def test_in_a_path_a_value_may_be_several_segments() -> None:
+    """The address of a chat robot; what else could end the path is encoded."""
+    given = request(f"http://t/hook/{place('TOKEN')}/x?k={place('TOKEN')}")
+    assert (
+        fill_places(given, lambda _: "T0/B1/a?b#c").url
+        == "http://t/hook/T0/B1/a%3Fb%23c/x?k=T0%2FB1%2Fa%3Fb%23c"
+    )  # type: ignore[union-attr]
+
+
+@each_row("value", ["../admin", "a/./b", "/a", "a/", "a//b", ".."])
+def test_in_a_path_a_value_leads_nowhere_else(value: str) -> None:
+    """It cannot be sent."""
+    found = fill_places(request(f"http://t/hook/{place('TOKEN')}"), lambda _: value)
+    assert isinstance(found, Unfilled)
+    assert "would change the path" in found.message

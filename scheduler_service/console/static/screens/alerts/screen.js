@@ -39,7 +39,7 @@ const openColumns = () => [
 const configuredColumns = () => [
   { key: "name", text: t("alerts.name"), cell: (one) => html`<span class="name">${one.name}</span>` },
   { key: "on", text: t("alerts.on"), cell: (one) => one.on.map((kind) => html`<span class="label" key=${kind}>${kind}</span>`) },
-  { key: "url", text: t("alerts.url"), cell: (one) => html`<span class="mono">${one.url}</span>${one.trouble && html` <span class="badge warn">${showUnseen(one.trouble)}</span>`}` },
+  { key: "url", text: t("alerts.url"), cell: (one) => html`<span class="mono">${one.url}</span>${one.format !== "json" && html` <span class="label">${one.format}</span>`}${one.trouble && html` <span class="badge warn">${showUnseen(one.trouble)}</span>`}` },
   { key: "deliveries", text: t("alerts.deliveries"), cell: (one) => html`<a href=${`#/deliveries?jobId=${encodeURIComponent(one.deliveriesOf)}`}>${t("deliveries.title")}</a>` },
 ];
 
