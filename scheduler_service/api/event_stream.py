@@ -41,7 +41,8 @@ class EventStreamResponse(Response):
 
     `readers` is how many there are, `wall` gives wall ms. `look_up` is called before events are looked at;
     those of which nothing could be found out are told as lost, and counted in `store_faults`.
-    `watching` raises ApiProblem inside when the caller's key ends.
+    `watching` raises ApiProblem inside when the caller's key ends. `counts_gaps`: a gap has its number, as
+    the caller may know how much happens to all.
     """
 
     media_type = MEDIA_TYPE
@@ -56,6 +57,7 @@ class EventStreamResponse(Response):
         store_faults: Tally,
         look_up: LookUp | None = None,
         watching: Watching = nullcontext,
+        counts_gaps: bool = True,
     ) -> None:
         super().__init__(headers=HEADERS)
         del self.headers["content-length"]
@@ -66,6 +68,7 @@ class EventStreamResponse(Response):
         self._store_faults = store_faults
         self._look_up = look_up
         self._watching = watching
+        self._counts_gaps = counts_gaps
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Returns when nothing comes any more, or nobody reads it."""
@@ -113,12 +116,19 @@ class EventStreamResponse(Response):
                 await self._look_up(ahead)
             except StoreError as error:
                 count_fault(self._store_faults, error)
-                return gap_frame(self._reader.skip(end), self._wall())
+                return self._gap(self._reader.skip(end))
         gap, events = self._reader.take(self._wants, MOST_EVENTS, end)
-        frames = [frame_of(self._reader, event) for event in events]
+        frames = [self._frame(event) for event in events]
         if gap:
-            frames.insert(0, gap_frame(gap, self._wall()))
+            frames.insert(0, self._gap(gap))
         return b"".join(frames)
+
+    def _frame(self, event: RingEvent) -> bytes:
+        is_hidden = event.occurrence.kind is OccurrenceKind.GAP and not self._counts_gaps
+        return self._gap(UNKNOWN) if is_hidden else frame_of(self._reader, event)
+
+    def _gap(self, count: int) -> bytes:
+        return gap_frame(count if self._counts_gaps else UNKNOWN, self._wall())
 
     def _mark(self) -> bytes:
         """An id without an event: clients that come back name it, though they were sent nothing for long."""

@@ -124,6 +124,7 @@ async def stream_events(request: ApiRequest) -> Response:
         wall=lambda: deps.clock.now().wall,
         store_faults=deps.store_faults,
         watching=request.watching,
+        counts_gaps=request.caller.tenant == DEFAULT_TENANT and not request.caller.is_narrow,
     )
 
 

@@ -224,6 +224,9 @@ class ClusterEvents(Protocol):
         Where they were not wanted before, older groups are gone, and a number is left out.
         """
 
+    async def seal_key(self) -> bytes:
+        """The key with which all nodes seal the ids of events; made by the first one that asks."""
+
     async def are_wanted(self, now: int) -> bool:
         """Whether a node wants them."""
 

@@ -2,8 +2,10 @@
 
 import asyncio
 import re
+import secrets
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Coroutine
+from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -83,6 +85,42 @@ class EventRing:
         self._floor = event.position
 
 
+POSITION_BITS, NONCE_BITS = 40, 18
+_HALF = (POSITION_BITS + NONCE_BITS) // 2
+_LOW = (1 << _HALF) - 1
+_ROUNDS = 8
+
+
+class PositionSeal:
+    """Turns positions into numbers of which nobody without its key can tell the order or the distance.
+
+    Each time a position is sealed it gets another number: a reader must not see by its ids how much happens
+    that is not for it. `key`: who has the same one reads these numbers.
+    """
+
+    def __init__(self, key: bytes | None = None) -> None:
+        self._key = key or secrets.token_bytes(32)
+
+    def close(self, position: int) -> int:
+        """A number for a position, of 18 digits at most."""
+        number = (position << NONCE_BITS) | secrets.randbits(NONCE_BITS)
+        left, right = number >> _HALF, number & _LOW
+        for turn in range(_ROUNDS):
+            left, right = right, left ^ self._mix(turn, right)
+        return left << _HALF | right
+
+    def open(self, number: int) -> int:
+        """The position; of a number that was not made with this key, any."""
+        left, right = (number >> _HALF) & _LOW, number & _LOW
+        for turn in reversed(range(_ROUNDS)):
+            left, right = right ^ self._mix(turn, left), left
+        return (left << _HALF | right) >> NONCE_BITS
+
+    def _mix(self, turn: int, half: int) -> int:
+        content = bytes((turn,)) + half.to_bytes(4)
+        return int.from_bytes(blake2b(content, digest_size=4, key=self._key).digest()) & _LOW
+
+
 class EventSource(Protocol):
     """Brings events to a feed while it is listened to, on the event loop's thread.
 
@@ -130,13 +168,13 @@ Wants = Callable[[Occurrence], bool]
 
 
 class EventId(NamedTuple):
-    """A position in a line."""
+    """A position in a line, sealed."""
 
     line: str
-    position: int
+    number: int
 
     def __str__(self) -> str:
-        return f"{self.line}-{self.position}"
+        return f"{self.line}-{self.number}"
 
 
 def read_event_id(text: str) -> EventId:
@@ -178,7 +216,7 @@ class EventReader:
     @property
     def id(self) -> EventId:
         """The id from which to follow again: that of the last event that was looked at."""
-        return EventId(self._line, self._position)
+        return self._write(self._position)
 
     @property
     def has_more(self) -> bool:
@@ -187,7 +225,7 @@ class EventReader:
 
     def id_of(self, event: RingEvent) -> EventId:
         """The id of an event."""
-        return EventId(self._line, event.position)
+        return self._write(event.position)
 
     def look_ahead(self) -> tuple[int, list[Occurrence]]:
         """What the next `take` looks at, where it is given the number that stands before it."""
@@ -235,17 +273,19 @@ class EventReader:
         """Ends it."""
         self._feed.leave()
 
+    def _write(self, position: int) -> EventId:
+        return EventId(self._line, self._feed.seal.close(position))
+
     def _go_back(self, last: EventId, ahead: int) -> None:
-        ring = self._ring
+        ring, position = self._ring, self._feed.seal.open(last.number)
         index = None
-        if last.line == self._line and last.position <= ring.newest + ahead:
-            index = ring.after(last.position)
+        if last.line == self._line and position <= ring.newest + ahead:
+            index = ring.after(position)
         if index is None:
             self._gap, self._index = UNKNOWN, ring.first
         else:
             # Another node may have told what has not come here yet.
-            self._index, self._skipped = index, last.position
-        self._position = last.position if index is not None else self._position
+            self._index, self._skipped, self._position = index, position, position
 
 
 KEEP_SECONDS = 300.0
@@ -283,6 +323,7 @@ class EventFeed:
         later: Later | None = None,
     ) -> None:
         self.ring = ring or EventRing()
+        self.seal = PositionSeal()
         self.readers = 0
         self._source = source
         self._most_readers = most_readers
@@ -349,8 +390,12 @@ class EventFeed:
         if not self.is_closed:
             self._ending = self._call_later(KEEP_SECONDS, self._end)
 
-    def begin(self, position: int) -> None:
-        """The source begins: everything after `position` will come; what was up to it does not."""
+    def begin(self, position: int, seal: PositionSeal | None = None) -> None:
+        """The source begins: everything after `position` will come; what was up to it does not.
+
+        `seal` is that of its ids where several feeds follow one line; else this feed has one of its own.
+        """
+        self.seal = seal or self.seal
         self.ring.begin(position)
         self._begun.set()
 

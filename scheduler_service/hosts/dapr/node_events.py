@@ -10,7 +10,7 @@ from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.cluster import ClusterEvents, EventGroup
 from scheduler_service.ports.errors import explain
-from scheduler_service.telemetry.event_feed import EventFeed
+from scheduler_service.telemetry.event_feed import EventFeed, PositionSeal
 from scheduler_service.telemetry.occurrences import Leave, Occurrences
 from scheduler_service.telemetry.tally import Tally
 
@@ -141,7 +141,7 @@ class NodeEvents:
         groups = await self._shared.after(0, 1)
         number = groups[0].number - 1 if groups else latest
         found = await self._collect(number)
-        sink.begin((number + 1) * STEP - 1)
+        sink.begin((number + 1) * STEP - 1, PositionSeal(await self._shared.seal_key()))
         return _hand_over(sink, found, number)
 
     async def _go_on(self, sink: EventFeed, number: int) -> int:

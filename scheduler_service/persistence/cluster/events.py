@@ -1,5 +1,6 @@
 """The events of a cluster: groups that nodes write while a node wants them, in one line of numbers."""
 
+import secrets
 from collections.abc import Sequence
 
 import msgspec
@@ -7,11 +8,11 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.public_events import Occurrence
 from scheduler_service.persistence.job_store.database import JobDatabase
-from scheduler_service.persistence.job_store.marks import count_wanted, read_number, renew
+from scheduler_service.persistence.job_store.marks import count_wanted, keep_holder, read_number, renew
 from scheduler_service.persistence.job_store.schema import event_groups, marks
 from scheduler_service.ports.cluster import EventGroup
 
-MARK = "events"
+MARK, SEAL_MARK = "events", "events_seal"
 KEPT_GROUPS = 2_000
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Occurrence]).decode
@@ -37,6 +38,11 @@ class SharedEvents:
             return read_number(connection, MARK)
 
         return await self._database.write(work)
+
+    async def seal_key(self) -> bytes:
+        made, dialect = secrets.token_hex(32), self._database.dialect
+        held = await self._database.write(lambda one: keep_holder(one, dialect, SEAL_MARK, made))
+        return bytes.fromhex(held)
 
     async def are_wanted(self, now: int) -> bool:
         found = await self._database.first(sa.select(marks.c.value).where(_OF_EVENTS, marks.c.until >= now))
