@@ -21,8 +21,9 @@ class MaskedChanges:
     """The places where two definitions differ, as the audit shows them.
 
     Every value of a header is `***`, whatever its name: that it changed is what counts. Members that
-    `history.mask` names are, too, and what addresses have of secrets. `mask` hides the value of a secret over
-    which a long text is cut, as its begin would stay; whoever writes the line hides all others.
+    `history.mask` names are, too, and what addresses have of secrets. `mask` hides values of secrets before a
+    part of one is hidden, or a long text is cut, as the rest would stay; whoever writes the line hides all
+    others.
     """
 
     def __init__(self, *, conceal: Concealment) -> None:
@@ -46,13 +47,13 @@ class MaskedChanges:
             }
 
     def _show(self, names: list[str], value: object, mask: SecretMask) -> object:
-        masked = self._mask(names, value)
+        masked = self._mask(names, value, mask)
         text = _encode(masked)
         if len(text) <= VALUE_BYTES:
             return masked
         return mask.hide_at(text, VALUE_BYTES)[:VALUE_BYTES].decode(errors="ignore") + "…"
 
-    def _mask(self, names: list[str], value: object) -> object:
+    def _mask(self, names: list[str], value: object, mask: SecretMask) -> object:
         if value is None:
             return None
         # What a header is worth stands below `headers`, also where the whole of it is new or gone.
@@ -60,11 +61,13 @@ class MaskedChanges:
             return MARK
         match value:
             case dict():
-                return {str(name): self._mask([*names, str(name)], member) for name, member in value.items()}
+                return {
+                    str(name): self._mask([*names, str(name)], member, mask) for name, member in value.items()
+                }
             case list():
-                return [self._mask([*names, str(index)], member) for index, member in enumerate(value)]
+                return [self._mask([*names, str(index)], member, mask) for index, member in enumerate(value)]
             case str():
-                return self._mask_text(names, value)
+                return self._mask_text(names, mask.text(value))
         return value
 
     def _mask_text(self, names: list[str], value: str) -> str:

@@ -96,7 +96,10 @@ class Masking:
         """The records of a turn as written; `detail` is the job's `historyDetail`, None: the setting."""
         mask = None if self._secrets is None else self._secrets.of_tenant(tenant)
         if mask is not None:
-            return tuple(map(mask.record, self._redact_some(records, detail, mask)))
+            # Before anything else: a part of a value that is hidden, as the user in a URL, would keep it from
+            # being found. And behind all: bodies that were cut, or written anew.
+            whole = [mask.before_cut(record, self._body_bytes) for record in records]
+            return tuple(map(mask.record, self._redact_some(whole, detail, mask)))
         if (detail or self._detail) != "all":
             return self._redact_some(records, detail, NO_MASK)
         kinds, found = self._kinds, []

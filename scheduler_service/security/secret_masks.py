@@ -10,11 +10,12 @@ import html
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus
 
 import msgspec
+import re2
 
 from scheduler_service.domain.feedback_tokens import MARK
 from scheduler_service.domain.records import Record
@@ -42,27 +43,41 @@ _ESCAPE = re.compile(r"(?<=\\u)[0-9a-f]{4}")
 _UNENCODED = ("", "/", "!'()*", "$&+:=@", "!#$&'()*+,/:;=?@")
 """What programs leave as it is: `quote`; encodeURIComponent; a segment in Go; encodeURI."""
 _MARK = MARK.encode()
+FEW_FORMS = 32
+"""So many are looked for one by one; of more, RE2 finds the begins of all in one pass."""
+BEGIN_BYTES = 8
+MOST_HITS = 100
+"""Behind so many begins of forms in one text all forms are looked for."""
+RE2_BYTES = 64 << 20
 _ENCODER = msgspec.msgpack.Encoder()
 Kept = TypeVar("Kept")
 
 
 class SecretMask:
-    """Hides some values; what has none of them is returned itself, not a copy."""
+    """Hides some values; what has none of them is returned itself, not a copy.
 
-    def __init__(self, values: Iterable[str]) -> None:
-        forms = {form for value in values for form in forms_of(value)}
-        self._forms = sorted(forms, key=lambda form: (-len(form), form))
+    `like`: one whose forms of the same values are taken over.
+    """
+
+    def __init__(self, values: Iterable[str], like: "SecretMask | None" = None) -> None:
+        known: dict[str, set[bytes]] = {} if like is None else like._by_value
+        self._by_value: dict[str, set[bytes]] = {
+            value: known.get(value) or forms_of(value) for value in values
+        }
+        forms: set[bytes] = set().union(*self._by_value.values())
+        self._forms = _sorted(forms)
+        self._begins = _Begins(self._forms) if len(forms) > FEW_FORMS else None
 
     def finds(self, text: bytes) -> bool:
         """Whether one of the values is in it."""
-        for form in self._forms:  # noqa: SIM110 - every record is searched: no generator
+        for form in self._likely(text):  # noqa: SIM110 - every record is searched: no generator
             if text.find(form) >= 0:
                 return True
         return False
 
     def body(self, body: bytes) -> bytes:
         """A body without the values."""
-        for form in self._forms:
+        for form in self._likely(body):
             if body.find(form) >= 0:
                 body = body.replace(form, _MARK)
         return body
@@ -86,6 +101,14 @@ class SecretMask:
         """A record without the values."""
         return self._whole(record)
 
+    def before_cut(self, record: Record, most: int) -> Record:
+        """A record without the values, but for bodies of more than `most` bytes, which `hide_at` is for."""
+        encoded = _ENCODER.encode(record)
+        if len(encoded) <= most and not self.finds(encoded):
+            return record
+        hidden: Record = self._hide(record, most)
+        return hidden
+
     def hide_at(self, body: bytes, limit: int) -> bytes:
         """A body in which no value goes on behind `limit`, where it is about to be cut.
 
@@ -94,26 +117,31 @@ class SecretMask:
         """
         if len(body) <= limit:
             return body
-        for form in self._forms:
+        longest = len(self._forms[0]) if self._forms else 0
+        for form in self._likely(body[max(0, limit - longest + 1) : limit + longest - 1]):
             size = len(form)
             at = body.find(form, max(0, limit - size + 1), limit + size - 1)
             if at >= 0:
                 body = body[:at] + b"*" * size + body[at + size :]
         return body
 
+    def _likely(self, text: bytes) -> Sequence[bytes]:
+        """Those forms that may be in it, the longest first."""
+        return self._forms if self._begins is None else self._begins.find(text)
+
     def _whole(self, value: Kept) -> Kept:
         return self._hide(value) if self.finds(_ENCODER.encode(value)) else value
 
-    def _hide(self, value: Any) -> Any:
+    def _hide(self, value: Any, most: int | None = None) -> Any:
         match value:
             case bytes():
-                return self.body(value)
+                return value if most is not None and len(value) > most else self.body(value)
             case tuple():
-                return tuple([self._hide(one) for one in value])
+                return tuple([self._hide(one, most) for one in value])
             case msgspec.Struct():
                 said = [name for name in value.__struct_fields__ if name in SAID]
                 return msgspec.structs.replace(
-                    value, **{name: self._hide(getattr(value, name)) for name in said}
+                    value, **{name: self._hide(getattr(value, name), most) for name in said}
                 )
             case _:
                 return self.text(value) if type(value) is str else value
@@ -140,6 +168,40 @@ class SecretMask:
                     return body[:at] + _MARK
                 at = body.find(begin, at + 1)
         return body
+
+
+class _Begins:
+    """Finds which of many forms may be in a text, by their first bytes, in one pass."""
+
+    def __init__(self, forms: Sequence[bytes]) -> None:
+        self._forms = forms
+        self._by_begin: dict[bytes, list[bytes]] = {}
+        for form in forms:
+            self._by_begin.setdefault(form[:BEGIN_BYTES], []).append(form)
+        self._lengths = sorted({len(begin) for begin in self._by_begin})
+        options = re2.Options()
+        options.encoding, options.max_mem = re2.Options.Encoding.LATIN1, RE2_BYTES
+        options.log_errors, options.never_capture = False, True
+        self._pattern = re2.compile(b"|".join(map(re2.escape, self._by_begin)), options)
+        re2.purge()  # it would keep those of before
+
+    def find(self, text: bytes) -> Sequence[bytes]:
+        """The forms of which the begin is in it, the longest first."""
+        hit = self._pattern.search(text)
+        if hit is None:
+            return ()
+        found: set[bytes] = set()
+        for _ in range(MOST_HITS):
+            at = hit.start()
+            found.update(*(self._by_begin.get(text[at : at + length], ()) for length in self._lengths))
+            hit = self._pattern.search(text, at + 1)
+            if hit is None:
+                return _sorted(found)
+        return self._forms
+
+
+def _sorted(forms: Iterable[bytes]) -> Sequence[bytes]:
+    return sorted(forms, key=lambda form: (-len(form), form))
 
 
 NO_MASK = SecretMask(())
@@ -235,7 +297,7 @@ class SecretMasks:
         if known is not None and seen.keys() == before.keys():
             mask = known[1]
         else:
-            mask = SecretMask(seen) if seen else None
+            mask = SecretMask(seen, like=None if known is None else known[1]) if seen else None
         if len(self._masks) >= MOST_CACHED:
             self._masks.clear()
         self._masks[tenant] = (now + RENEWED_SECONDS, mask)

@@ -35,6 +35,14 @@ def test_a_canary_is_shown_nowhere() -> None:
             assert '"pointer"' in text
 
 
+def test_a_secret_of_which_a_part_is_hidden_anyway_is_hidden_whole() -> None:
+    """A URL with a user, say: once that is hidden nobody finds the rest of the value any more."""
+    value = "postgres://shop:PASS@db.intern/shop?password=abc"
+    for place in ({"body": value}, {"url": value}, {"body": {"deep": [f"at {value}"]}}):
+        text = repr(CHANGES(step(), step(**place), SecretMask([value])))
+        assert [part for part in ("PASS", "db.intern", "abc") if part in text] == [], text
+
+
 def test_that_a_header_changed_is_shown() -> None:
     """Not what it is worth."""
     shown = CHANGES(step(headers={"X-Tie": "a"}), step(headers={"X-Tie": "b"}), NO_MASK)

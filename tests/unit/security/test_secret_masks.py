@@ -8,7 +8,14 @@ from urllib.parse import quote, quote_plus
 
 import msgspec
 
-from scheduler_service.domain.records import AttemptEnded, DeliveryRecord, DeliveryTry, Exchange, StepEnded
+from scheduler_service.domain.records import (
+    AttemptEnded,
+    DeliveryRecord,
+    DeliveryTry,
+    Exchange,
+    Noted,
+    StepEnded,
+)
 from scheduler_service.domain.wire import Answer, AtSend, Fault, FaultKind
 from scheduler_service.security.masking import Masking
 from scheduler_service.security.secret_masks import MOST_FORMER, NO_MASK, SecretMask, SecretMasks
@@ -215,6 +222,46 @@ def test_records_of_the_history_have_none() -> None:
     assert PLAIN not in repr(found)
     assert found[1].delivery_id == "d-1"  # type: ignore[attr-defined]
     assert masking.redact_all((step,), tenant="team") == (step,)
+
+
+def test_a_value_of_which_a_part_is_hidden_anyway_is_hidden_whole() -> None:
+    """A URL with a user, say: where that is hidden first, the rest of the secret would be shown."""
+    value = "postgres://shop:PA:SS@db.intern/shop?password=abc"
+    masking = Masking(secrets=masks({"default": {"A": (value,)}}), members=["pin"])
+    said = exchange(
+        url=f"http://t/?to={value}",
+        request_headers=(("dsn", value),),
+        request_body=json.dumps({"pin": 1, "to": value}).encode(),
+        response_headers=(("location", value),),
+        response_body=b"x" * 5_000 + value.encode(),
+        fault=f"at {value}",
+    )
+    delivery = DeliveryRecord("d-1", 1, 1, "succeed", value, "failed", tries=(DeliveryTry(1, None, value),))
+    end = AttemptEnded(1, 1, 5, "500", None, f"said {value}")
+    found = repr(masking.redact_all((StepEnded(1, 1, 0, 5, said), delivery, end, Noted(1, 5, "note", value))))
+    assert [part for part in ("PA:SS", "db.intern", "abc") if part in found] == []
+
+
+def test_many_secrets_are_found_as_few_are() -> None:
+    """By the begins of their forms, also where those overlap, are in the text without the rest, or abound."""
+    values = [f"the-secret-{number:04}" for number in range(300)]
+    mask = SecretMask([*values, NASTY, "abcd", "bcde", "e-secret"])
+    few = SecretMask([values[7], NASTY, "abcd", "bcde", "e-secret"])
+    begins = "the-secret-" * 500
+    for text in (
+        "",
+        values[7],
+        f"x{values[7]}the-secret-",
+        f"{begins}{values[7]}",
+        NASTY,
+        quote(NASTY),
+        "xabcdey",
+    ):
+        assert mask.text(text) == few.text(text), text
+        assert mask.finds(text.encode()) == few.finds(text.encode())
+        padded = b"x" * 10 + text.encode() + b"y" * 10
+        for limit in range(len(padded) - 25, len(padded)):
+            assert mask.hide_at(padded, max(limit, 0)) == few.hide_at(padded, max(limit, 0))
 
 
 def kept_of(body: bytes, body_bytes: int, *members: str) -> bytes | None:
