@@ -157,6 +157,11 @@ class Authentication:
         except TimeoutError:
             raise _unknown_key("the key has ended") from None
 
+    def check_ended(self, caller: Caller) -> None:
+        """Raises ApiProblem (401) where the key of a caller that was let in has ended since."""
+        if self._ring is not None and caller.key_id and not self._ring.get(caller.key_id, caller.rotations):
+            raise _unknown_key("the key has ended")
+
     def _check_key(self, scope: Scope) -> Caller:
         given = only_header(scope, b"authorization")
         if given is not None:

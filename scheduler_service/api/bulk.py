@@ -32,6 +32,7 @@ from scheduler_service.hosts.operations.operation import (
     JOBS,
     RUNNING,
     Operation,
+    Outcome,
     read_piece,
 )
 from scheduler_service.hosts.operations.operations import NoRoom
@@ -220,8 +221,19 @@ class _AskedOperation:
             choice=(self._left.choice if self._left else "") or token_hex(16),
             kept_at=self._left.kept_at if self._left else None,
         )
+        authentication, caller, begun = self._request.deps.authentication, self._request.caller, operation
+
+        async def work_for_key(one: str) -> Outcome:
+            """A key that has ended does nothing more; its operation ends as if it was cancelled."""
+            try:
+                authentication.check_ended(caller)
+            except ApiProblem as problem:
+                begun.stop()
+                return Outcome(problem=problem.body())
+            return await work(one)
+
         try:
-            operation = await operations.start(operation, ids, work)
+            operation = await operations.start(operation, ids, work_for_key)
         except NoRoom as error:
             raise _no_room(error) from None
         if operation.digest != self._digest:

@@ -8,7 +8,11 @@ import pytest
 
 from scheduler_service.api.application import OPERATIONS, Endpoint
 from scheduler_service.security.callers import Caller, Role
+from scheduler_service.security.key_ring import KeyRing
+from tests.manual_clock import ManualClock
+from tests.unit.api.stores import START
 from tests.unit.api.world import World, definition, pointers, start
+from tests.unit.security.memory_keys import MemoryKeys
 
 TICKING = {"dueTime": "1h", "period": "1h"}
 
@@ -118,6 +122,38 @@ async def test_a_trigger_reports_what_it_started(client: httpx.AsyncClient, worl
     other = await client.post("/bulk/jobs", json=body | {"params": {}}, headers={"Idempotency-Key": "k"})
     assert pointers(other) == [("/Idempotency-Key", "key_reused")]
     assert len(world.history.runs) == 2
+
+
+async def test_an_operation_ends_with_the_key_that_began_it() -> None:
+    """Nothing is done any more for one that was revoked; what was done is reported (SPEC section 14)."""
+    clock = ManualClock(wall=START)
+    ring = KeyRing(table=MemoryKeys(), clock=clock)
+    world = World(admin_key="the-key-of-the-settings", key_ring=ring, clock=clock)
+    admin = {"Authorization": "Bearer the-key-of-the-settings"}
+    async with world.client() as client:
+        made = (await client.post("/keys", json={"name": "x", "role": "editor"}, headers=admin)).json()[
+            "data"
+        ]
+        for number in range(20):
+            await client.post(f"/jobs/j{number}", json=definition(timer=TICKING), headers=admin)
+        deliver, left = world.deliver, [3]
+
+        async def deliver_then_revoke(*given: Any, **members: Any) -> Any:
+            reply = await deliver(*given, **members)
+            left[0] -= 1
+            if left[0] == 0:
+                await ring.revoke(made["keyId"])
+            return reply
+
+        world.deliver = deliver_then_revoke  # type: ignore[method-assign]
+        body = {"action": "pause", "select": {"filter": {}}}
+        own = {"Authorization": f"Bearer {made['key']}"}
+        begun = (await client.post("/bulk/jobs", json=body, headers=own)).json()["data"]["operation"]
+        listed = (await client.get("/jobs?limit=500", headers=admin)).json()["data"]["items"]
+    paused = [one for one in listed if one["state"] == "paused"]
+    assert begun["state"] == "cancelled"
+    assert begun["succeeded"] == len(paused) < 20
+    assert {one["problem"]["status"] for one in begun["problems"]} == {401}
 
 
 async def test_labels_are_set_and_removed_and_nothing_else_changes(
