@@ -18,7 +18,7 @@ from scheduler_service.api.bodies import ClientGone
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.parameters import Values
 from scheduler_service.api.responses import ENCODER, refusal_of
-from scheduler_service.domain.acts import Act, ActKind, ActOutcome, AuditEntry
+from scheduler_service.domain.acts import Act, ActKind, ActOutcome, AuditEntry, name_in_audit
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.security.callers import Caller
 
@@ -92,7 +92,7 @@ def act_of(
         shown = mask.value(shown)
     return Act(
         request.operation,
-        caller.name[:LONGEST_NAME],
+        name_in_audit(caller.name)[:LONGEST_NAME],
         key_id=caller.key_id,
         address="" if client is None else str(client[0])[:LONGEST_ADDRESS],
         detail=ENCODER.encode(shown) if shown else b"",
@@ -146,7 +146,8 @@ async def note_sign_in(request: AuditedRequest, caller: Caller | None) -> None:
     known = request.caller if caller is None else caller
     signed = msgspec.structs.replace(act_of(request), who="", key_id="", service="")
     if caller is not None:
-        signed = msgspec.structs.replace(signed, who=caller.name[:LONGEST_NAME], key_id=caller.key_id)
+        who = name_in_audit(caller.name)[:LONGEST_NAME]
+        signed = msgspec.structs.replace(signed, who=who, key_id=caller.key_id)
     entry = AuditEntry(
         entry_id=token_hex(ID_BYTES),
         tenant=known.tenant,

@@ -13,6 +13,7 @@ from scheduler_service.api.parameters import read_moment
 from scheduler_service.api.request import ApiRequest, PostedBody, Routes
 from scheduler_service.api.responses import absent, invalid, refuse, succeed
 from scheduler_service.domain.access_keys import AccessKey, Role
+from scheduler_service.domain.acts import is_system_name
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND, rfc3339
 from scheduler_service.persistence.common.pagination import mark_list, write_cursor
@@ -130,6 +131,8 @@ async def _read_new(request: ApiRequest) -> AccessKey:
 def read_new_key(posted: NewKey, *, tenant: str, created_by: str, now: int) -> AccessKey:
     """The key that is asked for, without id and text. Raises ApiProblem (422) for what no key can be."""
     role = Role(posted.role)
+    if is_system_name(posted.name):
+        raise invalid("/name", "reserved", f"{posted.name!r} is who the service itself is in the audit")
     if role is Role.ADMIN and (posted.service or posted.labels):
         message = "an admin's key is for the whole tenant: leave service and labels out, or take another role"
         raise invalid("/role", "invalid", message)

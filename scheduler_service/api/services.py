@@ -12,7 +12,7 @@ from starlette.responses import Response
 from client_sdk.models import Heartbeat, InstanceRegistration, Problem, ServiceDeclaration, answers
 from client_sdk.models.definition import JobOptions
 from scheduler_service.api import examples, parameters
-from scheduler_service.api.auditing import Way
+from scheduler_service.api.auditing import AuditNote, Way, audited
 from scheduler_service.api.bodies import read_json, read_model
 from scheduler_service.api.definitions import Creator
 from scheduler_service.api.dependencies import ApiDependencies
@@ -31,6 +31,7 @@ from scheduler_service.api.responses import (
     succeed,
 )
 from scheduler_service.api.shapes import instance_line, pause_members, service_line, service_members
+from scheduler_service.domain.acts import ActKind
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.registered_services import GRACE, Kind, RateLimit, Service
 from scheduler_service.engine.posting import UNKNOWN_SECRET
@@ -256,14 +257,21 @@ async def put_instance(request: ApiRequest) -> Response:
     scopes=OF_SERVICES,
     data=answers.InstanceRef,
     statuses=(404,),
-    audit=Way.NONE,
+    audit=Way.HANDLER,
 )
 async def remove_instance(request: ApiRequest) -> Response:
     """Deregister an instance before it stops: it gets no more calls."""
     name, instance_id = request.service, request.instance_id
-    if not await request.deps.registry.deregister(request.caller.tenant, name, instance_id):
-        raise _no_instance(name, instance_id)
-    return succeed({"instanceId": instance_id})
+
+    async def remove() -> Response:
+        if not await request.deps.registry.deregister(request.caller.tenant, name, instance_id):
+            raise _no_instance(name, instance_id)
+        return succeed({"instanceId": instance_id})
+
+    if request.caller.service is not None:
+        return await remove()  # the work of an instance, as its registration is
+    note = AuditNote(ActKind.SERVICE, name, detail={"given": {"instanceId": instance_id}})
+    return await audited(request, note, remove)
 
 
 @ROUTES.add(

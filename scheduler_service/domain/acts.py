@@ -39,6 +39,20 @@ class ActKind(StrEnum):
     SECRET = "secret"  # noqa: S105 - a word
 
 
+SYSTEM = "system"
+"""Who does what the service does by itself; nobody else is called so."""
+
+
+def name_in_audit(name: str) -> str:
+    """A caller's name as the audit shows it: one that reads as `SYSTEM` is marked."""
+    return f"{name} (a caller)" if is_system_name(name) else name
+
+
+def is_system_name(name: str) -> bool:
+    """Whether a name reads as that of the service itself."""
+    return name.strip().casefold() == SYSTEM
+
+
 class Act(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Who changes something, by which operation.
 
@@ -79,4 +93,4 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
 def act_of_system(operation: str, *, service: str = "", **given: str) -> Act:
     """What the service does by itself; `given`: what of several things it does."""
     detail = msgspec.json.encode({"given": given}) if given else b""
-    return Act(operation, "system", Via.SYSTEM, detail=detail, service=service)
+    return Act(operation, SYSTEM, Via.SYSTEM, detail=detail, service=service)

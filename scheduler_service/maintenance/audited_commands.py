@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from scheduler_service.app.own_process import machine_user
-from scheduler_service.domain.acts import Act, ActKind, ActOutcome, AuditEntry, Via
+from scheduler_service.domain.acts import Act, ActKind, ActOutcome, AuditEntry, Via, name_in_audit
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.persistence.audit.lines import SqlAudit
@@ -71,7 +71,7 @@ def _entry(
         entry_id=token_hex(16),
         tenant=tenant,
         at=round(time.time() * SECOND),
-        act=Act(operation, machine_user(), Via.COMMAND, detail=detail),
+        act=Act(operation, name_in_audit(machine_user()), Via.COMMAND, detail=detail),
         kind=kind,
         subject=subject,
     )

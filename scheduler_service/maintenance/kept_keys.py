@@ -45,7 +45,8 @@ def make_key(settings: Settings, wanted: Mapping[str, object]) -> Row:
 
     folder = Path(settings.store.data)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return _with_ring(settings, make, "makeKey")
+    tenant = wanted.get("tenant")
+    return _with_ring(settings, make, "makeKey", tenant=tenant if isinstance(tenant, str) else DEFAULT_TENANT)
 
 
 def list_keys(settings: Settings, tenant: str | None) -> list[Row]:
@@ -85,9 +86,13 @@ def rotate_key(settings: Settings, key_id: str, overlap_seconds: float) -> Row:
 
 
 def _with_ring(
-    settings: Settings, work: Callable[[KeyRing], Awaitable[T]], operation: str = "", key_id: str = ""
+    settings: Settings,
+    work: Callable[[KeyRing], Awaitable[T]],
+    operation: str = "",
+    key_id: str = "",
+    tenant: str = DEFAULT_TENANT,
 ) -> T:
-    """The result of `work`; one that changes a key is an `operation`, in the audit before it is done."""
+    """The result of `work`; a change is an `operation`, in the audit of the key's tenant before."""
 
     async def run() -> T:
         database = HistoryDatabase(url=_address(settings), durability=settings.store.durability)
@@ -97,10 +102,12 @@ def _with_ring(
             await ring.load()
             if not operation:
                 return await work(ring)
-            with audited_command(database, operation, kind=ActKind.KEY, subject=key_id) as known:
+            key = ring.read(key_id)
+            own = tenant if key is None else key.tenant
+            with audited_command(database, operation, kind=ActKind.KEY, subject=key_id, tenant=own) as known:
                 result = await work(ring)
                 if isinstance(result, dict):
-                    known.update(subject=result["keyId"], tenant=result["tenant"])
+                    known.update(subject=result["keyId"])
                 return result
         finally:
             await table.close()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -100,13 +101,18 @@ class SqlAudit:
 
     async def page(self, query: AuditQuery) -> tuple[Sequence[AuditWire], str | None]:
         """A page in wire form, and the cursor of the next one. Raises CursorError."""
-        wanted = _select(query)
-        rows = await self._read(lambda connection: connection.execute(wanted).all())
-        items = [write_line(row) for row in rows[: query.limit]]
-        if len(rows) <= query.limit:
-            return items, None
-        last = rows[query.limit - 1]
-        return items, write_cursor(_mark(query), AuditPlace(last.at, last.id))
+        mark, found = _mark(query), list[Any]()
+        place = None if query.cursor is None else read_cursor(mark, query.cursor, AuditPlace)
+        while len(found) <= query.limit:
+            rows = await self._read(partial(_read_rows, wanted=_select(query, place)))
+            found += [row for row in rows if _is_about(row, query.job_id)]
+            if len(rows) <= query.limit:
+                break
+            place = AuditPlace(rows[-1].at, rows[-1].id)
+        shown = found[: query.limit]
+        is_last = len(found) <= query.limit
+        following = None if is_last else write_cursor(mark, AuditPlace(shown[-1].at, shown[-1].id))
+        return [write_line(row) for row in shown], following
 
     async def of_execution(self, tenant: str, uid: str, execute_number: int) -> Sequence[AuditWire]:
         """Who triggered, replayed, cancelled or released it, in order."""
@@ -220,8 +226,19 @@ def _mark(query: AuditQuery) -> str:
     return mark_list("audit", query.tenant, *asked)
 
 
-def _select(query: AuditQuery) -> sa.Select[Any]:
-    """The first lines of a page, and one more."""
+def _read_rows(connection: sa.Connection, wanted: sa.Select[Any]) -> Sequence[Any]:
+    return connection.execute(wanted).all()
+
+
+def _is_about(row: Any, job_id: str | None) -> bool:
+    """Whether a line is about this job: the search in texts also finds its id as another word."""
+    if job_id is None or (row.job_id == job_id and job_id != MANY):
+        return True
+    return job_id in _DETAIL.decode(bytes(row.detail)).get("items", ())
+
+
+def _select(query: AuditQuery, after: AuditPlace | None) -> sa.Select[Any]:
+    """The lines behind `after`, and one more than a page has; some may not be about the job."""
     table = audit.c
     conditions: list[sa.ColumnElement[bool]] = [table.tenant == query.tenant]
     named = (
@@ -239,9 +256,8 @@ def _select(query: AuditQuery) -> sa.Select[Any]:
         conditions.append(table.at >= query.since)
     if query.until is not None:
         conditions.append(table.at <= query.until)
-    if query.cursor is not None:
-        last = read_cursor(_mark(query), query.cursor, AuditPlace)
-        conditions.append(table.at <= last.at)
-        conditions.append(sa.tuple_(table.at, table.id) < (last.at, last.entry_id))
+    if after is not None:
+        conditions.append(table.at <= after.at)
+        conditions.append(sa.tuple_(table.at, table.id) < (after.at, after.entry_id))
     order = (table.at.desc(), table.id.desc())
     return sa.select(audit).where(*conditions).order_by(*order).limit(query.limit + 1)

@@ -16,10 +16,14 @@ from scheduler_service.domain.wire import Answer
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
+from scheduler_service.security.key_ring import KeyRing
 from scheduler_service.security.secret_masks import SecretMasks
 from scheduler_service.services.registry import DeclarationsFull
+from tests.manual_clock import ManualClock
 from tests.rows import each_row
+from tests.unit.api.stores import START
 from tests.unit.api.world import World, declared, definition, pointers, put, start
+from tests.unit.security.memory_keys import MemoryKeys
 
 KEY = "a-key-of-this-service"
 CANARY = "canary-7f3a-91c2"
@@ -34,7 +38,6 @@ NO_CHANGE = {
     "renewLease": "the work of an instance",
     "completeWork": "the work of an instance",
     "putInstance": "the work of an instance",
-    "removeInstance": "the work of an instance",
     "takeHeartbeat": "the work of an instance",
     "signOut": "ends nothing of the service",
 }
@@ -68,6 +71,7 @@ CALLS: dict[str, Change] = {
     "removeService": ("DELETE", "/services/billing", None),
     "pauseService": ("POST", "/services/billing/pause", None),
     "resumeService": ("POST", "/services/billing/resume", None),
+    "removeInstance": ("DELETE", "/services/billing/instances/i", None),
 }
 """A change by each operation; what is not here is written down as its request, which is the rule."""
 
@@ -109,6 +113,7 @@ async def _prepare(client: httpx.AsyncClient) -> str:
     execution = await start(client, "j1")
     await client.post("/jobs/idle", json=definition())
     await put(client, status=201)
+    await client.put("/services/billing/instances/i", json={"address": "http://127.0.0.1:9"})
     return execution
 
 
@@ -245,6 +250,19 @@ async def test_a_bulk_request_has_its_own_line_and_those_of_its_jobs(client: htt
     assert sorted(line["jobId"] or "" for line in lines) == ["", "a", "b"]
     (whole,) = (line for line in lines if line["kind"] == "operation")
     assert whole["given"] == {"action": "pause", "filter": {}}
+
+
+async def test_nobody_is_called_as_the_service_itself() -> None:
+    """No key can be called so, and a user of the machine or of a proxy who is, is marked."""
+    clock = ManualClock(wall=START)
+    ring = KeyRing(table=MemoryKeys(), clock=clock)
+    world = World(user=" System", key_ring=ring, clock=clock)
+    async with world.client() as client:
+        await client.post("/queues/letters/pause")
+        refused = await client.post("/keys", json={"name": "SYSTEM", "role": "admin"})
+    assert (refused.status_code, pointers(refused)) == (422, [("/name", "reserved")])
+    whos = {line["who"] for line in world.audit.lines.values()}
+    assert whos == {" System (a caller)"}
 
 
 async def test_a_registration_that_changes_nothing_has_no_line(client: httpx.AsyncClient) -> None:

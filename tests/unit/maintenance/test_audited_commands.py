@@ -1,5 +1,6 @@
 """Commands on a data folder are in its audit, with the name of the machine's user (SPEC section 14)."""
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -8,7 +9,13 @@ import pytest
 from scheduler_service.app.own_process import machine_user
 from scheduler_service.domain.acts import ActKind
 from scheduler_service.maintenance.audited_commands import audited_command, note_command
-from scheduler_service.maintenance.kept_keys import list_keys, make_key, revoke_key, rotate_key
+from scheduler_service.maintenance.kept_keys import (
+    NoKeyError,
+    list_keys,
+    make_key,
+    revoke_key,
+    rotate_key,
+)
 from scheduler_service.persistence.audit.lines import SqlAudit
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.ports.audit import AuditQuery
@@ -25,12 +32,12 @@ def history(tmp_path: Path) -> str:
     return address
 
 
-async def lines(address: str) -> list[Mapping[str, object]]:
-    """The lines of the audit, the newest first."""
+async def lines(address: str, tenant: str = "default") -> list[Mapping[str, object]]:
+    """The lines of a tenant's audit, the newest first."""
     database = HistoryDatabase(url=address)
     audit = SqlAudit(database=database)
     try:
-        return list((await audit.page(AuditQuery(tenant="default")))[0])
+        return list((await audit.page(AuditQuery(tenant=tenant)))[0])
     finally:
         await audit.close()
         database.close()
@@ -65,6 +72,33 @@ async def test_a_command_that_fails_says_so(history: str) -> None:
     (line,) = await lines(history)
     assert ([one["outcome"] for one in asked], line["outcome"]) == (["asked"], "refused")
     assert line["subject"] == "k1"
+
+
+async def test_a_key_of_a_tenant_is_changed_in_its_own_audit(tmp_path: Path) -> None:
+    """That of `default` has nothing of it but what was asked of a key that nobody has, which changes none."""
+    settings = Settings(store={"data": str(tmp_path)})
+    made = await asyncio.to_thread(make_key, settings, {"name": "anna", "role": "admin", "tenant": "acme"})
+    await asyncio.to_thread(rotate_key, settings, made["keyId"], 0)
+    for change in (revoke_key, lambda *given: rotate_key(*given, 0)):
+        with pytest.raises(NoKeyError, match="there is no living key '0000000000000000'"):
+            await asyncio.to_thread(change, settings, "0" * 16)
+    await asyncio.to_thread(revoke_key, settings, made["keyId"])
+    with pytest.raises(NoKeyError, match="there is no living key"):
+        await asyncio.to_thread(rotate_key, settings, made["keyId"], 0)
+    history = f"sqlite:///{tmp_path}/history.db"
+    found = [(one["operation"], one["outcome"], one["subject"]) for one in await lines(history, "acme")]
+    key_id = made["keyId"]
+    assert found == [
+        ("rotateKey", "refused", key_id),
+        ("revokeKey", "done", key_id),
+        ("rotateKey", "done", key_id),
+        ("makeKey", "done", key_id),
+    ]
+    refused = [(one["outcome"], one["subject"]) for one in await lines(history)]
+    assert refused == [("refused", "0" * 16)] * 2
+    listed = await asyncio.to_thread(list_keys, settings, "acme")
+    assert [(one["keyId"], one["state"]) for one in listed] == [(key_id, "revoked")]
+    assert await asyncio.to_thread(list_keys, settings, "nobody") == []
 
 
 def test_keys_that_are_made_without_a_server_are_in_the_audit(tmp_path: Path) -> None:

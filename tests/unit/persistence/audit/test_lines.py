@@ -133,7 +133,8 @@ async def test_each_filter_narrows_the_list(room: Room, audit: SqlAudit) -> None
     """Bounds of time are included; a job is also found in the line of an array."""
     room.writer.append(turn(1), durable=True)
     await room.writer.flush()
-    await audit.put(entry(2, kind=ActKind.JOBS, subject="", items=("nightly", "daily")))
+    given = msgspec.structs.replace(ACT, detail=b'{"given":{"onExisting":["update"]}}')
+    await audit.put(entry(2, act=given, kind=ActKind.JOBS, subject="", items=("nightly", "daily")))
     await audit.put(entry(3, kind=ActKind.SERVICE, subject="billing"))
     await audit.put(entry(4, act=Act("pauseQueue", "Bert", Via.COMMAND, key_id="k2")))
     await audit.put(entry(5, tenant="acme"))
@@ -144,6 +145,9 @@ async def test_each_filter_narrows_the_list(room: Room, audit: SqlAudit) -> None
     assert await ids(audit, operation="pauseQueue") == ["0004"]
     assert await ids(audit, job_id="nightly") == ["0002", "life.1"]
     assert await ids(audit, job_id="night") == []
+    for word in ("items", "given", "onExisting", "update", "[]"):
+        assert await ids(audit, job_id=word) == [], "a word of the line is no job"
+    assert await ids(audit, job_id="nightly", limit=1) == ["0002"]
     assert await ids(audit, service="billing") == ["0003"]
     assert await ids(audit, tenant="acme") == ["0005"]
 
