@@ -174,8 +174,12 @@ async def replay_execution(request: ApiRequest) -> Response:
 async def cancel_one(
     request: ApiRequest, execution_id: str, reason: str | None, remembered: Remembered | None
 ) -> int:
-    """Ends one execution, and returns its number. Raises ApiProblem (404, 409), StoreError."""
+    """Ends one execution, and returns its number. Raises ApiProblem (404, 409), StoreError.
+
+    The reason goes into lists, events and the log, so no value of a secret may be in it.
+    """
     entry, number = await _find_life(request, execution_id)
+    reason = request.secret_mask.text(reason) if reason else None
     event = CancelRequested(number, reason) if reason else CancelRequested(number)
     act = request.act({"given": {"reason": reason}} if reason else None, execute_number=number)
     await run_command(request, entry.job_id, Command(event, remembered=remembered, act=act))

@@ -12,7 +12,7 @@ import pytest
 from scheduler_service.security.secret_masks import forms_of
 from tests.wire.queue_work import claim, complete, create, trigger
 from tests.wire.service import World, data_of, definition, pointers, running
-from tests.wire.target import Reply, Seen
+from tests.wire.target import HELD, Reply, Seen
 
 CANARY = 'c4nary/"of the+shop&=%1'
 OTHER = "0ther-canary-of-the-shop"
@@ -200,6 +200,19 @@ async def test_a_report_has_none() -> None:
         assert "wrong ***" in json.dumps(found)
 
 
+async def test_the_reason_of_a_cancellation_has_none() -> None:
+    """It is in lists, events and the audit, and goes to the target's `cancelUrl`."""
+    async with running(secrets=GIVEN) as world:
+        world.target.answers("/run", HELD)
+        data_of(await world.client.post("/jobs/j", json=definition()), 201)
+        execution = data_of(await world.client.post("/jobs/j/trigger", json={}))["executionId"]
+        await world.settle()
+        said = {"reason": f"wrong {CANARY}"}
+        data_of(await world.client.post(f"/executions/{execution}/cancel", json=said))
+        assert (await world.ended(execution))["reason"] == "wrong ***"
+        assert leaks(await read_all(world, ["j"]) + (await world.client.get("/audit")).content) == []
+
+
 async def test_previews_and_refusals_have_none() -> None:
     """A preview shows `***`; where no secret can stand is a 422."""
     async with running(secrets=GIVEN) as world:
@@ -245,11 +258,12 @@ async def test_an_alert_has_secrets() -> None:
         posted = definition(request=[{"url": "service://jobswork/run"}])
         data_of(await world.client.post("/jobs/j", json=posted), 201)
         data_of(await world.client.post("/jobs/j/trigger", json={}))
-        for _ in range(30):
+
+        async def find_told() -> list[Seen]:
             await world.advance(1)
-            if world.target.at("/alert"):
-                break
-        (told,) = world.target.at("/alert")
+            return world.target.at("/alert")
+
+        (told,) = await world.until(find_told)
         assert (told.query["k"], told.headers["authorization"]) == (CANARY, f"Bearer {OTHER}")
         assert told.json == {"s": CANARY}
         assert leaks(await read_all(world, ["j"])) == []

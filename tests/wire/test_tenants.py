@@ -1,94 +1,27 @@
-"""Two tenants with the same ids, services, queues: neither sees anything of the other (SPEC section 14)."""
+"""Two tenants with the same ids, services, queues: neither sees anything of the other (SPEC section 14).
 
-import asyncio
-import random
-import re
+What they do at random, wherever jobs live: `tests/wire/processes/test_tenants_at_random.py`.
+"""
+
 from typing import Any
 
-import httpx
-import pytest
-
-from tests.wire.event_stream import listening
 from tests.wire.service import World, data_of, definition, running
 
 KEY = "the-key-of-the-settings"
 TENANTS = ("crimson", "azure")
-READS = (
-    "/jobs", "/jobs?text=crimson", "/jobs?text=azure", "/jobs?definitions=true", "/jobs/one",
-    "/jobs/one/executions", "/jobs/one/next", "/jobs/one/firings", "/jobs/one/revisions",
-    "/jobs/one/statistics", "/counts/jobs", "/executions", "/counts/executions", "/series/executions",
-    "/outcomes?jobId=one&jobId=two", "/deliveries", "/counts/deliveries", "/upcoming", "/counts/upcoming",
-    "/stats", "/statistics", "/services", "/services/shop", "/services/shop/drift", "/queues", "/queues/work",
-    "/counts/queues", "/keys", "/session", "/main/execution?jobId=one",
-    "/main/getChildJobLogs?parentJobId=one&execution=1",
-)  # fmt: skip
-OF_PLATFORM = ("/nodes", "/settings", "/metrics", "/alerts")
 
 
 class Tenant:
     """A caller of one tenant, whose every text says which one it is."""
 
     def __init__(self, world: World, name: str, key: str) -> None:
-        self.name, self.other = name, next(one for one in TENANTS if one != name)
-        self.headers = {"Authorization": f"Bearer {key}"}
-        self.client = world.caller(headers=self.headers)
-        self.random = random.Random(name)
-        self.done = 0
+        self.name = name
+        self.client = world.caller(headers={"Authorization": f"Bearer {key}"})
 
     def job(self, **members: Any) -> dict[str, Any]:
         """A definition that says whose it is."""
         marked = {"jobName": f"of {self.name}", "creator": self.name, "creatorName": self.name}
         return definition(**marked, labels={"mark": self.name}, **members)
-
-    async def act(self) -> None:
-        """One change at random; whatever it is answered says nothing of the other."""
-        job_id = self.random.choice(["one", "two", "three"])
-        queue = {"request": [{"url": "queue://work", "body": {"of": self.name}}]}
-        notified = {"notification": [{"url": f"http://127.0.0.1:1/{self.name}"}]}
-        acts: list[tuple[str, str, Any]] = [
-            ("POST", f"/jobs/{job_id}", self.job()),
-            ("POST", f"/jobs/{job_id}", self.job(timer={"period": "1h"})),
-            ("POST", f"/jobs/{job_id}/update", self.job(**queue)),
-            ("POST", f"/jobs/{job_id}/update", self.job(**notified)),
-            ("POST", "/jobs?onExisting=update", [{**self.job(), "jobId": job_id}]),
-            ("POST", f"/jobs/{job_id}/trigger", {"of": self.name}),
-            ("POST", f"/jobs/{job_id}/trigger", {"of": self.name}),
-            ("PUT", f"/jobs/{job_id}?active=0", None),
-            ("PUT", f"/jobs/{job_id}?active=1", None),
-            ("DELETE", f"/jobs/{job_id}", None),
-            ("PUT", "/services/shop", {"tags": [self.name], "timers": [{**self.job(), "jobId": "declared"}]}),
-            (
-                "PUT",
-                "/services/shop/instances/i",
-                {"description": self.name, "address": "http://127.0.0.1:1"},
-            ),
-            ("POST", "/queues/work/claim", {"instanceId": f"worker-{self.name}", "max": 2}),
-            ("POST", f"/queues/work/{self.random.choice(['pause', 'resume'])}", None),
-            ("POST", "/bulk/jobs", {"action": "pause", "select": {"filter": {}}, "dryRun": True}),
-        ]
-        method, path, body = self.random.choice(acts)
-        headers = {"Idempotency-Key": "the same"} if self.random.random() < 0.2 else {}
-        answer = await self.client.request(method, path, json=body, headers=headers)
-        self.judge(f"{method} {path}", answer)
-        self.done += answer.is_success
-
-    def judge(self, asked: str, answer: httpx.Response) -> None:
-        """Raises AssertionError where it has the name of the other, or a fault."""
-        assert answer.status_code < 500, (asked, answer.text)
-        assert re.search(self.other, answer.text) is None, (self.name, asked, answer.text)
-
-    async def read_all(self) -> None:
-        """Everything that can be read; at most what its own jobs are."""
-        for path in READS:
-            answer = await self.client.get(path)
-            self.judge(path, answer)
-        for path in OF_PLATFORM:
-            assert (await self.client.get(path)).status_code == 404, path
-        for path in ("/jobs", "/executions", "/deliveries"):
-            items = data_of(await self.client.get(path, params={"limit": 500}))["items"]
-            counted = data_of(await self.client.get(f"/counts{path}"))
-            states = counted["byState"]
-            assert sum(states.values()) == len(items), (path, counted)
 
 
 async def make(world: World, name: str) -> Tenant:
@@ -96,37 +29,6 @@ async def make(world: World, name: str) -> Tenant:
     admin = world.caller(headers={"Authorization": f"Bearer {KEY}"})
     wanted = {"name": name, "role": "admin", "tenant": name}
     return Tenant(world, name, data_of(await admin.post("/keys", json=wanted), 201)["key"])
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
-async def test_two_tenants_see_nothing_of_each_other(seed: int) -> None:
-    """Whatever both do at random under the same names, over every list, count, answer and event."""
-    async with running(server={"key": KEY}) as world, listening(world) as served:
-        tenants = [await make(world, name) for name in TENANTS]
-        for number, tenant in enumerate(tenants):
-            tenant.random = random.Random(seed + number)
-        frames: list[Any] = []
-        async with served.stream(headers=tenants[0].headers) as stream:
-
-            async def collect() -> None:
-                while True:
-                    frames.append(await stream.next())
-
-            collecting = asyncio.ensure_future(collect())
-            for _ in range(40):
-                await asyncio.gather(*(tenant.act() for tenant in tenants))
-            await world.advance(1)
-            for tenant in tenants:
-                assert tenant.done > 10
-                await tenant.read_all()
-            collecting.cancel()
-            await asyncio.gather(collecting, return_exceptions=True)
-        own = {
-            one["executionId"]
-            for one in data_of(await tenants[0].client.get("/executions?limit=500"))["items"]
-        }
-        assert frames
-        assert {frame["executionId"] for frame in frames if frame.get("executionId")} <= own
 
 
 async def test_what_is_another_tenants_is_not_there() -> None:
