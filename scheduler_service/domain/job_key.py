@@ -29,6 +29,11 @@ def read_job_key(key: str) -> tuple[str, str]:
     return (tenant, job_id) if separator else (DEFAULT_TENANT, key)
 
 
+def tenant_part(key: str) -> str:
+    """What tells the tenants of keys apart, at once: the tenant, and nothing for `default`."""
+    return key.rpartition(_SEPARATOR)[0]
+
+
 def write_trial_id(name: str) -> str:
     """The `jobId` of a trial; `name` is letters and digits that no other one has."""
     return f"{_BEGIN}{name}"

@@ -2,9 +2,10 @@
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Callable
+from itertools import takewhile
 
+from scheduler_service.pacing.fair_line import FairLine
 from scheduler_service.transport.connection import HttpConnection
 from scheduler_service.transport.descriptor_budget import DescriptorBudget
 from scheduler_service.transport.errors import TimedOut, TransportError
@@ -28,14 +29,15 @@ _BUSY_SECONDS = 0.005
 class Waiter:
     """A place in the queue. `given` resolves to a connection, None (one may be opened) or the call's error.
 
-    `is_short`: it has waited for a descriptor.
+    `is_short`: it has waited for a descriptor. `tenant`: whose call it is.
     """
 
-    __slots__ = ("_origin", "given", "is_short")
+    __slots__ = ("_origin", "given", "is_short", "tenant")
 
-    def __init__(self, origin: str, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, origin: str, loop: asyncio.AbstractEventLoop, tenant: str = "") -> None:
         self.given: asyncio.Future[HttpConnection | TransportError | None] = loop.create_future()
         self._origin = origin
+        self.tenant = tenant
         self.is_short = False
 
     def give(self, connection: HttpConnection | None) -> bool:
@@ -77,7 +79,7 @@ class ConnectionLimit:
         self.idle: list[HttpConnection] = []
         self.open: set[HttpConnection] = set()
         self.opening = 0
-        self.waiting = OrderedDict[Waiter, None]()  # whoever leaves may stand anywhere among thousands
+        self.waiting = FairLine[Waiter]()  # tenants take turns
         self._loop = loop
         self._most = most
         self._on_room = on_room
@@ -129,11 +131,10 @@ class ConnectionLimit:
         if self not in self._budget.blocked:
             return
         count = 0
-        for waiter in reversed(self.waiting):
-            if waiter.is_short:
-                break
-            waiter.is_short = True
-            count += 1
+        for own in self.waiting.newest_first():
+            for waiter in takewhile(lambda one: not one.is_short, own):
+                waiter.is_short = True
+                count += 1
         if count:
             self._budget.delays.count("calls", count, origin=self.route.site.origin, limit=self._budget.total)
 

@@ -127,11 +127,11 @@ class Pool:
         return None
 
     def get(
-        self, route: Route, deadline: float, *, is_new: bool = False
+        self, route: Route, deadline: float, *, is_new: bool = False, tenant: str = ""
     ) -> Coroutine[Any, Any, HttpConnection]:
         """A connection to an admitted address, by `deadline`; may wait in the queue. To be awaited at once.
 
-        `is_new`: one that has carried no exchange.
+        `is_new`: one that has carried no exchange. Calls of several tenants that wait take turns.
 
         Raises TransportError; once the pool is closed, ConnectFailed with the reason of `close`.
         A call waits without a task and a timer of its own: in a burst, most calls wait.
@@ -147,7 +147,7 @@ class Pool:
         if limit.has_room():
             limit.begin_opening()
             return self._open_counted(limit, deadline)
-        return self._queue(limit, deadline, is_new=is_new)
+        return self._queue(limit, deadline, is_new=is_new, tenant=tenant)
 
     async def _open_counted(self, limit: ConnectionLimit, deadline: float) -> HttpConnection:
         """A new connection, already counted in `opening`."""
@@ -179,7 +179,7 @@ class Pool:
             connection.abandon()
             return
         while limit.waiting:
-            if limit.waiting.popitem(last=False)[0].give(connection):
+            if limit.waiting.pop().give(connection):
                 return
         limit.idle.append(connection)
         if self._sweep is None:
@@ -203,18 +203,20 @@ class Pool:
             self._sweep = None
         for limit in self._limits.values():  # first: a connection that fails makes room for who waits
             while limit.waiting:
-                limit.waiting.popitem(last=False)[0].fail(ConnectFailed(reason))
+                limit.waiting.pop().fail(ConnectFailed(reason))
         for connection in tuple(self._limit_of):
             connection.fail(reason)
         self.budget.close()
 
-    async def _queue(self, limit: ConnectionLimit, deadline: float, *, is_new: bool) -> HttpConnection:
+    async def _queue(
+        self, limit: ConnectionLimit, deadline: float, *, is_new: bool, tenant: str
+    ) -> HttpConnection:
         """A live connection that was returned or opened by another call, or a new one where it may open one.
 
         Raises TransportError: TimedOut, and ConnectFailed where the pool is closed meanwhile.
         """
-        waiter = Waiter(limit.route.site.origin, self._loop)
-        limit.waiting[waiter] = None
+        waiter = Waiter(limit.route.site.origin, self._loop, tenant)
+        limit.waiting.add(waiter, tenant)
         if self.budget.blocked:
             limit.note_delays()
         bucket = self._deadlines.arm(waiter, deadline)
@@ -240,9 +242,7 @@ class Pool:
 
     def _leave(self, limit: ConnectionLimit, waiter: Waiter) -> None:
         """Removes a waiting call from the queue, and passes on what it was given meanwhile."""
-        if waiter in limit.waiting:
-            del limit.waiting[waiter]
-        elif not waiter.given.cancelled():
+        if not limit.waiting.discard(waiter, waiter.tenant) and not waiter.given.cancelled():
             given = waiter.given.result()
             if isinstance(given, HttpConnection):
                 self.release(given)
@@ -334,6 +334,6 @@ def _key(route: Route) -> tuple[str, bool]:
 def _serve(limit: ConnectionLimit) -> None:
     """Lets its waiting calls open connections while there is room."""
     while limit.waiting and limit.has_room():
-        if limit.waiting.popitem(last=False)[0].give(None):
+        if limit.waiting.pop().give(None):
             limit.begin_opening()
     limit.note_delays()

@@ -269,7 +269,7 @@ class HttpSender:
         site = hop.target.site
         connection = self._pool.take(site, hop.trusted)
         if connection is None:
-            return self._exchange_later(hop, data, body, deadline, may_go)
+            return self._exchange_later(hop, data, body, deadline, may_go, request.tenant)
         if not may_go():
             self._pool.release(connection)
             raise NotSent
@@ -294,7 +294,7 @@ class HttpSender:
         route = Route(hop.target.site, hop.trusted)
         connection = None if is_new else self._pool.take(route.site, hop.trusted)
         if connection is None:
-            connection = await self._pool.get(route, deadline, is_new=is_new)
+            connection = await self._pool.get(route, deadline, is_new=is_new, tenant=request.tenant)
         try:
             signed = await self._hop_signer.sign(hop, keys)
             data = self._request_writer.write(signed, request.trace, until, request.span)
@@ -332,9 +332,9 @@ class HttpSender:
         return await fresh.exchange(data, method=hop.method, deadline=deadline, body=body)
 
     async def _exchange_later(
-        self, hop: Hop, data: bytes, body: bytes | None, deadline: float, may_go: MayGo
+        self, hop: Hop, data: bytes, body: bytes | None, deadline: float, may_go: MayGo, tenant: str
     ) -> ParsedResponse:
-        connection = await self._pool.get(Route(hop.target.site, hop.trusted), deadline)
+        connection = await self._pool.get(Route(hop.target.site, hop.trusted), deadline, tenant=tenant)
         if not may_go():
             self._pool.release(connection)
             raise NotSent

@@ -1,10 +1,10 @@
 """The near alarms of one time line in memory, the window by which they are read, and what is due."""
 
 import heapq
-from collections import deque
 from collections.abc import Awaitable, Callable
 
 from scheduler_service.domain.moments import SECOND
+from scheduler_service.pacing.fair_line import FairLine
 
 BEFORE_ALL = -1
 WIDTH_MS = 20 * SECOND
@@ -171,11 +171,14 @@ class DueWindow:
 
 
 class DueJobs:
-    """`overdue` are ids; `punctual` have the wall moment as well, where the ring comes ahead of it."""
+    """`overdue` are ids; `punctual` have the wall moment as well, where the ring comes ahead of it.
+
+    Of both, tenants take turns: thousands of one delay those of another by one each.
+    """
 
     def __init__(self) -> None:
-        self.overdue: deque[str] = deque()
-        self.punctual: deque[tuple[str, int | None]] = deque()
+        self.overdue: FairLine[str] = FairLine()
+        self.punctual: FairLine[tuple[str, int | None]] = FairLine()
         self._late_turn = False
 
     def __len__(self) -> int:
@@ -185,5 +188,5 @@ class DueJobs:
         """The next one: a backlog does not delay punctual jobs, nor the other way round."""
         self._late_turn = not self._late_turn
         if self.overdue and (self._late_turn or not self.punctual):
-            return self.overdue.popleft(), None
-        return self.punctual.popleft() if self.punctual else None
+            return self.overdue.pop(), None
+        return self.punctual.pop() if self.punctual else None

@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
+from scheduler_service.domain.job_key import tenant_part
 from scheduler_service.domain.moments import SECOND, Due, Now
 from scheduler_service.hosts.embedded.alarm_queue import AlarmQueue, DueJobs, DueWindow
 from scheduler_service.hosts.embedded.early_commit import EarlyCommit
@@ -287,10 +288,11 @@ class EmbeddedAlarms:
             if due is None:
                 return
             moment, job_id = due
+            tenant = tenant_part(job_id)
             if moment < now - OVERDUE_AFTER_MS:
-                self._due.overdue.append(job_id)
+                self._due.overdue.add(job_id, tenant)
             else:
-                self._due.punctual.append((job_id, moment if moment > now else None))
+                self._due.punctual.add((job_id, moment if moment > now else None), tenant)
 
     def _lead(self) -> EarlyCommit:
         is_room = len(self._early) + len(self._due.punctual) < MOST_EARLY_RINGS

@@ -1,0 +1,72 @@
+"""One tenant's burst beside another's steady firings: `python -m tests.bench.tenants [burst] [a second] [option …]`.
+
+Both tenants have jobs with one POST to one target. The second one's firings are looked at alone, then around the
+moment at which the first one has all of its own.
+"""
+
+import os
+import sys
+import time
+from itertools import takewhile
+from typing import Any
+
+from tests.bench.stage import Stage, figures, one_shot, show, stage
+
+SECONDS = 8
+"""So long the second tenant fires in each part."""
+KEY = "a-key-that-is-for-this-bench-alone"
+
+
+def main(burst: int = 10_000, rate: int = 50, *options: str) -> None:
+    """Prints the lateness of the second tenant alone, beside the burst and while that is let go."""
+    os.environ["PUNCTUAL_SERVER__KEY"] = KEY
+    with stage(*options) as on:
+        moment = int(time.time()) + 8 + burst // 1_500
+        alone = _steady("alone", moment - SECONDS // 2, rate, on.target)
+        moment += SECONDS + 4
+        beside = _steady("beside", moment - SECONDS // 2, rate, on.target)
+        crowd = {f"crowd-{n}": one_shot(f"crowd-{n}", moment, on.target, 0) for n in range(burst)}
+        on.client.headers["authorization"] = f"Bearer {KEY}"
+        on.create([job for job, _ in alone.values()] + [job for job, _ in beside.values()])
+        on.client.headers["authorization"] = f"Bearer {_key_of(on, 'crowd')}"
+        on.create(list(crowd.values()))
+        arrivals = on.await_arrivals(burst + len(alone) + len(beside), moment + 60 - time.time())
+        late = [when for job, _, when in arrivals if job in crowd]
+        meanwhile = {
+            job: planned
+            for job, (_, planned) in beside.items()
+            if min(late) <= planned <= max(late)
+        }
+        show("alone", figures(arrivals, {job: planned for job, (_, planned) in alone.items()}))
+        show("beside", figures(arrivals, {job: planned for job, (_, planned) in beside.items()}))
+        show("while it is let go", figures(arrivals, meanwhile))
+        show(f"burst of {burst}", figures(arrivals, dict.fromkeys(crowd, moment * 1000.0)))
+
+
+def _steady(name: str, began: int, rate: int, target: str) -> dict[str, tuple[dict[str, Any], float]]:
+    """Jobs that are due one after the other, with their moments in ms."""
+    found = {}
+    for n in range(rate * SECONDS):
+        at = began * 1_000 + n * 1_000 // rate + 7  # none together with the burst
+        job = one_shot(f"{name}-{n}", began, target, 0)
+        job["timer"]["dueTime"] = _rfc3339(at)
+        found[f"{name}-{n}"] = job, float(at)
+    return found
+
+
+def _rfc3339(at: int) -> str:
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(at // 1_000))}.{at % 1_000:03d}Z"
+
+
+def _key_of(on: Stage, tenant: str) -> str:
+    """A key of another tenant, which comes to be with it."""
+    for name, of in (("first", "default"), ("second", tenant)):
+        answer = on.client.post("/keys", json={"name": name, "tenant": of, "role": "admin"})
+        answer.raise_for_status()
+    return str(answer.json()["data"]["key"])
+
+
+if __name__ == "__main__":
+    numbers = [int(argument) for argument in takewhile(str.isdigit, sys.argv[1:])]
+    given = [*numbers, *(10_000, 50)[len(numbers) :]]
+    main(*given, *sys.argv[1 + len(numbers) :])
