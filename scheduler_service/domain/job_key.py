@@ -14,24 +14,20 @@ TRIALS: Final = "punctual:trials"
 """The `parentJob` of all trials: by it they are found."""
 KEPT_MS: Final = 10 * MINUTE
 """A trial stays so long after its creation, and then until its execution has ended."""
-_SEPARATOR = "|"  # not allowed in a jobId
+SEPARATOR: Final = "|"
+"""Not allowed in a jobId. What is before it tells tenants apart without a call: nothing for `default`."""
 _BEGIN = "trial:"
 
 
 def write_job_key(tenant: str, job_id: str) -> str:
     """The key of a tenant's job: `jobId` in the tenant `default`, else `tenant|jobId`."""
-    return job_id if tenant == DEFAULT_TENANT else f"{tenant}{_SEPARATOR}{job_id}"
+    return job_id if tenant == DEFAULT_TENANT else f"{tenant}{SEPARATOR}{job_id}"
 
 
 def read_job_key(key: str) -> tuple[str, str]:
     """The tenant and the `jobId` of a key."""
-    tenant, separator, job_id = key.rpartition(_SEPARATOR)
+    tenant, separator, job_id = key.rpartition(SEPARATOR)
     return (tenant, job_id) if separator else (DEFAULT_TENANT, key)
-
-
-def tenant_part(key: str) -> str:
-    """What tells the tenants of keys apart, at once: the tenant, and nothing for `default`."""
-    return key.rpartition(_SEPARATOR)[0]
 
 
 def write_trial_id(name: str) -> str:

@@ -4,63 +4,64 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
 
-T = TypeVar("T", bound=Hashable)
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
 
 
-class FairLine(Generic[T]):
-    """Things in line, each for an owner, as a tenant: the owners take turns, and each has its own in order.
+class FairLine(Generic[Key, Value]):
+    """Things in line by their keys, each for an owner, as a tenant: owners take turns, each in its own order.
 
-    An owner that comes anew waits for one thing of each other one. With one owner it is a plain line. A thing
-    stands in it once.
+    An owner that comes anew waits for one thing of each other one. With one owner it is a plain line. `size`
+    is how many things are in line; nobody else writes it.
     """
 
-    __slots__ = ("_lanes", "_size")
+    __slots__ = ("_lanes", "size")
 
     def __init__(self) -> None:
-        self._lanes = OrderedDict[str, OrderedDict[T, None]]()
-        self._size = 0
+        self._lanes = OrderedDict[str, OrderedDict[Key, Value]]()
+        self.size = 0
 
     def __len__(self) -> int:
-        return self._size
+        return self.size  # whoever looks at each turn reads that itself, without a call
 
-    def __iter__(self) -> Iterator[T]:
-        """All of them, owner by owner."""
-        for lane in self._lanes.values():
-            yield from lane
+    @property
+    def owners(self) -> int:
+        """How many have something in line."""
+        return len(self._lanes)
 
-    def newest_first(self) -> Iterator[Iterator[T]]:
+    def newest_first(self) -> Iterator[Iterator[Key]]:
         """Of each owner its own, the newest first."""
         return map(reversed, self._lanes.values())
 
-    def add(self, thing: T, owner: str) -> None:
+    def add(self, key: Key, value: Value, owner: str) -> None:
         """Puts it at the end; nothing where it is in line already."""
         lane = self._lanes.get(owner)
         if lane is None:
             lane = self._lanes[owner] = OrderedDict()
-        if thing not in lane:
-            lane[thing] = None
-            self._size += 1
+        if key not in lane:
+            lane[key] = value
+            self.size += 1
 
-    def pop(self) -> T:
+    def pop(self) -> tuple[Key, Value]:
         """Takes out the next one. Raises StopIteration where there is none."""
         lanes = self._lanes
         owner = next(iter(lanes))
         lane = lanes[owner]
-        thing, _ = lane.popitem(last=False)
-        self._size -= 1
+        thing = lane.popitem(last=False)
+        self.size -= 1
         if not lane:
             del lanes[owner]
         elif len(lanes) > 1:
             lanes.move_to_end(owner)
         return thing
 
-    def discard(self, thing: T, owner: str) -> bool:
+    def discard(self, key: Key, owner: str) -> bool:
         """Takes this one out; False: it is not in line."""
         lane = self._lanes.get(owner)
-        if lane is None or thing not in lane:
+        if lane is None or key not in lane:
             return False
-        del lane[thing]
-        self._size -= 1
+        del lane[key]
+        self.size -= 1
         if not lane:
             del self._lanes[owner]
         return True

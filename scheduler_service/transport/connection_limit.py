@@ -79,7 +79,7 @@ class ConnectionLimit:
         self.idle: list[HttpConnection] = []
         self.open: set[HttpConnection] = set()
         self.opening = 0
-        self.waiting = FairLine[Waiter]()  # tenants take turns
+        self.waiting = FairLine[Waiter, None]()  # tenants take turns
         self._loop = loop
         self._most = most
         self._on_room = on_room

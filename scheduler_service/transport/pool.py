@@ -179,7 +179,7 @@ class Pool:
             connection.abandon()
             return
         while limit.waiting:
-            if limit.waiting.pop().give(connection):
+            if limit.waiting.pop()[0].give(connection):
                 return
         limit.idle.append(connection)
         if self._sweep is None:
@@ -203,7 +203,7 @@ class Pool:
             self._sweep = None
         for limit in self._limits.values():  # first: a connection that fails makes room for who waits
             while limit.waiting:
-                limit.waiting.pop().fail(ConnectFailed(reason))
+                limit.waiting.pop()[0].fail(ConnectFailed(reason))
         for connection in tuple(self._limit_of):
             connection.fail(reason)
         self.budget.close()
@@ -216,7 +216,7 @@ class Pool:
         Raises TransportError: TimedOut, and ConnectFailed where the pool is closed meanwhile.
         """
         waiter = Waiter(limit.route.site.origin, self._loop, tenant)
-        limit.waiting.add(waiter, tenant)
+        limit.waiting.add(waiter, None, tenant)
         if self.budget.blocked:
             limit.note_delays()
         bucket = self._deadlines.arm(waiter, deadline)
@@ -334,6 +334,6 @@ def _key(route: Route) -> tuple[str, bool]:
 def _serve(limit: ConnectionLimit) -> None:
     """Lets its waiting calls open connections while there is room."""
     while limit.waiting and limit.has_room():
-        if limit.waiting.pop().give(None):
+        if limit.waiting.pop()[0].give(None):
             limit.begin_opening()
     limit.note_delays()

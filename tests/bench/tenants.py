@@ -1,7 +1,7 @@
-"""One tenant's burst beside another's steady firings: `python -m tests.bench.tenants [burst] [a second] [option …]`.
+"""One tenant's burst beside another's firings: `python -m tests.bench.tenants [burst] [a second] [option …]`.
 
-Both tenants have jobs with one POST to one target. The second one's firings are looked at alone, then around the
-moment at which the first one has all of its own.
+Both tenants have jobs with one POST to one target. The second one's firings are looked at alone, then around
+the moment at which the first one has all of its own.
 """
 
 import os
@@ -21,7 +21,7 @@ def main(burst: int = 10_000, rate: int = 50, *options: str) -> None:
     """Prints the lateness of the second tenant alone, beside the burst and while that is let go."""
     os.environ["PUNCTUAL_SERVER__KEY"] = KEY
     with stage(*options) as on:
-        moment = int(time.time()) + 8 + burst // 1_500
+        moment = int(time.time()) + 8 + burst // 600
         alone = _steady("alone", moment - SECONDS // 2, rate, on.target)
         moment += SECONDS + 4
         beside = _steady("beside", moment - SECONDS // 2, rate, on.target)
@@ -33,9 +33,7 @@ def main(burst: int = 10_000, rate: int = 50, *options: str) -> None:
         arrivals = on.await_arrivals(burst + len(alone) + len(beside), moment + 60 - time.time())
         late = [when for job, _, when in arrivals if job in crowd]
         meanwhile = {
-            job: planned
-            for job, (_, planned) in beside.items()
-            if min(late) <= planned <= max(late)
+            job: planned for job, (_, planned) in beside.items() if min(late) <= planned <= max(late)
         }
         show("alone", figures(arrivals, {job: planned for job, (_, planned) in alone.items()}))
         show("beside", figures(arrivals, {job: planned for job, (_, planned) in beside.items()}))

@@ -171,22 +171,28 @@ class DueWindow:
 
 
 class DueJobs:
-    """`overdue` are ids; `punctual` have the wall moment as well, where the ring comes ahead of it.
+    """Jobs that ring: `overdue` and `punctual`, these with the wall moment where the ring comes ahead of it.
 
     Of both, tenants take turns: thousands of one delay those of another by one each.
     """
 
     def __init__(self) -> None:
-        self.overdue: FairLine[str] = FairLine()
-        self.punctual: FairLine[tuple[str, int | None]] = FairLine()
+        self.overdue: FairLine[str, int | None] = FairLine()
+        self.punctual: FairLine[str, int | None] = FairLine()
         self._late_turn = False
 
     def __len__(self) -> int:
-        return len(self.overdue) + len(self.punctual)
+        return self.overdue.size + self.punctual.size
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several tenants have something here."""
+        return self.overdue.owners > 1 or self.punctual.owners > 1
 
     def pick(self) -> tuple[str, int | None] | None:
         """The next one: a backlog does not delay punctual jobs, nor the other way round."""
         self._late_turn = not self._late_turn
-        if self.overdue and (self._late_turn or not self.punctual):
-            return self.overdue.pop(), None
-        return self.punctual.pop() if self.punctual else None
+        overdue, punctual = self.overdue, self.punctual
+        if overdue.size and (self._late_turn or not punctual.size):
+            return overdue.pop()
+        return punctual.pop() if punctual.size else None

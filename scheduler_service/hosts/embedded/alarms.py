@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
-from scheduler_service.domain.job_key import tenant_part
+from scheduler_service.domain.job_key import SEPARATOR
 from scheduler_service.domain.moments import SECOND, Due, Now
 from scheduler_service.hosts.embedded.alarm_queue import AlarmQueue, DueJobs, DueWindow
 from scheduler_service.hosts.embedded.early_commit import EarlyCommit
@@ -71,7 +71,12 @@ LONGEST_SLEEP_MS = SECOND
 REFILL_PAUSE_MS = 50
 SLICE_SECONDS = 0.002
 SMALLEST_SLICE, LARGEST_SLICE = 8, 512
+COLLECTED_AT_ONCE = 2_048
+"""Many, as tenants take turns among those that are collected; they take about 3 ms."""
 MOST_RINGS = 1_024
+MOST_SHARED_RINGS, SHARED_MS = 96, SECOND
+"""So many of several tenants are under way until they are durable: who comes next waits for those. Tenants
+that had something due at the same time may have again within a second."""
 MOST_EARLY_RINGS = 8_192
 
 PREFETCH_MS = 2 * SECOND
@@ -89,8 +94,9 @@ class EmbeddedAlarms:
 
     `ready` caps how many alarms lie in memory; jobs whose alarm is not on disk come on top. `ring` takes the
     turn, never raises, and ends with the job's alarm set anew; `prefetch` gets, once a second, the jobs that
-    are due in the next two. Overdue and punctual rings alternate, in slices of 2 ms. A job that is due at a
-    wall moment rings ahead of it by `early_commit`, with the moment.
+    are due in the next two. Overdue and punctual rings alternate, in slices of 2 ms, and tenants take turns. A
+    job that is due at a wall moment rings ahead of it by `early_commit`, with the moment; `count_waiting` of
+    those are durable, and wait for it.
     """
 
     def __init__(
@@ -103,6 +109,7 @@ class EmbeddedAlarms:
         prefetch: Prefetcher | None = None,
         ready: int = 100_000,
         early_commit: EarlyCommit = NO_EARLY_COMMIT,
+        count_waiting: Callable[[], int] = lambda: 0,
         elapsed: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._clock = clock
@@ -126,7 +133,8 @@ class EmbeddedAlarms:
         self._chunk = SMALLEST_SLICE
         self._wakeup = Wakeup(clock=clock, ahead=early_commit.longest)
         self._tasks: list[asyncio.Task[None]] = []
-        self._follow_at = 0
+        self._follow_at = self._shared_until = 0
+        self._count_waiting = count_waiting
         self._draining = False
 
     def __len__(self) -> int:
@@ -277,22 +285,22 @@ class EmbeddedAlarms:
             self._log("clock_step_not_kept", error=str(error))
 
     def _collect(self, now: Now) -> None:
-        """Moves due jobs into the two queues, at most 512 a round."""
+        """Moves due jobs into the two queues."""
         if not self._draining:
             self._collect_from(self._wall, now.wall, self._lead().reach(now.wall))
         self._collect_from(self._steady, now.steady, now.steady)
 
     def _collect_from(self, line: AlarmQueue, now: int, reach: int) -> None:
-        for _ in range(LARGEST_SLICE):
+        for _ in range(COLLECTED_AT_ONCE):
             due = line.pop(reach)
             if due is None:
                 return
             moment, job_id = due
-            tenant = tenant_part(job_id)
+            tenant = job_id.rpartition(SEPARATOR)[0]
             if moment < now - OVERDUE_AFTER_MS:
-                self._due.overdue.add(job_id, tenant)
+                self._due.overdue.add(job_id, None, tenant)
             else:
-                self._due.punctual.add((job_id, moment if moment > now else None), tenant)
+                self._due.punctual.add(job_id, moment if moment > now else None, tenant)
 
     def _lead(self) -> EarlyCommit:
         is_room = len(self._early) + len(self._due.punctual) < MOST_EARLY_RINGS
@@ -301,7 +309,14 @@ class EmbeddedAlarms:
     async def _ring_slice(self) -> None:
         """Starts as many rings as fill about 2 ms, then yields to the event loop."""
         began = self._elapsed()
-        for _ in range(min(self._chunk, MOST_RINGS - len(self._ringing_now))):
+        room = MOST_RINGS - len(self._ringing_now)
+        if self._is_shared():
+            under_way = len(self._ringing_now) + len(self._early) - self._count_waiting()
+            room = min(room, MOST_SHARED_RINGS - under_way)
+            if room <= 0:
+                await self._clock.sleep(1)
+                return
+        for _ in range(min(self._chunk, room)):
             picked = self._due.pick()
             if picked is None:
                 break
@@ -317,6 +332,12 @@ class EmbeddedAlarms:
             if spent > SLICE_SECONDS
             else min(self._chunk * 2, LARGEST_SLICE)
         )
+
+    def _is_shared(self) -> bool:
+        now = self._clock.now().steady
+        if self._due.is_shared:
+            self._shared_until = now + SHARED_MS
+        return now < self._shared_until
 
     def _ring_soon(self, job_id: str, moment: int | None) -> None:
         self._ringing.add(job_id)

@@ -14,6 +14,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from scheduler_service.pacing.fair_line import FairLine
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain, store_closed
 from scheduler_service.telemetry.metrics import families
 from scheduler_service.telemetry.metrics.samples import Histogram, Sample
@@ -34,6 +35,12 @@ ANSWERED_AT_ONCE = 50
 """So many entries of a group have their outcome in one round of the loop: each lets a turn of a job go on,
 which takes 50 to 100 µs, and the loop does other things before the next ones."""
 
+FEW = 128
+"""Of several owners so many entries are a group: whoever comes next waits for one that takes some ms."""
+
+SHARED_SECONDS = 1.0
+"""So long after several owners had something in line, one that has nothing there may be one of them."""
+
 # What was put in together: the items, the future of their outcome, whether it is that of a single item.
 Entry = tuple[Sequence[Item], asyncio.Future[Any], bool]
 
@@ -50,8 +57,9 @@ class GroupThread(Generic[Item]):
     """Serves items in the order in which they were put in; with `weights` small ones pass large ones.
 
     Each group has all that are small, and then large ones in their order: so that large ones do not hold up
-    the others, nor these them. Nobody who waits for an item knows what becomes of another one, so no order
-    is promised to anybody.
+    the others, nor these them. Where more than `FEW` wait, the owners that `owner` names take turns, in
+    groups of `FEW`. Nobody who waits for an item knows what becomes of another one, so no order is promised
+    to anybody.
 
     `serve` runs in the thread and returns one verdict per item in their order: an error is the verdict of the
     item that it hit. What it raises is the verdict of all items of the group. Items that
@@ -67,6 +75,7 @@ class GroupThread(Generic[Item]):
         loop: asyncio.AbstractEventLoop,
         wait_seconds: float = MAX_WAIT_FOR_OTHERS_SECONDS,
         weights: Weights[Item] | None = None,
+        owner: Callable[[Item], str] | None = None,
     ) -> None:
         self._name = name
         self.groups = GroupFigures()
@@ -77,7 +86,10 @@ class GroupThread(Generic[Item]):
         self._round: list[Entry[Item] | None] = []  # None: the thread ends after what came before
         self._timer: asyncio.TimerHandle | None = None  # set while all items of the round may wait
         self._handed_over: SimpleQueue[list[Entry[Item] | None]] = SimpleQueue()
-        self._fetched: deque[Entry[Item] | None] = deque()  # the thread's own: fetched, not served yet
+        self._fetched: deque[Entry[Item]] = deque()  # the thread's own: fetched, not served yet
+        self._owner = owner
+        self._line: FairLine[asyncio.Future[Any], Entry[Item]] = FairLine()  # the same, where they are many
+        self._shared_until = 0.0
         self._weights = weights
         self._large: deque[tuple[int, Entry[Item]]] = deque()  # the thread's own: passed by others
         self.weight = 0
@@ -100,7 +112,8 @@ class GroupThread(Generic[Item]):
     @property
     def waiting(self) -> int:
         """About how many calls of `put` and `put_all` are not in a group yet."""
-        return len(self._round) + self._handed_over.qsize() + len(self._fetched) + len(self._large)
+        waiting = len(self._fetched) + len(self._line) + len(self._large)
+        return len(self._round) + self._handed_over.qsize() + waiting
 
     async def close(self) -> None:
         """Serves what was put in, then ends the thread. A second call waits for the same end."""
@@ -155,22 +168,29 @@ class GroupThread(Generic[Item]):
 
     def _take(self) -> tuple[list[Entry[Item]], bool]:
         """The next group, and whether it is the last one; waits while there is nothing."""
+        self._fetch()
+        if self._owner is not None and (self._line or len(self._fetched) > FEW):
+            self._line_up(self._owner)
+        line, fetched = self._line, self._fetched
+        size = FEW if line and time.monotonic() < self._shared_until else self._size
         entries: list[Entry[Item]] = []
         count = 0
         self.weight = 0
-        with suppress(Empty):
-            self._fetch(timeout=0 if self._large else None)
-            while count < self._size and not self._is_last:
-                if not self._fetched:  # looked at here as well: a call for each item less
-                    self._fetch(timeout=0)
-                entry = self._fetched.popleft()
-                if entry is None:
-                    self._is_last = True
-                elif self._weights is None or not self._sets_aside(entry, self._weights):
-                    entries.append(entry)
-                    count += len(entry[0])
+        while count < size and (line or fetched):
+            entry = line.pop()[1] if line else fetched.popleft()
+            if self._weights is None or not self._sets_aside(entry, self._weights):
+                entries.append(entry)
+                count += len(entry[0])
         self._add_large(entries)
-        return entries, self._is_last and not self._large
+        return entries, self._is_last and not (self._large or line or fetched)
+
+    def _line_up(self, owner: Callable[[Item], str]) -> None:
+        """What is fetched, by owners. Those that come seldom are there again within a second."""
+        for entry in self._fetched:
+            self._line.add(entry[1], entry, owner(entry[0][0]) if entry[0] else "")
+        self._fetched.clear()
+        if self._line.owners > 1:
+            self._shared_until = time.monotonic() + SHARED_SECONDS
 
     def _sets_aside(self, entry: Entry[Item], weights: Weights[Item]) -> bool:
         """Puts a large one behind those that are large already."""
@@ -194,10 +214,16 @@ class GroupThread(Generic[Item]):
             entries.append(self._large.popleft()[1])
             self.weight += own
 
-    def _fetch(self, *, timeout: float | None) -> None:
-        """Takes what the next round handed over, if all before it is served. Raises queue.Empty."""
-        if not self._fetched:
-            self._fetched.extend(self._handed_over.get(timeout=timeout))
+    def _fetch(self) -> None:
+        """Takes all that was handed over; waits where there is nothing else to do."""
+        is_idle = not (self._fetched or self._line or self._large or self._is_last)
+        with suppress(Empty):
+            while True:
+                handed_over = self._handed_over.get(block=is_idle)
+                is_idle = False
+                if handed_over[-1] is None:
+                    self._is_last = True
+                self._fetched.extend(entry for entry in handed_over if entry is not None)
 
     def _call_loop(self, entries: Sequence[Entry[Item]], verdicts: Sequence[Verdict]) -> None:
         try:

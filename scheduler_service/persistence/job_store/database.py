@@ -13,6 +13,7 @@ from scheduler_service.persistence.common.group_thread import GroupThread, Verdi
 from scheduler_service.persistence.job_store.claim_rows import weigh_value
 from scheduler_service.persistence.job_store.schema import MIGRATIONS
 from scheduler_service.persistence.sql.database import Database, DatabaseThreads, OpenDatabase
+from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.telemetry.metrics.samples import Sample
 
@@ -95,6 +96,7 @@ class JobDatabase:
             loop=loop,
             wait_seconds=pace.wait_seconds,
             weights=Weights(weigh, LARGE_BYTES, LARGE_GROUP_BYTES),
+            owner=tenant_of,
         )
         self._reader: GroupThread[Work | GroupedWork] = GroupThread(
             name="state-reader", serve=self._serve_reads, size=GROUP_SIZE, loop=loop
@@ -279,6 +281,12 @@ class JobDatabase:
 def weigh(item: Work | GroupedWork) -> int:
     """About the bytes of a write, where they may be many."""
     return weigh_value(item.value) if isinstance(item, GroupedWork) else 0
+
+
+def tenant_of(item: Work | GroupedWork) -> str:
+    """Whose turn is written; of all else nobody's."""
+    value = item.value if isinstance(item, GroupedWork) else None
+    return value.commit.entry.tenant if isinstance(value, TurnClaim) else ""
 
 
 def divide(items: list[Work | GroupedWork], weight: int) -> Iterable[list[Work | GroupedWork]]:

@@ -98,7 +98,7 @@ async def test_intermittent_answers_leave_room() -> None:
 async def test_waiting_calls_get_connections_when_no_answer_comes_for_a_moment() -> None:
     """Slow answers after quick ones: each call gets a connection of its own again at once."""
     bench = Bench(open_now=48)
-    bench.limit.waiting.add(Waiter(ORIGIN, asyncio.get_running_loop()), "")
+    bench.limit.waiting.add(Waiter(ORIGIN, asyncio.get_running_loop()), None, "")
     await bench.bring_back(48, 16, 48, milliseconds=5)
     assert not bench.limit.has_room()
     assert not bench.calls

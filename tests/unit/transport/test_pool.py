@@ -122,6 +122,37 @@ async def test_the_line_before_a_full_origin(stage: Stage) -> None:
     assert busiest <= 2
 
 
+async def test_tenants_take_turns_in_the_line(stage: Stage) -> None:
+    """Many calls of one delay a call of another by one."""
+    came, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def handle(peer: Peer) -> None:
+        while True:
+            await peer.read()
+            came.set()
+            await may_answer.wait()
+            await peer.say(OK)
+
+    server = await stage.server(handle)
+    sender = stage.sender(connections=1)
+    first = asyncio.create_task(sender.send(request(f"{server.url}/first")))
+    await came.wait()
+    ended: list[str] = []
+
+    async def send(name: str, tenant: str) -> None:
+        await sender.send(request(f"{server.url}/{name}", tenant=tenant))
+        ended.append(name)
+
+    async with asyncio.TaskGroup() as calls:
+        for number in range(20):
+            calls.create_task(send(f"crowd-{number}", "crowd"))
+        calls.create_task(send("other", "other"))
+        await asyncio.sleep(0)  # all of them stand in line now
+        may_answer.set()
+    await first
+    assert ended == ["crowd-0", "other", *(f"crowd-{number}" for number in range(1, 20))]
+
+
 async def test_the_wait_in_line_counts(stage: Stage) -> None:
     """A call in line ends at its timeout or when it is stopped, and leaves its place to the next."""
     came = asyncio.Event()

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from scheduler_service.domain.moments import SECOND, Due
-from scheduler_service.hosts.embedded.alarms import MOST_EARLY_RINGS, MOST_RINGS
+from scheduler_service.hosts.embedded.alarms import MOST_EARLY_RINGS, MOST_RINGS, MOST_SHARED_RINGS
 from scheduler_service.hosts.embedded.early_commit import TURN_MICROSECONDS
 from scheduler_service.ports.state import StoredJob
 from tests.manual_clock import ManualClock
@@ -53,6 +53,38 @@ async def test_a_backlog_does_not_hold_up_what_is_on_time() -> None:
     await tower.settle()
     await until(lambda: len(tower.rung) == 2_001)
     assert tower.rung.index("punctual") < 1_000
+    await tower.alarms.stop()
+
+
+@pytest.mark.parametrize("when", [-HOUR, 0], ids=["overdue", "punctual"])
+async def test_tenants_take_turns_where_a_burst_is_let_go(when: int) -> None:
+    """Thousands of firings of one delay those of another by one each; both in their own order."""
+    tower = Tower(ready=100_000)
+    crowd = [f"crowd|job{number:04d}" for number in range(2_000)]
+    for job_id in (*crowd, "other|a", "other|b", "own"):
+        tower.set(job_id, wall=when)
+    await tower.alarms.start()
+    await until(lambda: len(tower.rung) == 2_003)
+    assert max(map(tower.rung.index, ("other|a", "other|b", "own"))) < MOST_SHARED_RINGS
+    assert [job_id for job_id in tower.rung if job_id in crowd] == crowd
+    await tower.alarms.stop()
+
+
+async def test_of_several_tenants_few_rings_are_under_way_until_they_are_durable() -> None:
+    """Who comes next waits for no more than those; of one tenant alone there are many."""
+    tower = Tower(ready=100_000)
+    for number in range(3_000):
+        tower.set(f"crowd|job{number:04d}", wall=500)
+    tower.set("other|job", wall=500)
+    await tower.alarms.start()
+    await tower.settle()
+    tower.send_guard = asyncio.Event()
+    await tower.advance(501)
+    assert len(tower.moments) == MOST_SHARED_RINGS
+    assert "other|job" in tower.moments
+    tower.send_guard.set()
+    while len(tower.rung) < 3_001:
+        await tower.advance(10)
     await tower.alarms.stop()
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from scheduler_service.persistence.common.group_thread import (
     ANSWERED_AT_ONCE,
+    FEW,
     MAX_WAITING,
     GroupThread,
     Weights,
@@ -66,6 +67,34 @@ async def test_groups_are_bounded() -> None:
     some = [thread.put(0), thread.put_all([1, 2, 3, 4]), *[thread.put(item) for item in range(5, 10)]]
     await asyncio.gather(*some)
     assert groups == [[0, 1, 2, 3, 4], [5, 6, 7], [8, 9]]
+    await thread.close()
+
+
+async def test_owners_take_turns_where_many_items_wait() -> None:
+    """In small groups; one owner alone has large ones."""
+    groups: list[list[int]] = []
+    began, may_go_on = threading.Event(), threading.Event()
+
+    def serve(items: list[int]) -> list[object]:
+        groups.append(items)
+        began.set()
+        assert may_go_on.wait(30)
+        return list(items)
+
+    loop = asyncio.get_running_loop()
+    thread: GroupThread[int] = GroupThread(
+        name="writer", serve=serve, size=1_000, loop=loop, owner=lambda item: str(item // 10_000)
+    )
+    some = [thread.put(0)]
+    await asyncio.sleep(0)
+    assert began.wait(30), "the loop stands still meanwhile"
+    some += [thread.put(item) for item in (*range(1, 2_000), 10_000, 10_001, 20_000)]
+    await asyncio.sleep(0)
+    may_go_on.set()
+    await asyncio.gather(*some)
+    assert groups[1][:5] == [1, 10_000, 20_000, 2, 10_001]
+    assert len(groups[1]) == FEW
+    assert [item for group in groups for item in group if item < 10_000] == list(range(2_000))
     await thread.close()
 
 

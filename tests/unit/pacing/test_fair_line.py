@@ -1,0 +1,58 @@
+"""A line in which owners take turns."""
+
+import pytest
+
+from scheduler_service.pacing.fair_line import FairLine
+
+
+def line_of(*things: str) -> FairLine[str, int]:
+    """Each thing is named after its owner: `a1` is one of `a`."""
+    line: FairLine[str, int] = FairLine()
+    for place, thing in enumerate(things):
+        line.add(thing, place, thing[0])
+    return line
+
+
+def drain(line: FairLine[str, int]) -> list[str]:
+    return [line.pop()[0] for _ in range(len(line))]
+
+
+def test_owners_take_turns_and_each_has_its_own_in_order() -> None:
+    """However many things the first of them has in line."""
+    assert drain(line_of("a1", "a2", "a3", "a4", "b1", "b2", "c1")) == [
+        "a1",
+        "b1",
+        "c1",
+        "a2",
+        "b2",
+        "a3",
+        "a4",
+    ]
+    assert drain(line_of("a1", "a2", "a3")) == ["a1", "a2", "a3"]
+
+
+def test_who_comes_anew_waits_for_one_thing_of_each_other_owner() -> None:
+    """Also one that was in line before, and had nothing more."""
+    line = line_of("a1", "a2", "a3", "b1", "c1", "c2")
+    assert [line.pop()[0] for _ in range(2)] == ["a1", "b1"]
+    line.add("b2", 0, "b")
+    assert drain(line) == ["c1", "a2", "b2", "c2", "a3"]
+
+
+def test_a_thing_stands_in_line_once_and_may_leave_it() -> None:
+    """With the value of its first coming; whoever has left is not counted."""
+    line = line_of("a1", "a2", "b1")
+    line.add("a1", 99, "a")
+    assert (len(line), line.owners) == (3, 2)
+    assert line.discard("b1", "b")
+    assert not line.discard("b1", "b")
+    assert not line.discard("a9", "a")
+    assert (len(line), line.owners) == (2, 1)
+    assert [line.pop(), line.pop()] == [("a1", 0), ("a2", 1)]
+    with pytest.raises(StopIteration):
+        line.pop()
+
+
+def test_the_newest_of_each_owner_come_first_where_they_are_asked_for() -> None:
+    """As for those that have come since the last look."""
+    assert [list(own) for own in line_of("a1", "b1", "a2").newest_first()] == [["a2", "a1"], ["b1"]]
