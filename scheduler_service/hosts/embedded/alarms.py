@@ -94,7 +94,7 @@ class EmbeddedAlarms:
 
     `ready` caps how many alarms lie in memory; jobs whose alarm is not on disk come on top. `ring` takes the
     turn, never raises, and ends with the job's alarm set anew; `prefetch` gets, once a second, the jobs that
-    are due in the next two. Overdue and punctual rings alternate, in slices of 2 ms, and tenants take turns. A
+    are due in the next two. Overdue and punctual rings alternate, in slices of 2 ms; tenants take turns. A
     job that is due at a wall moment rings ahead of it by `early_commit`, with the moment; `count_waiting` of
     those are durable, and wait for it.
     """
