@@ -1,14 +1,12 @@
 """Finds the caller of a request: by key or session, or as this machine without a key (SPEC section 14)."""
 
 import hmac
-import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from ipaddress import ip_address
 
 import msgspec
-from msgspec.structs import replace
 from starlette.types import Scope
 
 from scheduler_service.api.bodies import header, only_header
@@ -65,9 +63,9 @@ class Authentication:
     Behind one of `proxies` the address of a caller is the one that it names, and where it signs users in,
     they need no key: of a browser that is as a session is, and `Host` has to be that of `own_url` then.
 
-    Sessions are sealed with `admin_key`; without it they end with the process. A wrong key is 401, and 429
-    where too many were tried from its address, or from all. A right one always gets in: behind a proxy all
-    callers may have one address.
+    Sessions hold in all processes, as their keys do. A wrong key is 401, and 429 where too many were tried
+    from its address, or from all. A right one always gets in: behind a proxy all callers may have one
+    address.
     """
 
     def __init__(
@@ -85,7 +83,7 @@ class Authentication:
         self._admin_key = None if admin_key is None else admin_key.encode()
         self._admin = Caller(tenant, Role.ADMIN, name=KEY_NAME)
         self._local = Caller(tenant, Role.ADMIN, name=user)
-        self._seal = SessionSeal(key=self._admin_key or secrets.token_bytes(32))
+        self._seal = None if self._admin_key is None else SessionSeal(key=self._admin_key)
         self._ring = ring
         self._proxies = proxies or Proxies()
         self._now = now
@@ -136,6 +134,7 @@ class Authentication:
         """A session of whoever has this key, with its text for the cookie; None: the key is not known.
 
         The wrong keys of its address are forgotten: a person has mistyped. A session ends with its key.
+        Raises ApiProblem (409) for a key of a version that had no sessions.
         """
         if (known := self._find(key)) is None:
             return None
@@ -143,7 +142,14 @@ class Authentication:
         caller, end = known.caller, self._now().wall + SESSION_MS
         expires = end if known.expires is None else min(end, known.expires)
         session = Session(caller.tenant, caller.role, caller.name, expires, caller.key_id, caller.rotations)
-        return KnownCaller(caller, expires), self._seal.write(session)
+        if self._ring is not None and caller.key_id:
+            text = self._ring.write_session(key, session)
+        else:
+            text = None if self._seal is None else self._seal.write(session)
+        if text is None:
+            message = "this key was made by an earlier version: sign in when it has been given a new text"
+            raise refuse(HTTPStatus.CONFLICT, "/key", "conflict", message)
+        return KnownCaller(caller, expires), text
 
     @asynccontextmanager
     async def watching(self, caller: Caller) -> AsyncIterator[None]:
@@ -212,19 +218,13 @@ class Authentication:
     def _session_of(self, scope: Scope) -> KnownCaller | None:
         now = self._now().wall
         for text in session_cookies(scope):
-            if (session := self._seal.read(text, now=now)) is not None:
-                caller = self._caller_in(session)
-                if caller is not None:
-                    return KnownCaller(caller, session.expires)
+            session = None if self._seal is None else self._seal.read(text, now=now)
+            if session is not None and not session.key_id:
+                return KnownCaller(Caller(session.tenant, session.role, name=session.name), session.expires)
+            found = None if self._ring is None else self._ring.read_session(text)
+            if found is not None:
+                return KnownCaller(_caller_of(found[0]), found[1])
         return None
-
-    def _caller_in(self, session: Session) -> Caller | None:
-        """Whose session it is; None: its key has ended."""
-        if not session.key_id:
-            named = Caller(session.tenant, session.role, name=session.name)
-            return None if self._admin_key is None else named
-        key = None if self._ring is None else self._ring.get(session.key_id, session.rotations)
-        return None if key is None else _caller_of(replace(key, rotations=session.rotations))
 
 
 def _caller_of(key: AccessKey) -> Caller:

@@ -36,6 +36,8 @@ _RANKS = {role: rank for rank, role in enumerate(Role)}
 class AccessKey(msgspec.Struct, frozen=True, kw_only=True):
     """A key as it is stored: its secret is known by the `digest` alone. Moments are wall ms.
 
+    `digest`: the SHA-256 of the secret, and that of what shows it in a session (`security.key_ring`).
+
     `service`: it is that of a service, and sees what is that service's alone; None: of people. `labels`
     (`NAME:VALUE`): it sees jobs that have all of these alone. After a rotation `earlier` is the digest of the
     secret before, which is valid until `earlier_until`; `rotations` counts them. `version` counts changes.

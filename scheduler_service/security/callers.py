@@ -61,7 +61,7 @@ class Session(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     """Who signed in: what a caller is, until `expires` (ms since 1970).
 
     `key_id` is the key with which the session was opened, after so many `rotations`; empty: that of the
-    settings.
+    settings. `proof`: what its owner alone can have made of the secret.
     """
 
     tenant: str
@@ -70,13 +70,14 @@ class Session(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     expires: int
     key_id: str = ""
     rotations: int = 0
+    proof: bytes = b""
 
 
 class SessionSeal:
     """Writes and reads sessions under a key that is derived from `key`.
 
-    That is the service's key, so that a session holds on every node and over a restart, and ends when the key
-    is changed. There is no list of sessions: one that was opened with a key of the table ends with that key.
+    That is one that all processes know, so that a session holds on every node and over a restart, and ends
+    when the key is changed. There is no list of sessions.
     """
 
     def __init__(self, *, key: bytes) -> None:

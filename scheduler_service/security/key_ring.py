@@ -12,7 +12,10 @@ from msgspec.structs import replace
 from scheduler_service.domain.access_keys import AccessKey, Role, read_key, write_key
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.keys import KeyTable, Mark
+from scheduler_service.security.callers import Session, SessionSeal
 
+_PROOF = b"punctual session 2"
+DIGEST = 32
 LOOK_SECONDS = 0.4
 """So often the table is asked: what another process makes or revokes counts here within a second."""
 NOTED_MS = 60_000
@@ -100,7 +103,8 @@ class KeyRing:
         key = self._keys.get(key_id, _NOBODY)
         earlier = key.earlier if key.has_earlier(now) else _NOBODY.digest
         # Both are compared, whichever fits.
-        is_present, is_earlier = self._is_equal(digest, key.digest), self._is_equal(digest, earlier)
+        is_present = self._is_equal(digest, key.digest[:DIGEST])
+        is_earlier = self._is_equal(digest, earlier[:DIGEST])
         if not (is_present or is_earlier) or key is _NOBODY or not key.lives(now):
             return None
         self._uses[key_id] = now
@@ -113,6 +117,33 @@ class KeyRing:
             return None
         is_valid = rotations == key.rotations or (rotations == key.rotations - 1 and key.has_earlier(now))
         return key if is_valid else None
+
+    def write_session(self, text: str, session: Session) -> str | None:
+        """The text of a session that was opened with the key `text`: every process with the table reads it.
+
+        It holds nothing from which the key is found; and whoever has the table cannot write one, nor whoever
+        has one prolong it. None: the key was made by a version without sessions.
+        """
+        key_id, secret = read_key(text) or ("", "")
+        key, own = self._keys[key_id], digest_of(secret)
+        if own not in (key.digest, key.earlier):
+            return None
+        return f"{key_id}.{_seal(own).write(replace(session, proof=proof_of(secret)))}"
+
+    def read_session(self, text: str) -> tuple[AccessKey, int] | None:
+        """The key of a session in a text of `write_session`, as `find` gives it, and when the session ends.
+
+        None for any other text, and where the session, its key or the secret is over.
+        """
+        key_id, _, sealed = text.partition(".")
+        key, now = self._keys.get(key_id), self._clock.now().wall
+        for digest in () if key is None else (key.digest, key.earlier):
+            session = _seal(digest).read(sealed, now=now)
+            if session is not None and self._is_equal(sha256(session.proof).digest(), digest[DIGEST:]):
+                if (living := self.get(key_id, session.rotations)) is None:
+                    return None
+                return replace(living, rotations=session.rotations), session.expires
+        return None
 
     def list(self, tenant: str) -> Sequence[AccessKey]:
         """The keys of a tenant in order of creation, revoked and expired ones too."""
@@ -227,10 +258,24 @@ class KeyRing:
         return key if at is None else replace(key, last_used_at=at)
 
 
+def digest_of(secret: str) -> bytes:
+    """What is stored of a secret: its digest, and that of its proof."""
+    return sha256(secret.encode()).digest() + sha256(proof_of(secret)).digest()
+
+
+def proof_of(secret: str) -> bytes:
+    """What shows in a session that its opener had the secret, and does not give it away."""
+    return hmac.digest(secret.encode(), _PROOF, sha256)
+
+
+def _seal(digest: bytes) -> SessionSeal:
+    return SessionSeal(key=digest[:DIGEST])
+
+
 def new_key(key: AccessKey) -> tuple[AccessKey, str]:
     """`key` under a new id and secret, and its text."""
     key_id, secret = secrets.token_hex(8), secrets.token_urlsafe(SECRET_BYTES)
-    return replace(key, key_id=key_id, digest=sha256(secret.encode()).digest()), write_key(key_id, secret)
+    return replace(key, key_id=key_id, digest=digest_of(secret)), write_key(key_id, secret)
 
 
 def rotated(key: AccessKey, now: int, overlap: int) -> tuple[AccessKey, str]:
@@ -238,7 +283,7 @@ def rotated(key: AccessKey, now: int, overlap: int) -> tuple[AccessKey, str]:
     secret = secrets.token_urlsafe(SECRET_BYTES)
     changed = replace(
         key,
-        digest=sha256(secret.encode()).digest(),
+        digest=digest_of(secret),
         earlier=key.digest if overlap else b"",
         earlier_until=now + overlap if overlap else 0,
         rotations=key.rotations + 1,

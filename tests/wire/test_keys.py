@@ -47,3 +47,19 @@ async def test_a_key_that_a_command_makes_counts_in_a_running_service(tmp_path: 
         await world.until(is_needed)
         assert (await caller.get("/jobs")).status_code == 200
         assert [one["keyId"] for one in data_of(await caller.get("/keys"))["items"]] == [made["keyId"]]
+
+
+async def test_who_has_signed_in_with_a_key_stays_so_over_a_restart(tmp_path: Path) -> None:
+    """Without any `server.key`; a new text of the key ends the session (SPEC section 14)."""
+    settings = Settings.model_validate({"store": {"data": str(tmp_path)}})
+    made = await asyncio.to_thread(kept_keys.make_key, settings, {"name": "me", "role": "admin"})
+    async with running(store={"data": str(tmp_path)}) as world:
+        signed_in = await world.client.post("/session", json={"key": made["key"]})
+        cookie = {"Cookie": signed_in.headers["set-cookie"].partition(";")[0]}
+        assert (await world.client.get("/jobs", headers=cookie)).status_code == 200
+    async with running(store={"data": str(tmp_path)}) as world:
+        assert data_of(await world.client.get("/session", headers=cookie))["name"] == "me"
+        assert (await world.client.get("/jobs", headers=cookie)).status_code == 200
+        bearer = {"Authorization": f"Bearer {made['key']}"}
+        await world.client.post(f"/keys/{made['keyId']}/rotate", json={"overlapSeconds": 0}, headers=bearer)
+        assert (await world.client.get("/jobs", headers=cookie)).status_code == 401

@@ -6,9 +6,13 @@ from typing import Any
 import httpx
 import pytest
 
+from scheduler_service.domain.access_keys import AccessKey
 from scheduler_service.security.callers import PER_ADDRESS, SESSION_MS, Role, Session, SessionSeal
+from scheduler_service.security.key_ring import KeyRing
+from tests.manual_clock import ManualClock
 from tests.unit.api.stores import START
 from tests.unit.api.world import World, definition, pointers
+from tests.unit.security.memory_keys import MemoryKeys
 
 KEY = "a-key-of-this-service"
 BASE = "https://jobs.example"
@@ -269,3 +273,30 @@ async def test_sessions_end_with_the_key_and_hold_over_a_restart(world: World) -
     for key, status in ((KEY, 200), (f"{KEY}2", 401)):
         async with browser(World(admin_key=key)) as client:
             assert (await client.get("/jobs", headers=cookie(kept))).status_code == status
+
+
+async def test_a_session_with_a_key_of_the_table_holds_at_every_node() -> None:
+    """Whether they have `server.key` or not, and when it is changed."""
+    table, clock = MemoryKeys(), ManualClock(wall=START)
+    here, there = (KeyRing(table=table, clock=clock) for _ in range(2))
+    key, text = await here.create(
+        AccessKey(
+            key_id="", tenant="default", name="ada", role=Role.VIEWER, digest=b"", created_at=0, created_by=""
+        )
+    )
+    await there.look()
+    async with browser(World(key_ring=here)) as client:
+        await sign_in(client, text)
+        kept = cookie(client.cookies["punctual_session"])
+    for world in (World(key_ring=there), World(key_ring=there, admin_key=KEY)):
+        async with browser(world) as client:
+            shown = (await client.get("/session", headers=kept)).json()["data"]
+            assert (shown["name"], shown["role"], shown["keyId"]) == ("ada", "viewer", key.key_id)
+            made = await client.post("/jobs/j1", json=definition(), headers=MARKED | kept)
+            assert (made.status_code, pointers(made)) == (403, [("/Authorization", "role")])
+    old = sealed(key_id=key.key_id)
+    async with browser(World(key_ring=there, admin_key=KEY)) as client:
+        assert (await client.get("/jobs", headers=cookie(old))).status_code == 401
+    await there.revoke(key.key_id)
+    async with browser(World(key_ring=there)) as client:
+        assert (await client.get("/jobs", headers=kept)).status_code == 401

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from scheduler_service.domain.access_keys import AccessKey, Role, read_key, write_key
 from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.security.callers import Session, SessionSeal
 from scheduler_service.security.key_ring import LOOK_SECONDS, NOTED_MS, KeyRing
 from tests.manual_clock import ManualClock
 from tests.unit.security.memory_keys import MemoryKeys
@@ -42,6 +43,11 @@ class Processes:
         made, text = await self.here.create(replace(WANTED, **members))
         await self.there.look()
         return made, text
+
+
+def session_of(key: AccessKey, expires: int = 2_000_000) -> Session:
+    """As a sign-in with the key makes it."""
+    return Session(key.tenant, key.role, key.name, expires, key.key_id, key.rotations)
 
 
 async def settle(until: Callable[[], bool]) -> None:
@@ -248,3 +254,72 @@ async def test_every_look_up_compares_the_same() -> None:
         compared.clear()
         ring.find(given)
         assert compared == [64, 64], given
+
+
+async def test_a_session_holds_in_every_process_and_ends_with_its_key() -> None:
+    """Also one that begins later, as after a restart; a new text ends it when the overlap is over."""
+    processes = Processes()
+    key, text = await processes.make()
+    session = processes.here.write_session(text, session_of(key))
+    assert session is not None
+    restarted = KeyRing(table=processes.table, clock=processes.clock)
+    await restarted.load()
+    for ring in (processes.here, processes.there, restarted):
+        assert ring.read_session(session) == (key, 2_000_000)
+    await processes.here.rotate(key.key_id, 1_000)
+    await processes.there.look()
+    assert processes.there.read_session(session) is not None
+    earlier = processes.here.find(text)
+    assert earlier is not None
+    during = processes.here.write_session(text, session_of(earlier))
+    assert during is not None
+    assert processes.there.read_session(during) is not None
+    processes.clock.advance(1_001)
+    assert [processes.there.read_session(one) for one in (session, during)] == [None, None]
+
+
+async def test_a_session_is_over_at_its_moment_and_when_its_key_is_revoked() -> None:
+    """The key is looked up with each request."""
+    processes = Processes()
+    key, text = await processes.make()
+    short, long = (processes.here.write_session(text, session_of(key, end)) for end in (1_000_500, 2_000_000))
+    assert short is not None
+    assert long is not None
+    processes.clock.advance(500)
+    assert processes.here.read_session(short) is None
+    assert processes.here.read_session(long) is not None
+    await processes.there.revoke(key.key_id)
+    await processes.here.look()
+    assert processes.here.read_session(long) is None
+
+
+async def test_who_can_read_the_table_writes_no_session() -> None:
+    """What is stored seals it, and does not give its proof; who has one cannot prolong it."""
+    processes = Processes()
+    key, text = await processes.make()
+    (stored,) = processes.table.rows.values()
+    for proof in (b"", stored.digest, stored.digest[:32], stored.digest[32:]):
+        for seal in (stored.digest, stored.digest[:32], stored.digest[32:], b""):
+            forged = SessionSeal(key=seal).write(replace(session_of(key), proof=proof))
+            assert processes.here.read_session(f"{key.key_id}.{forged}") is None
+    session = processes.here.write_session(text, session_of(key, 1_000_500))
+    assert session is not None
+    key_id, version, body, signature = session.split(".")
+    longer = SessionSeal(key=b"").write(session_of(key)).split(".")[1]
+    for changed in (
+        f"{key_id}.{version}.{longer}.{signature}",
+        f"{version}.{body}.{signature}",
+        f"0.{session}",
+    ):
+        assert processes.here.read_session(changed) is None
+    assert read_key(text)[1] not in session  # type: ignore[index]
+
+
+async def test_a_key_without_what_proves_a_session_opens_none() -> None:
+    """As development versions stored it: it serves programs, and asks for a new text."""
+    processes = Processes()
+    key, text = await processes.make()
+    processes.table.rows[key.key_id] = replace(key, digest=key.digest[:32])
+    await processes.here.load()
+    assert processes.here.find(text) is not None
+    assert processes.here.write_session(text, session_of(key)) is None
