@@ -12,6 +12,11 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _CODE = re.compile(r"`([^`]+)`")
 
 URL = "An absolute URL, or a place as service://NAME/path, service:/path, queue://NAME; may hold templates."
+RULE: Mapping[str, str] = {
+    "successWhen": "What must hold of the answer's JSON, as @.code == 0; a status alone is no success then.",
+    "errorFrom": "Where a failed answer has its error code, as $.code.",
+    "messageFrom": "Where a failed answer says why, as $.msg.",
+}
 DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
     "JobDefinition": {
         "jobId": "1 to 128 of letters, digits, '.', '_', ':' and '-', the first a letter or digit.",
@@ -78,6 +83,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "stateEquals": "The events it is for, as finalFailed; by default all.",
         "dedupe": "onChange: an equal one after the other is left out.",
         "guarantee": "outbox: it outlives a crash, and is tried again for long.",
+        **RULE,
         "sign": "The name of the secret that signs it (Standard Webhooks).",
     },
     "CheckUrl": {
@@ -87,6 +93,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "headers": "Headers; values may hold templates.",
         "sign": "The name of the secret that signs it (Standard Webhooks).",
         "timeoutSeconds": "The limit of one check in seconds.",
+        **RULE,
     },
 }
 _OF_SERVICE = {"service": "The service that says so.", **DESCRIPTIONS["JobDefinition"]}
@@ -98,6 +105,7 @@ _STEP: Mapping[str, str] = {
     "body": "Any JSON; texts in it may hold templates. Left out: the parameters of the trigger.",
     "respEnvName": "The name by which later steps refer to the response.",
     "successCodes": "The statuses that are a success, as 200 or 2xx.",
+    **RULE,
     "sign": "The name of the secret that signs it (Standard Webhooks).",
     "followRedirects": "How many redirects are followed.",
     "retryFrom": "step: a retry begins at the step that failed; chain: at the first one.",

@@ -77,7 +77,7 @@ _TIMER_MEMBERS = (
     "jitterSeconds",
     "periodFrom",
 )
-_STEP_MEMBERS = ("url", "method", "headers", "body", "respEnvName", "successCodes")
+_STEP_MEMBERS = ("url", "method", "headers", "body", "respEnvName", "successCodes", "successWhen")
 DEFINITION_HINTS: Mapping[str | int, str] = {
     "cron": "a cron expression is written as period of timer",
     "schedule": "when a job fires is written as timer",

@@ -121,11 +121,14 @@ class TrialRequest(WireModel):
 
 
 class TemplateRequest(WireModel):
-    """`POST /templates/preview`: a text, in a body any JSON value; tried on `root` as if it stood there."""
+    """`POST /templates/preview`: a text, in a body any JSON value; tried on `root` as if it stood there.
+
+    Of `successWhen`, `errorFrom` and `messageFrom` `root` is an answer, any JSON; else an object.
+    """
 
     template: Any
-    root: dict[str, Any] = Field({})
-    place: Literal["body", "url", "header"] = "body"
+    root: Any = Field({})
+    place: Literal["body", "url", "header", "successWhen", "errorFrom", "messageFrom"] = "body"
 
 
 class Claim(WireModel):

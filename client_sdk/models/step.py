@@ -35,7 +35,14 @@ QUEUE_MEMBERS = (
     "queueTimeoutSeconds",
 )
 """Members of a step for `service://` only, and for `queue://` only (SPEC section 13)."""
-SENT_MEMBERS = ("timeoutSeconds", "successCodes", "followRedirects")
+SENT_MEMBERS = (
+    "timeoutSeconds",
+    "successCodes",
+    "followRedirects",
+    "successWhen",
+    "errorFrom",
+    "messageFrom",
+)
 """Members about sending a request; a step for `queue://` is not sent."""
 MAX_INSTANCES = 1_000
 SHORTEST_LEASE, SHORTEST_RENEWAL = 1.0, 0.1
@@ -100,6 +107,9 @@ class RequestStep(WireModel):
     body: Any = None
     resp_env_name: Annotated[str, Field(pattern=VARIABLE)] | None = None
     success_codes: Annotated[list[SuccessCode], Field(min_length=1)] = Field(["2xx"])
+    success_when: FilledText | None = None
+    error_from: FilledText | None = None
+    message_from: FilledText | None = None
     sign: FilledText | None = None
     follow_redirects: Annotated[Integer, Field(ge=0, le=5)] = 0
     retry_from: Literal["chain", "step"] = "chain"
@@ -136,6 +146,9 @@ class CheckUrl(WireModel):
     headers: Headers = Field({})
     sign: FilledText | None = None
     timeout_seconds: PositiveSeconds | None = None
+    success_when: FilledText | None = None
+    error_from: FilledText | None = None
+    message_from: FilledText | None = None
 
 
 def _check_get(value: object) -> str:
@@ -156,6 +169,9 @@ class Notification(WireModel):
     dedupe: Literal["none", "onChange"] = "none"
     guarantee: Literal["none", "outbox"] = "none"
     sign: FilledText | None = None
+    success_when: FilledText | None = None
+    error_from: FilledText | None = None
+    message_from: FilledText | None = None
 
     @property
     def has_body(self) -> bool:

@@ -29,10 +29,11 @@ from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.feedback_tokens import MARK
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.moments import DAY, HOUR, rfc3339
+from scheduler_service.engine.answer_rules import RULE_MEMBERS
 from scheduler_service.engine.compile import below_timer, compile_posted_timer
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.engine.retry import PLANNED_MAX, Failure, plan_retries
-from scheduler_service.engine.template_preview import PreviewedTemplate, TemplatePreview
+from scheduler_service.engine.template_preview import PreviewedTemplate, TemplatePreview, preview_rule
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.security.callers import Role
 from scheduler_service.security.secrets import speaks_of_secret
@@ -176,9 +177,9 @@ async def _preview_template(request: ApiRequest) -> Response:
     posted = read_model(TemplateRequest, await read_json_by_size(raw))
     deps = request.deps
     surroundings = _without_secrets(deps.surroundings_of(request.caller.tenant))
-    preview = TemplatePreview(root=posted.root, surroundings=surroundings, now=deps.clock.now().wall)
+    now = deps.clock.now().wall
     try:
-        tried = await work_apart(lambda: _try(preview, posted))  # a short JSONPath may visit much
+        tried = await work_apart(lambda: _try(posted, surroundings, now))  # a short JSONPath may visit much
     except DefinitionError as error:
         raise invalid_all(error.problems) from None
 
@@ -202,12 +203,17 @@ def _moment(pointer: str, text: str, timer: Timer) -> int:
         raise invalid(pointer, error.code, error.full_message) from None
 
 
-def _try(preview: TemplatePreview, posted: TemplateRequest) -> PreviewedTemplate:
-    if posted.place == "body":
-        return preview.body(posted.template)
-    if not isinstance(posted.template, str):
+def _try(posted: TemplateRequest, surroundings: Surroundings, now: int) -> PreviewedTemplate:
+    if posted.place != "body" and not isinstance(posted.template, str):
         message = f"template must be a string where place is {posted.place!r}; only a body is any JSON value"
         raise invalid("/template", "type", message)
+    if posted.place in RULE_MEMBERS:
+        return preview_rule(posted.place, posted.template, posted.root)
+    if not isinstance(posted.root, dict):
+        raise invalid("/root", "type", f"root must be an object where place is {posted.place!r}")
+    preview = TemplatePreview(root=posted.root, surroundings=surroundings, now=now)
+    if posted.place == "body":
+        return preview.body(posted.template)
     return preview.url(posted.template) if posted.place == "url" else preview.header(posted.template)
 
 

@@ -183,7 +183,8 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
     end; `outbox` where it failed and will be sent again. `past` holds the latest tries. `is_body_stored`: the
     body of its request is in the store alone, where the delivery is never like this. `token` is the feedback
     token of the attempt where the request has it: nothing that is kept of the delivery shows it. `robot` is
-    the alert whose chat robot takes it (`hosts.chat_robots`).
+    the alert whose chat robot takes it (`hosts.chat_robots`). `rule` has `successWhen`, `errorFrom` and
+    `messageFrom` of its entry; empty: a 2xx alone counts.
     """
 
     delivery_id: str
@@ -209,6 +210,7 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
     is_body_stored: bool = False
     token: str = ""
     robot: str = ""
+    rule: tuple[str, ...] = ()
 
 
 class Notify(Effect, frozen=True):

@@ -268,7 +268,7 @@ class FiringRecord(Record, frozen=True):
 class DeliveryTry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One try of a delivery: its HTTP status, or the fault instead of an answer. `duration` in ms.
 
-    Both where the answer of a chat says that it has not taken the message: `fault` has its words.
+    Both where the answer says that the message was not taken: `fault` has its words.
     """
 
     at: int

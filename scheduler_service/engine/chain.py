@@ -15,6 +15,7 @@ from scheduler_service.domain.execution import ExecutionState, FailureType, Firi
 from scheduler_service.domain.records import Audited, Exchange, StepEnded, exchange_of, hide_token
 from scheduler_service.domain.tracing import STEP as STEP_SPAN
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
+from scheduler_service.engine.answer_rules import TOO_LARGE_TEXT, UNSUCCESSFUL, code_in, find_unmet
 from scheduler_service.engine.attempt import STEP, Broken, cancel, fail, fresh_context, open_attempt, succeed
 from scheduler_service.engine.decision import SMALL_BYTES
 from scheduler_service.engine.notification_events import OWN_FAULT, answer_event, failure_event, notify
@@ -31,7 +32,7 @@ from scheduler_service.engine.requests import (
 from scheduler_service.engine.retry import Failure, GiveUp
 from scheduler_service.engine.scope import feedback_token
 from scheduler_service.engine.turn_state import TurnState, replace
-from scheduler_service.engine.verdicts import find_header, own_message, read_retry_after, settle
+from scheduler_service.engine.verdicts import find_header, message_of, read_retry_after, settle
 from scheduler_service.language.urls import origin, quote_location
 
 RESPONSES = 4
@@ -126,7 +127,9 @@ def handle_answer(turn: TurnState, run: Open, calling: Calling, outcome: Outcome
 def fail_answer(turn: TurnState, run: Open, answer: Answer, broken: Broken) -> None:
     """Fails the attempt by its answer; an answer that says that the job is gone also pauses the job."""
     message = broken.message
-    notify(turn, run, answer_event, answer, broken.failure.code, message)
+    # A status of success would tell the opposite of what its body says.
+    key = broken.failure.code if broken.failure.failure_type is FailureType.BUSINESS else None
+    notify(turn, run, answer_event, answer, broken.failure.code, message, key)
     if answer.status == GONE_STATUS and says_gone(answer):
         pause_gone(turn, run, broken)
     else:
@@ -208,15 +211,30 @@ def judge_answer(turn: TurnState, run: Open, step: Step, outcome: Outcome) -> Br
             own = "timeoutSeconds of the step" if step.target.has_own_limit else None
             message += describe_limit(step.target.timeout, own=own)
         return Broken(Failure(code, kind), message, step.index)
+    rule = step.target.rule
     if not _succeeds(step, outcome.status):
-        token = feedback_token(turn.head.key, turn.head.uid, run.request_counts)
-        message = own_message(outcome, token) or f"the target answered {outcome.status}"
-        failure = Failure(str(outcome.status), FailureType.HTTP)
-        return Broken(failure, message, step.index, read_retry_after(outcome, turn.now.wall))
+        status = str(outcome.status)
+        failure = Failure(code_in(rule, outcome, status), FailureType.HTTP)
+        return _break(turn, run, step, outcome, failure, f"the target answered {status}")
     if outcome.truncated and step.needed:
         message = "the response is larger than limits.response_bytes, and a later step needs it"
         return Broken(Failure("response_too_large", FailureType.TOO_LARGE), message, step.index)
-    return None
+    unmet = None if rule is None else find_unmet(rule, outcome)
+    if unmet is None or rule is None:
+        return None
+    if unmet == TOO_LARGE_TEXT:
+        return Broken(Failure("response_too_large", FailureType.TOO_LARGE), unmet, step.index)
+    failure = Failure(code_in(rule, outcome, UNSUCCESSFUL), FailureType.BUSINESS)
+    return _break(turn, run, step, outcome, failure, unmet)
+
+
+def _break(
+    turn: TurnState, run: Open, step: Step, answer: Answer, failure: Failure, otherwise: str
+) -> Broken:
+    """The failure of a step by its answer; its message is the target's own, else `otherwise`."""
+    token = feedback_token(turn.head.key, turn.head.uid, run.request_counts)
+    message = message_of(step.target.rule, answer, token, otherwise)
+    return Broken(failure, message, step.index, read_retry_after(answer, turn.now.wall))
 
 
 def refuse_sum(turn: TurnState, run: Open, step: Step, outcome: Outcome) -> Broken | None:

@@ -8,9 +8,10 @@ from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.records import CheckEnded, exchange_of, hide_token
 from scheduler_service.domain.tracing import CHECK, trace_in, trace_of
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome
+from scheduler_service.engine.answer_rules import code_in, find_unmet
 from scheduler_service.engine.attempt import Broken, fail
 from scheduler_service.engine.notification_events import OWN_FAULT, failure_event, notify, report_event
-from scheduler_service.engine.program import Program
+from scheduler_service.engine.program import AnswerRule, Program
 from scheduler_service.engine.requests import (
     Refused,
     describe_limit,
@@ -25,7 +26,7 @@ from scheduler_service.engine.scope import feedback_token
 from scheduler_service.engine.turn_state import TurnState
 from scheduler_service.engine.verdicts import (
     UnreadableReport,
-    own_message,
+    message_of,
     read_report,
     read_retry_after,
     settle,
@@ -33,6 +34,8 @@ from scheduler_service.engine.verdicts import (
 from scheduler_service.language.values import parse_json
 
 TOLERATED = 2
+CHECK_FAILED = "check"
+"""The error code of a check that fails once too often."""
 ACCEPTED = 202
 FINAL_FAULTS = {
     FaultKind.EGRESS: Failure("egress", FailureType.EGRESS),
@@ -42,9 +45,10 @@ FINAL_FAULTS = {
 
 
 class FailedCheck(msgspec.Struct, frozen=True):
-    """A check without a usable report, and why."""
+    """A check without a usable report, and why; `code` is that of the last one that is tolerated no more."""
 
     message: str
+    code: str = CHECK_FAILED
 
 
 def send_check(turn: TurnState, run: Open) -> None:
@@ -139,16 +143,26 @@ def _read(turn: TurnState, run: Open, outcome: Outcome) -> Report | FailedCheck:
     if isinstance(outcome, Fault):
         return FailedCheck(_describe_fault(turn.program_of(run), outcome))
     token = feedback_token(turn.head.key, turn.head.uid, run.request_counts)
+    check = turn.program_of(run).check
+    rule = None if check is None else check.rule
     if not 200 <= outcome.status <= 299:
-        return FailedCheck(own_message(outcome, token) or f"the check was answered {outcome.status}")
+        return _fail_by_answer(rule, outcome, token, f"the check was answered {outcome.status}")
     if outcome.truncated:
         return FailedCheck("the check's answer is larger than limits.response_bytes")
-    polled = turn.program_of(run).check is None
+    unmet = None if rule is None else find_unmet(rule, outcome)
+    if unmet is not None:
+        return _fail_by_answer(rule, outcome, token, unmet)
+    polled = check is None
     value = parse_json(outcome.body) if outcome.body else None
     if polled:
         return _read_location(outcome, value, token)
     report = read_report(value, token)
     return FailedCheck(report.message) if isinstance(report, UnreadableReport) else report
+
+
+def _fail_by_answer(rule: AnswerRule | None, answer: Answer, token: str, otherwise: str) -> FailedCheck:
+    message = message_of(rule, answer, token, otherwise)
+    return FailedCheck(message, code_in(rule, answer, CHECK_FAILED))
 
 
 def _describe_fault(program: Program, fault: Fault) -> str:
@@ -174,7 +188,7 @@ def _tolerate(turn: TurnState, run: Open, outcome: Outcome, check: FailedCheck) 
     failed = turn.contexts[run.execute_number].failed_checks + 1
     turn.change_context(run, failed_checks=failed)
     if failed > TOLERATED:
-        _end(turn, run, Failure("check", FailureType.CHECK), check.message, outcome)
+        _end(turn, run, Failure(check.code, FailureType.CHECK), check.message, outcome)
     else:
         _wait(turn, run, outcome)
 

@@ -331,6 +331,8 @@ def _short_bytes(targets: Targets) -> int:
     if any(target.body is not None and target.body.size > LARGE_BYTES for target in known):
         return -1
     paths = [path for target in known for template in templates_of(target) for path in template.searches]
+    conditions = [target.rule.condition for target in known if target.rule is not None]
+    paths += [path for path in conditions if path is not None and path.wide]
     return min(searched_within(paths, SHORT_VISITS), LARGE_BYTES) if paths else LARGE_BYTES
 
 

@@ -13,6 +13,7 @@ from scheduler_service.domain.moments import SECOND, as_datetime
 from scheduler_service.domain.records import DeliveryRecord, DeliveryTry
 from scheduler_service.domain.tracing import DELIVERY
 from scheduler_service.domain.wire import Answer, OutboundRequest
+from scheduler_service.engine.answer_rules import texts_of
 from scheduler_service.engine.decision import SMALL_BYTES
 from scheduler_service.engine.program import Notification, Program
 from scheduler_service.engine.requests import Refused, make_request
@@ -48,18 +49,24 @@ def report_event(_: TurnState, report: Report, http_status: str) -> Notification
     return NotificationEvent(key, http_status, _object(parse_json(report.body)) | {"status": report.status})
 
 
-def answer_event(turn: TurnState, answer: Answer, error: str | None, message: str) -> NotificationEvent:
-    """The event of an answer that ends a synchronous attempt or fails an asynchronous chain."""
+def answer_event(
+    turn: TurnState, answer: Answer, error: str | None, message: str, key: str | None = None
+) -> NotificationEvent:
+    """The event of an answer that ends a synchronous attempt or fails an asynchronous chain.
+
+    `key` None: its status.
+    """
     code = str(answer.status)
+    key = key or code
     value = parse_response(answer.body) if answer.body else None
     if value is NOT_TEXT:
         value, message = None, message or "the answer is no text in its charset: it is left out of `data`"
     if isinstance(value, dict) and "status" in value:
         # A problem (RFC 9457) says it in `detail`: the message of the attempt leads here (SPEC section 5).
         said = {"message": message} if error and message and value.get("message") is None else {}
-        return NotificationEvent(code, code, {**value, **said})
+        return NotificationEvent(key, code, {**value, **said})
     state = FAILED if error else SUCCEED
-    return NotificationEvent(code, code, make_response(turn, state, message or None, error, value))
+    return NotificationEvent(key, code, make_response(turn, state, message or None, error, value))
 
 
 def failure_event(
@@ -258,6 +265,7 @@ def _deliver(
         detail=program.history_detail,
         token=token_in(request, turn.head, run.request_counts) if program.asynchronous else "",
         robot=entry.robot,
+        rule=texts_of(entry.target.rule),
     )
     turn.effects.append(Notify(delivery))
 

@@ -10,6 +10,8 @@ from scheduler_service.domain.records import DeliveryRecord, DeliveryTry, exchan
 from scheduler_service.domain.secret_places import hide_places
 from scheduler_service.domain.tracing import DELIVERY, span_of, trace_of
 from scheduler_service.domain.wire import Answer, OutboundRequest, Outcome
+from scheduler_service.engine.answer_rules import UNSUCCESSFUL, code_in, find_unmet, rule_of
+from scheduler_service.engine.verdicts import message_of
 
 RETRIES = 3
 INTERVAL = 20 * SECOND
@@ -27,17 +29,19 @@ def after_try(
 ) -> Delivery:
     """The delivery after one more try: delivered, due again at `due`, or given up.
 
-    Only a 2xx counts as delivered, and none with a `refusal`: the answer says that the message was not taken.
-    Given up, a guaranteed delivery stays in the outbox, another has failed.
+    Only a 2xx counts as delivered, and none of which `successWhen` is false or that has a `refusal`: the answer
+    says that the message was not taken. Given up, a guaranteed delivery stays in the outbox, another has
+    failed.
     """
     tries = delivery.tries + 1
-    state = _state(delivery, outcome, tries, retries, refusal)
+    tried = _describe_try(delivery, outcome, now, refusal)
+    state = _state(delivery, tried, tries, retries)
     return msgspec.structs.replace(
         delivery,
         tries=tries,
         state=state,
         due=now.steady + interval if state == DeliveryState.PENDING else None,
-        past=(*delivery.past, _describe_try(outcome, now, refusal))[-TRIES_KEPT:],
+        past=(*delivery.past, tried)[-TRIES_KEPT:],
     )
 
 
@@ -86,18 +90,28 @@ def request_of_try(delivery: Delivery) -> OutboundRequest:
     return msgspec.structs.replace(request, span=span + request.span[len(span) :])
 
 
-def _state(
-    delivery: Delivery, outcome: Outcome, tries: int, retries: int, refusal: str | None
-) -> DeliveryState:
-    if isinstance(outcome, Answer) and 200 <= outcome.status < 300 and refusal is None:
+def _state(delivery: Delivery, tried: DeliveryTry, tries: int, retries: int) -> DeliveryState:
+    if tried.status is not None and 200 <= tried.status < 300 and tried.fault is None:
         return DeliveryState.DELIVERED
     if delivery.state == DeliveryState.PENDING and tries <= retries:
         return DeliveryState.PENDING
     return DeliveryState.OUTBOX if is_guaranteed(delivery) else DeliveryState.FAILED
 
 
-def _describe_try(outcome: Outcome, now: Now, refusal: str | None) -> DeliveryTry:
+def _describe_try(delivery: Delivery, outcome: Outcome, now: Now, refusal: str | None) -> DeliveryTry:
     at = now.wall - outcome.elapsed
     if isinstance(outcome, Answer):
+        if refusal is None and delivery.rule:
+            refusal = _find_fault(delivery, outcome)
         return DeliveryTry(at, outcome.status, refusal, outcome.elapsed)
     return DeliveryTry(at, None, outcome.kind.value, outcome.elapsed)
+
+
+def _find_fault(delivery: Delivery, answer: Answer) -> str | None:
+    """Code and message of an answer that is none by its body, or whose body says why its status fails."""
+    rule, is_success = rule_of(delivery.rule), 200 <= answer.status < 300
+    unmet = find_unmet(rule, answer) if is_success else f"the receiver answered {answer.status}"
+    if unmet is None:
+        return None
+    code = code_in(rule, answer, UNSUCCESSFUL if is_success else str(answer.status))
+    return f"{code}: {message_of(rule, answer, delivery.token, unmet)}"

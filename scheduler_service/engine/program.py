@@ -11,6 +11,7 @@ from scheduler_service.domain.parts import QueueOptions
 from scheduler_service.domain.tracing import Sampling
 from scheduler_service.domain.wire import Headers
 from scheduler_service.language.compiled import JsonTemplate, TextTemplate, UrlTemplate
+from scheduler_service.language.jsonpath import Path
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.timing.timer import Timer
 
@@ -80,6 +81,14 @@ class Prerendered(msgspec.Struct, frozen=True):
     brings_key: bool
 
 
+class AnswerRule(msgspec.Struct, frozen=True):
+    """What the body of an answer says: `successWhen`, `errorFrom` and `messageFrom` (SPEC section 4)."""
+
+    condition: Path | None = None
+    error: Path | None = None
+    message: Path | None = None
+
+
 class Target(msgspec.Struct, frozen=True, gc=False):
     """What a step, a check, a notification and cancelUrl have in common. `timeout` in ms.
 
@@ -87,7 +96,8 @@ class Target(msgspec.Struct, frozen=True, gc=False):
     headers if they are constant. `variables` and `members`: the system variables and the members of the root
     that its templates name, `secrets` the secrets. `has_own_limit`: `timeout` is its own, not that of the
     setting. `refused`: why no request of it can be made as settings are now, though it was accepted; empty:
-    it can. `sign`: the secret that signs its requests; empty: none.
+    it can. `sign`: the secret that signs its requests; empty: none. `rule`: how the bodies of its answers
+    count; None: they do not.
     """
 
     method: str
@@ -105,6 +115,7 @@ class Target(msgspec.Struct, frozen=True, gc=False):
     has_own_limit: bool = False
     refused: str = ""
     sign: str = ""
+    rule: AnswerRule | None = None
 
 
 class Routing(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ from client_sdk.models.parse import write_pointer
 from client_sdk.models.step import RequestStep
 from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
 from scheduler_service.domain.moments import SECOND
+from scheduler_service.engine.answer_rules import RULE_FIELDS, RULE_MEMBERS, compile_rule
 from scheduler_service.engine.parts.step_options import compile_dispatch, refuse_dispatch
 from scheduler_service.engine.program import Notification, Step, Surroundings, Target, Targets
 from scheduler_service.engine.requests import prerender
@@ -95,12 +96,16 @@ class _Compiler:
             sign=check.sign,
             timeout_seconds=check.timeout_seconds,
             success_codes=["2xx"],
+            **{field: getattr(check, field) for field in RULE_FIELDS},
         )
         return self._direct(step, "/checkUrl", self._names())
 
     def cancel(self) -> Target | None:
         step = self._definition.cancel_url
-        return None if step is None else self._direct(step, "/cancelUrl", self._names())
+        if step is None:
+            return None
+        self._refuse_rule(step, "/cancelUrl", "nobody waits for the answer of cancelUrl")
+        return self._direct(step, "/cancelUrl", self._names())
 
     def notifications(self) -> tuple[Notification, ...]:
         names = self._names(notified=True)
@@ -114,6 +119,7 @@ class _Compiler:
                 body=body,
                 sign=entry.sign,
                 success_codes=["2xx"],
+                **{field: getattr(entry, field) for field in RULE_FIELDS},
             )
             pointer = f"/notification/{index}"
             self._check_topic(step, pointer)
@@ -157,6 +163,7 @@ class _Compiler:
         url = self._try(lambda: self._url(step, names), f"{pointer}/url")
         headers = self._headers(step.headers, pointer, names)
         body, service = self._body(step, pointer, names), self._service(step, pointer, names)
+        rule = compile_rule(step, pointer, self._try, self._allowance)
         refused = self._why_refused(pointer)  # what is found below keeps no request from being made
         target = Target(
             method=step.method,
@@ -170,6 +177,7 @@ class _Compiler:
             redirects=step.follow_redirects,
             refused=refused,
             sign=step.sign or "",
+            rule=rule,
         )
         return msgspec.structs.replace(
             target,
@@ -286,11 +294,19 @@ class _Compiler:
         if step.sign is not None:
             text = "an event is published by daprd, which does not sign; remove sign"
             self._problems.append(Problem(f"{pointer}/sign", "misplaced", text))
+        self._refuse_rule(step, pointer, "daprd publishes an event and answers for no receiver")
         for name in step.headers:
             if name.lower() not in HEADERS_OF_EVENTS:
                 text = f"an event has no header {name[:80]!r}; use Content-Type, webhook-id or the body"
                 place = pointer + write_pointer(["headers", name])
                 self._problems.append(Problem(place, "invalid", text))
+
+    def _refuse_rule(self, step: RequestStep, pointer: str, why: str) -> None:
+        """Refuses what judges an answer where there is none."""
+        for field, member in zip(RULE_FIELDS, RULE_MEMBERS, strict=True):
+            if getattr(step, field) is not None:
+                text = f"{member} has no meaning here: {why}; remove it"
+                self._problems.append(Problem(f"{pointer}/{member}", "misplaced", text))
 
     def _is_topic(self, step: RequestStep) -> bool:
         return self._begin(step.url).lower().startswith("topic:")

@@ -8,9 +8,13 @@ import msgspec
 from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
 from scheduler_service.domain.feedback_tokens import MARK as SHOWN
 from scheduler_service.domain.moments import rfc3339
+from scheduler_service.domain.wire import Answer
+from scheduler_service.engine.answer_rules import RULE_MEMBERS, code_in, rule_of, text_in
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.language.compiled import Template
+from scheduler_service.language.conditions import find_mismatches, find_slips, holds
 from scheduler_service.language.expression import SYSTEM_VARIABLES, Allowance, Names
+from scheduler_service.language.jsonpath import Stopped
 from scheduler_service.language.rendering import (
     Rendered,
     Scope,
@@ -21,6 +25,7 @@ from scheduler_service.language.rendering import (
 )
 from scheduler_service.language.template import compile_json, compile_text, compile_url
 from scheduler_service.language.urls import NotAUrl, check_authority, origin, resolve_whole
+from scheduler_service.language.values import as_json
 
 POINTER = "/template"
 SAMPLE_ID = "preview"
@@ -93,6 +98,27 @@ class TemplatePreview:
         if not template.secrets:
             return self._scope
         return msgspec.structs.replace(self._scope, secrets=dict.fromkeys(template.secrets, SHOWN))
+
+
+def preview_rule(member: str, text: str, answer: object) -> PreviewedTemplate:
+    """What `successWhen`, `errorFrom` or `messageFrom` makes of an answer; null: it finds no code or message.
+
+    Raises DefinitionError as the methods of `TemplatePreview`.
+    """
+    try:
+        rule = rule_of(tuple(text if one == member else "" for one in RULE_MEMBERS))
+    except ExpressionError as error:
+        raise DefinitionError([error.as_problem(POINTER)]) from None
+    body = Answer(200, body=as_json(answer))
+    if member == "errorFrom":
+        return PreviewedTemplate(code_in(rule, body, "") or None)
+    if rule.condition is None:
+        return PreviewedTemplate(text_in(rule, body) or None)
+    verdict = holds(rule.condition, answer)
+    if isinstance(verdict, Stopped):
+        raise DefinitionError([Problem(POINTER, "template", f"{member} {verdict.message}")])
+    slips = (*find_slips(text), *find_mismatches(text, answer))
+    return PreviewedTemplate(verdict, tuple(Problem(POINTER, one.code, one.message) for one in slips))
 
 
 def _sample_values(surroundings: Surroundings, now: int) -> dict[str, object]:

@@ -14,7 +14,9 @@ from scheduler_service.domain.feedback_tokens import MARK
 from scheduler_service.domain.moments import SECOND, as_moment
 from scheduler_service.domain.texts import cut_error, cut_message, cut_progress, cut_status
 from scheduler_service.domain.wire import Answer, Headers
+from scheduler_service.engine.answer_rules import UNJUDGED, text_in
 from scheduler_service.engine.attempt import Broken, fail, succeed
+from scheduler_service.engine.program import AnswerRule
 from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.turn_state import TurnState
 from scheduler_service.language.values import NOT_TEXT, as_json, as_text, parse_response, show_text
@@ -124,6 +126,17 @@ def read_retry_after(answer: Answer, now: int) -> int | None:
     return min(max(then - (now if sent is None else sent), 0), WAIT_MAX_SECONDS * SECOND)
 
 
+def message_of(rule: AnswerRule | None, answer: Answer, token: str, otherwise: str) -> str:
+    """The message of an answer that fails: what `messageFrom` finds, its `own_message`, or `otherwise`.
+
+    Why it could not be judged is said behind its own text.
+    """
+    own = _in_line(text_in(rule, answer), token) or own_message(answer, token)
+    if own and otherwise in UNJUDGED:
+        return cut_message(f"{own}; {otherwise}")
+    return own or otherwise
+
+
 def own_message(answer: Answer, token: str) -> str | None:
     """The message of an answer that fails: a member of its JSON, the title of its page, or its first line.
 
@@ -133,8 +146,12 @@ def own_message(answer: Answer, token: str) -> str | None:
     said = _said(_read(answer.body))
     if said.lstrip().startswith("<"):
         said = _said_in_page(said[:MARKUP_CHARACTERS])
-    line = _CONTROL.sub(" ", said.strip().partition("\n")[0]).strip()
-    return cut_message(line.replace(token, MARK)) or None
+    return _in_line(said.strip().partition("\n")[0], token) or None
+
+
+def _in_line(said: str, token: str) -> str:
+    shown = said.replace(token, MARK) if token else said
+    return cut_message(_CONTROL.sub(" ", shown).strip())
 
 
 def _status(value: object) -> str | UnreadableReport:

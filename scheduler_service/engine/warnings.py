@@ -10,6 +10,7 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.notification_events import FINAL
 from scheduler_service.engine.parts.step_options import read_options
 from scheduler_service.engine.retry import NEVER_RETRIED
+from scheduler_service.language.conditions import find_slips
 
 CLASSES = frozenset({"4xx", "5xx"})
 CODES = frozenset(
@@ -25,6 +26,7 @@ CODES = frozenset(
         "cancelled",
         "partial",
         "queue_timeout",
+        "unsuccessful",
     }
 )
 """The error codes of SPEC section 5 that are words; a business code may be any other."""
@@ -49,6 +51,7 @@ def find_warnings(definition: JobDefinition, longest_call: int) -> Iterator[Prob
     `longest_call`: after how many ms the service ends a call.
     """
     yield from _about_check(definition)
+    yield from _about_conditions(definition)
     for index, policy in enumerate(definition.retry):
         pointer = f"/retry/{index}/errorEquals"
         for code in sorted(policy.errors & NEVER_RETRIED):
@@ -65,6 +68,16 @@ def _about_check(definition: JobDefinition) -> Iterator[Problem]:
     if definition.check_url is not None and not definition.asynchronous:
         message = "checkUrl is ignored: the job is synchronous; add async true, or remove it"
         yield Problem("/checkUrl", "check_ignored", message)
+
+
+def _about_conditions(definition: JobDefinition) -> Iterator[Problem]:
+    steps = [(f"/request/{index}", step) for index, step in enumerate(definition.request)]
+    entries = [(f"/notification/{index}", entry) for index, entry in enumerate(definition.notification)]
+    for pointer, target in (*steps, ("/checkUrl", definition.check_url), *entries):
+        if target is None or target.success_when is None:
+            continue
+        for slip in find_slips(target.success_when):
+            yield Problem(f"{pointer}/successWhen", slip.code, slip.message)
 
 
 def _about_spelling(given: frozenset[str], known: frozenset[str], pointer: str) -> Iterator[Problem]:

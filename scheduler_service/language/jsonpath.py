@@ -75,25 +75,58 @@ class Stopped(msgspec.Struct, frozen=True):
 
 def compile_path(text: str) -> Path:
     """Parses a JSONPath. Raises ExpressionError with the column of the error."""
-    if len(text) > CHARACTERS_MAX:
-        raise ExpressionError(f"the JSONPath has {len(text)} characters, of at most {CHARACTERS_MAX}")
-    bare = _QUOTED.sub("", text)
-    _check_size(bare)
-    query = _read(text)
+    bare = measure(text)
+    query = read_query(text)
     if query.singular_query():
-        steps = _steps(query)
+        steps = steps_of(query)
         members = frozenset({steps[0] if steps and isinstance(steps[0], str) else "*"})
         return Path(text, singular=True, members=members, steps=steps)
     roots: set[str] = set()
     selection = plan(query, roots)
-    return Path(
-        text,
-        singular=False,
-        members=frozenset(roots),
-        selection=selection,
-        parts=len(_PART.findall(bare)),
-        wide=max(len(_WIDE.findall(bare)), 1),
-    )
+    parts, wide = count_parts(bare)
+    members = frozenset(roots)
+    return Path(text, singular=False, members=members, selection=selection, parts=parts, wide=max(wide, 1))
+
+
+def measure(text: str) -> str:
+    """The JSONPath without its quoted texts.
+
+    Raises ExpressionError where it is too long, or nests too deep: the library's parser recurses, and the
+    result must not depend on the stack.
+    """
+    if len(text) > CHARACTERS_MAX:
+        raise ExpressionError(f"the JSONPath has {len(text)} characters, of at most {CHARACTERS_MAX}")
+    bare = _QUOTED.sub("", text)
+    nested = max(accumulate(_NESTING.get(character, 0) for character in bare), default=0)
+    if nested > DEPTH_MAX:
+        raise ExpressionError(f"the JSONPath nests {nested} brackets, at most {DEPTH_MAX} are allowed")
+    operators = bare.count("&&") + bare.count("||")
+    if operators > OPERATORS_MAX:
+        raise ExpressionError(f"the JSONPath has {operators} && and ||, at most {OPERATORS_MAX} are allowed")
+    return bare
+
+
+def count_parts(bare: str) -> tuple[int, int]:
+    """The parts of a path without its quoted texts, and how many find many values or look at each of them."""
+    return len(_PART.findall(bare)), len(_WIDE.findall(bare))
+
+
+def read_query(text: str) -> JSONPathQuery:
+    """The parsed JSONPath. Raises ExpressionError with the column of the error."""
+    try:
+        return NameEnvironment().compile(text)
+    except JSONPathError as error:
+        column = None if error.token is None else error.token.index
+        raise ExpressionError(f"not a JSONPath: {_explain(error.args[0])}", column=column) from error
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise ExpressionError("not a JSONPath: a number is out of range or it nests too deep") from error
+
+
+def steps_of(query: JSONPathQuery) -> tuple[str | int, ...]:
+    """The names and indexes along which a singular query finds its value."""
+    selectors = [segment.selectors[0] for segment in query.segments]
+    names = [one.name if isinstance(one, NameSelector) else one for one in selectors]
+    return tuple(one.index if isinstance(one, IndexSelector) else str(one) for one in names)
 
 
 def searched_within(paths: Sequence[Path], visits: int) -> int:
@@ -111,7 +144,7 @@ def evaluate(path: Path, root: object, budget: Budget | None = None) -> object |
     `budget` is shared by several evaluations; without one it is `NODES_MAX`.
     """
     if path.selection is None:
-        return _follow(path.steps, root)
+        return follow(path.steps, root)
     budget = budget or Budget(NODES_MAX)
     try:
         found = path.selection([root], root, budget)
@@ -124,17 +157,8 @@ def evaluate(path: Path, root: object, budget: Budget | None = None) -> object |
     return found
 
 
-def _check_size(bare: str) -> None:
-    """Refuses deep nesting, since the library's parser recurses: the result must not depend on the stack."""
-    nested = max(accumulate(_NESTING.get(character, 0) for character in bare), default=0)
-    if nested > DEPTH_MAX:
-        raise ExpressionError(f"the JSONPath nests {nested} brackets, at most {DEPTH_MAX} are allowed")
-    operators = bare.count("&&") + bare.count("||")
-    if operators > OPERATORS_MAX:
-        raise ExpressionError(f"the JSONPath has {operators} && and ||, at most {OPERATORS_MAX} are allowed")
-
-
-def _follow(steps: tuple[str | int, ...], root: object) -> object:
+def follow(steps: tuple[str | int, ...], root: object) -> object:
+    """The value to which `steps` lead from `root`, or Missing; Stopped: a response there cannot be read."""
     value = root
     for step in steps:
         if type(step) is str:
@@ -146,16 +170,6 @@ def _follow(steps: tuple[str | int, ...], root: object) -> object:
     return value
 
 
-def _read(text: str) -> JSONPathQuery:
-    try:
-        return NameEnvironment().compile(text)
-    except JSONPathError as error:
-        column = None if error.token is None else error.token.index
-        raise ExpressionError(f"not a JSONPath: {_explain(error.args[0])}", column=column) from error
-    except (ValueError, OverflowError, RecursionError) as error:
-        raise ExpressionError("not a JSONPath: a number is out of range or it nests too deep") from error
-
-
 def _explain(message: str) -> str:
     """The library's message, with a remedy if it names its own tokens."""
     if message.startswith("expected 'COMMA'"):
@@ -165,12 +179,6 @@ def _explain(message: str) -> str:
     if message.startswith("expected '.', '..'"):
         return f"{message}; write other names in brackets, as in ['a-b']"
     return message
-
-
-def _steps(query: JSONPathQuery) -> tuple[str | int, ...]:
-    selectors = [segment.selectors[0] for segment in query.segments]
-    names = [one.name if isinstance(one, NameSelector) else one for one in selectors]
-    return tuple(one.index if isinstance(one, IndexSelector) else str(one) for one in names)
 
 
 def _is_larger(found: list[object], limit: int, budget: Budget) -> bool:

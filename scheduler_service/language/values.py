@@ -27,6 +27,12 @@ class NotText:
 NOT_TEXT = NotText()
 
 
+class NotJson:
+    """In the place of a body that is not JSON."""
+
+
+NO_JSON = NotJson()
+
 NOT_READ = (
     "not_text: the response is no text in the charset that its Content-Type names, UTF-8 where it names "
     "none; let the target name the charset of its text"
@@ -69,6 +75,13 @@ def parse_response(body: bytes) -> object:
     if is_shallow(value, count_openings(body, DEPTH_MAX + 1)):
         return value
     return _text_in(body)
+
+
+def read_json(body: bytes) -> object:
+    """The value of `body` as JSON, as `parse_json` has it, or `NO_JSON`. Never raises."""
+    value = parse_response(body)
+    is_text = type(value) is str and value == body.decode("utf-8-sig")  # in JSON it is in quotes
+    return NO_JSON if is_text or value is NOT_TEXT else value
 
 
 def show_text(body: bytes) -> str:

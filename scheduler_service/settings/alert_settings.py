@@ -77,6 +77,9 @@ class Alert(BaseModel):
     format: Format = "json"
     secret: Annotated[str, Field(min_length=1)] | None = None
     sign: Annotated[str, Field(min_length=1)] | None = None
+    success_when: Annotated[str, Field(min_length=1)] | None = None
+    error_from: Annotated[str, Field(min_length=1)] | None = None
+    message_from: Annotated[str, Field(min_length=1)] | None = None
     min_interval_seconds: Annotated[float, Field(ge=0, le=MOST_SECONDS)] = 60
     overdue_seconds: Annotated[float, Field(ge=1, le=MOST_SECONDS)] = 60
     failing_count: Annotated[int, Field(ge=1, le=100)] = 3

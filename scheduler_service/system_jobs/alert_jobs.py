@@ -275,6 +275,9 @@ def _describe(alert: Alert, url: str, headers: Mapping[str, str]) -> dict[str, o
         "body": _body_of(alert),
         "stateEquals": "finalSucceed",
         "sign": alert.sign,
+        "successWhen": alert.success_when,
+        "errorFrom": alert.error_from,
+        "messageFrom": alert.message_from,
     }
     return {
         "jobId": job_of(alert.name),

@@ -8,6 +8,7 @@ from client_sdk.models.step import RequestStep
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.parts import QueueOptions
+from scheduler_service.engine.answer_rules import RULE_FIELDS
 from scheduler_service.engine.program import Routing
 
 PARTS_MAX = 1_000
@@ -18,6 +19,7 @@ SENT_FIELDS = {
     "timeout_seconds": "a worker has as long as it renews its lease and the job's own timeoutSeconds allows",
     "success_codes": "a worker reports itself how its work ended",
     "follow_redirects": "there is no HTTP answer that could redirect",
+    **dict.fromkeys(RULE_FIELDS, "a worker reports itself how its work ended, and why"),
     "sign": "a worker claims it from this service, which it knows; nothing is sent that could be forged",
 }
 """Options of steps that are sent directly, and why a step in a queue has none of them."""

@@ -176,7 +176,7 @@ def _exchange(exchange: Exchange) -> str:
 def _delivery_lines(row: AnyRow) -> Iterator[PlacedLine]:
     detail = msgspec.msgpack.decode(row.payload, type=DeliveryDetail)
     for number, one in enumerate(detail.tries):
-        answer = one.fault if one.status is None else one.status
+        answer = ", ".join(str(said) for said in (one.status, one.fault) if said is not None)
         text = f"{row.event} → {row.url}: {answer} ({one.duration} ms)"
         place = LinePlace(one.at, 3, row.created_at, number, row.delivery_id)
         yield place, LogLine(one.at, "notification", text, row.request_counts)

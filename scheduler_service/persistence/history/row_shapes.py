@@ -93,7 +93,7 @@ def notification_wire(row: sa.Row[tuple[object, ...]], room: AnswerBudget | None
 
 
 def last_answer(payload: bytes) -> str | None:
-    """The status of the last try of a delivery, or what came instead of an answer, from its stored detail."""
+    """What failed of the last try of a delivery (`DeliveryTry.error`), from its stored detail."""
     tries = _DETAIL.decode(payload).tries
     return tries[-1].error if tries else None
 

@@ -94,6 +94,48 @@ async def test_a_template_is_refused_as_a_job_would_refuse_it(
     assert pointers(response) == errors
 
 
+@each_row(
+    ("place", "template", "root", "value", "codes"),
+    [
+        ("successWhen", "@.code == 0", {"code": 0}, True, []),
+        ("successWhen", "@.code == '0'", {"code": 0}, False, ["text_compared", "other_kind"]),
+        ("successWhen", "@.ok", {"ok": False}, True, ["exists_only"]),
+        ("successWhen", "@.kode == 0", {"code": 0}, False, ["not_found"]),
+        ("successWhen", "@[0] == 1", [1], True, []),
+        ("errorFrom", "$.code", {"code": 42}, "42", []),
+        ("errorFrom", "$.code", {"code": None}, None, []),
+        ("messageFrom", "$.m", {"m": "no stock"}, "no stock", []),
+        ("messageFrom", "$.m", "text", None, []),
+    ],
+)
+async def test_a_rule_for_answers_is_tried_on_one(
+    place: str, template: str, root: Any, value: Any, codes: list[str]
+) -> None:
+    """`successWhen` and the others on any JSON, with what is probably a slip (SPEC section 4)."""
+    async with World().client() as client:
+        answer = await preview(client, template, place=place, root=root)
+    assert answer.json()["data"] == {"value": value}
+    assert [warning["code"] for warning in answer.json()["warnings"]] == codes
+
+
+async def test_a_rule_that_cannot_be_read_is_refused(client: httpx.AsyncClient) -> None:
+    """As a job would refuse it; templates still need an object."""
+    for place, template, root, found in (
+        ("successWhen", "@.code = 0", {}, ("/template", "invalid")),
+        ("successWhen", 5, {}, ("/template", "type")),
+        ("errorFrom", "@.code", {}, ("/template", "invalid")),
+        ("successWhen", "@..[?$..[?$..[?@.x]]]", [[[]] * 100] * 100, ("/template", "template")),
+        ("body", "${a}", [1], ("/root", "type")),
+    ):
+        refused = await preview(client, template, place=place, root=root)
+        assert (refused.status_code, pointers(refused)) == (422, [found])
+    body = definition(request=[{"url": "http://t.test/", "successWhen": "@.code === 0"}])
+    assert pointers(await client.post("/jobs/a", json=body)) == [("/request/0/successWhen", "invalid")]
+    body = definition(request=[{"url": "http://t.test/", "successWhen": "@.code == '0'"}])
+    warned = (await client.post("/jobs/a", json=body)).json()["warnings"]
+    assert [(one["pointer"], one["code"]) for one in warned] == [("/request/0/successWhen", "text_compared")]
+
+
 async def test_what_a_trial_cannot_know_is_said(client: httpx.AsyncClient) -> None:
     """System variables have stand-ins; the origin of a whole URL is judged by the job alone."""
     response = (await preview(client, "${schedulingJobId}/${schedulingRequestCounts}")).json()

@@ -309,6 +309,6 @@ CHECK = "http://target.test/state/${schedulingExecuteNumber}"
 
 def polled(**members: Any) -> Rig:
     """One that is polled, its chain through."""
-    rig = started(checkUrl=CHECK, **members)
+    rig = started(**{"checkUrl": CHECK, **members})
     rig.answer(200)
     return rig

@@ -173,3 +173,28 @@ def test_its_record_tells_of_every_try_and_of_the_latest_exchange() -> None:
     answered = record_of(after, Answer(500, body=b"no"), LATER).exchange
     assert answered is not None
     assert (answered.status, answered.response_body, answered.request_body) == (500, b"no", b"{}")
+
+
+ROBOT = ("@.errcode == 0", "$.errcode", "$.errmsg")
+
+
+@each_row(
+    ("answer", "fault"),
+    [
+        (Answer(200, body=b'{"errcode": 0}'), None),
+        (Answer(200, body=b'{"errcode": 310000, "errmsg": "sign not match"}'), "310000: sign not match"),
+        (Answer(200, body=b"{}"), "unsuccessful: successWhen is not true of the answer: @.errcode == 0"),
+        (Answer(200, body=b"ok"), "unsuccessful: ok; the answer is no JSON, as successWhen needs it"),
+        (
+            Answer(200, body=b'{"errcode": 0', truncated=True),
+            'unsuccessful: {"errcode": 0; the response is larger than limits.response_bytes, and successWhen '
+            "needs it",
+        ),
+        (Answer(502, body=b'{"errcode": 9}'), "9: the receiver answered 502"),
+    ],
+)
+def test_a_body_that_is_none_is_no_delivery(answer: Answer, fault: str | None) -> None:
+    """A robot that answers 200 with an error code is tried again (SPEC section 4)."""
+    after = after_try(fresh(rule=ROBOT, outbox=True), answer, LATER)
+    assert after.state == ("delivered" if fault is None else "pending")
+    assert (after.past[0].status, after.past[0].fault) == (answer.status, fault)

@@ -1,5 +1,6 @@
 """A damaged job of an alert stops neither the start nor the other alerts."""
 
+import json
 from typing import Any
 
 from scheduler_service.app.surroundings import DefinitionCompiler
@@ -9,7 +10,7 @@ from scheduler_service.ports.catalogue import JobPage, JobQuery
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StateUnreadable
 from scheduler_service.settings import Settings
-from scheduler_service.system_jobs.alert_jobs import AlertJobs
+from scheduler_service.system_jobs.alert_jobs import AlertJobs, define, find_troubles
 from tests.manual_clock import ManualClock
 
 
@@ -49,6 +50,18 @@ class Jobs:
 
     async def _read(self, job_id: str) -> None:
         return None
+
+
+def test_an_alert_is_delivered_when_its_receiver_says_so() -> None:
+    """A 200 with an `errcode` is no delivery; a wrong condition is named (SPEC section 4)."""
+    alert = {"name": "robot", "on": "finalFailed", "url": "http://ops.test/", "successWhen": "@.errcode == 0"}
+    settings = Settings.model_validate({"alerts": [alert | {"errorFrom": "$.errcode"}]})
+    (entry,) = json.loads(define(settings.alerts[0]))["notification"]
+    assert (entry["successWhen"], entry["errorFrom"]) == ("@.errcode == 0", "$.errcode")
+    assert find_troubles(settings, Surroundings()) == {}
+    wrong = Settings.model_validate({"alerts": [alert | {"successWhen": "@.errcode = 0"}]})
+    (trouble,) = find_troubles(wrong, Surroundings()).values()
+    assert trouble.startswith("alerts.0.successWhen: ")
 
 
 async def test_a_damaged_job_is_told_and_the_others_are_made() -> None:

@@ -85,6 +85,32 @@ async def test_failures_are_retried_as_the_policies_say(target: Target) -> None:
     assert len({one.headers["idempotency-key"] for one in target.seen}) == 2
 
 
+async def test_answers_are_judged_by_their_body(target: Target) -> None:
+    """GBK with `{"code": 500}` fails as in a service; a robot's 200 with an `errcode` is no delivery."""
+    gbk = Reply(body='{"code": 500, "msg": "库存不足"}'.encode("gbk"))
+    gbk.headers["Content-Type"] = "application/json;charset=GBK"
+    target.answers("/run", gbk, Reply(body={"code": 200}))
+    target.answers("/told", Reply(body={"errcode": 9}))
+    target.always("/told", Reply(body={"errcode": 0}))
+    definition = {
+        "request": [{"url": f"{target.url}/run", "successWhen": "@.code == 200", "errorFrom": "$.code"}],
+        "retry": [{"errorEquals": "500", "intervalSeconds": 0.01, "maxAttempts": 1}],
+        "notification": [
+            {
+                "url": f"{target.url}/told",
+                "stateEquals": ["500", "finalSucceed"],
+                "successWhen": "@.errcode == 0",
+            }
+        ],
+    }
+    async with LiteJob(definition, notification_interval_seconds=0.01) as job:
+        ended = await job.run()
+    assert (ended.state, ended.attempt_count, ended.steps[0].error) == ("succeeded", 2, "500")
+    bodies = [json.loads(one.body) for one in target.at("/told")]
+    assert sorted(one["response"]["status"] for one in bodies) == ["failed", "failed", "finalSucceed"]
+    assert {one["response"]["message"] for one in bodies if one["response"]["error"]} == {"库存不足"}
+
+
 async def test_an_asynchronous_job_is_checked(target: Target) -> None:
     """`checkUrl` is polled until it says the end."""
     target.answers("/check", Reply(body={"status": "", "progress": "1/2"}), Reply(body={"status": "succeed"}))

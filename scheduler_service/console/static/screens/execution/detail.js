@@ -180,7 +180,7 @@ function notificationView(one, zone) {
         <thead><tr><th>${t("execution.try")}</th><th>${t("execution.status")}</th><th class="right">${t("execution.took")}</th></tr></thead>
         <tbody>
           ${one.attempts.map(
-            (each, index) => html`<tr key=${index}><td>${moment(each.at, zone)}</td><td>${each.status ?? showUnseen(each.fault ?? "–")}</td><td class="right number">${formatDuration(each.durationMs)}</td></tr>`,
+            (each, index) => html`<tr key=${index}><td>${moment(each.at, zone)}</td><td>${showUnseen([each.status, each.fault].filter((said) => said !== null).join(" · ") || "–")}</td><td class="right number">${formatDuration(each.durationMs)}</td></tr>`,
           )}
         </tbody>
       </table>
