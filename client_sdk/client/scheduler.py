@@ -172,12 +172,15 @@ class Scheduler(CallGroup):
     async def preview_template(
         self,
         template: Any,
-        root: Mapping[str, Any] | None = None,
+        root: Any = None,
         *,
-        place: Literal["body", "url", "header"] = "body",
+        place: Literal["body", "url", "header", "successWhen", "errorFrom", "messageFrom"] = "body",
     ) -> Any:
-        """The value of a template on this root. Raises Invalid as the creation of a job would."""
-        body = {"template": template, "root": dict(root or {}), "place": place}
+        """The value of a template on this root; of `successWhen` and the like on an answer, any JSON.
+
+        Raises Invalid as the creation of a job would.
+        """
+        body = {"template": template, "root": {} if root is None else root, "place": place}
         found = await self._connection.call(answers.TemplateValue, "POST", "/templates/preview", body=body)
         return found.value
 

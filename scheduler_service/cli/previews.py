@@ -90,12 +90,14 @@ def preview_template(
     template: Annotated[str, typer.Argument(help="A text; in a body also a JSON value.", metavar="TEMPLATE")],
     root: Annotated[
         str | None,
-        typer.Option(help="The root of the template, a JSON object: latest response, named ones, trigger."),
+        typer.Option(help="The root, a JSON object: latest response, named ones, trigger; or an answer."),
     ] = None,
     file: Annotated[
         Path | None, typer.Option("-f", "--file", help="The root from a file (.json, .json5, .yaml), or -.")
     ] = None,
-    place: Annotated[str, typer.Option(help="Where the template is: body, url or header.")] = "body",
+    place: Annotated[
+        str, typer.Option(help="Where it is: body, url or header; successWhen, errorFrom or messageFrom.")
+    ] = "body",
 ) -> Any:
     """Show the value of a template, or the error that a job would get.
 

@@ -29,9 +29,8 @@ def after_try(
 ) -> Delivery:
     """The delivery after one more try: delivered, due again at `due`, or given up.
 
-    Only a 2xx counts as delivered, and none of which `successWhen` is false or that has a `refusal`: the answer
-    says that the message was not taken. Given up, a guaranteed delivery stays in the outbox, another has
-    failed.
+    Only a 2xx counts as delivered, and none whose body says that the message was not taken: by the rule of
+    the entry, or by the `refusal`. Given up, a guaranteed delivery stays in the outbox, another has failed.
     """
     tries = delivery.tries + 1
     tried = _describe_try(delivery, outcome, now, refusal)

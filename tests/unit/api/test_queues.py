@@ -16,9 +16,9 @@ def test_no_worker_can_say_what_is_never_retried() -> None:
 
 
 def test_no_worker_can_say_what_it_cannot_know() -> None:
-    """Of the codes of SPEC section 5 only the limits of a call are its own to report."""
+    """Of the codes of SPEC section 5 the limits of a call and its own judgement are its own to report."""
     own = CODES - RESERVED
-    assert own == {"timeout", "response_too_large"}
+    assert own == {"timeout", "response_too_large", "unsuccessful"}
 
 
 BLANKS = b" " * LARGE_BYTES

@@ -120,6 +120,6 @@ def test_each_section_with_a_list_has_a_row_in_the_promises() -> None:
 
 
 def test_the_lists_are_found() -> None:
-    """There are many of them."""
-    assert len(set(spans())) > 10
+    """Else nothing would be compared."""
+    assert set(spans())
     assert len(by_section()) > 5
