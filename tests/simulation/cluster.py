@@ -5,6 +5,7 @@ dies or stands still with it.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -263,7 +264,8 @@ class ClusterWorld(World):
         await asyncio.sleep(during / 1_000)
         life.process.thaw()
         if not life.process.is_dead:
-            await standin.come_back(life.name, reached)
+            with contextlib.suppress(DaprInternalError):  # killed while it was told
+                await standin.come_back(life.name, reached)
 
     def is_calm(self, begin: float, end: float) -> bool:
         """Nor did a node come or go in the half minute before, which a cluster may take (SPEC section 8)."""

@@ -159,7 +159,9 @@ def _planned(evidence: Evidence, first: Written) -> set[int]:
     """The moments that were certainly planned: until somebody changes the job."""
     plan, created = evidence.plan, first.commit.entry.created_at
     timer = plan.definition.get("timer")
-    later = [one.wall for one in evidence.asked_for(*CHANGES) if one.asked_at + 1 >= first.at * 1_000]
+    # Who is killed as soon as it has written the creation has not noted it: then `first` is what came next.
+    since = min(first.at * 1_000, created - BEGIN)
+    later = [one.wall for one in evidence.asked_for(*CHANGES) if one.asked_at + 1 >= since]
     if later and evidence.world.steps:
         return set()
     until = min([BEGIN + evidence.world.plan.horizon, *later])
@@ -257,9 +259,10 @@ def _late(evidence: Evidence) -> Found:
     policy = plan.definition["overlapPolicy"]
     if plan.definition.get("timer") is None and evidence.asked_for("update"):
         policy = "queue"  # the execution that an update starts waits for what runs
-    is_direct = (
-        policy in ("skip", "allow") and "fire_all" not in f"{plan.definition.get('timer')} {plan.asks}"
-    )
+    # What a pause has missed is late where it is caught up.
+    catches_up = any(one.option in ("fire_once", "fire_all") for one in plan.asks)
+    in_order = "fire_all" in str(plan.definition.get("timer"))
+    is_direct = policy in ("skip", "allow") and not (catches_up or in_order)
     for _, record in evidence.records:
         if isinstance(record, FiringRecord) and record.outcome is FiringOutcome.LATE and is_direct:
             planned = (record.planned_at - BEGIN) / 1_000
