@@ -25,7 +25,7 @@ def test_keys_are_managed_on_the_data_folder(ran: Ran, tmp_path: Path) -> None:
     code, printed, _ = ran("keys", "list", "--data", str(data))
     assert code == 0
     assert made["keyId"] in printed
-    assert made["key"].rpartition("_")[2] not in printed
+    assert made["key"].removeprefix(f"pk_{made['keyId']}_") not in printed
     rotated = read(ran, "rotate", made["keyId"], "--overlap", "1h", data=data)
     assert (rotated["keyId"], rotated["rotations"]) == (made["keyId"], 1)
     assert rotated["key"] != made["key"]
