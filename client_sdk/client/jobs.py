@@ -129,6 +129,37 @@ class Jobs(CallGroup):
             headers={"Idempotency-Key": write_key(idempotency_key)},
         )
 
+    async def backfill(
+        self,
+        job_id: str,
+        *,
+        since: datetime,
+        until: datetime,
+        which: Literal["missing", "failed", "all"] = "missing",
+        params: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+    ) -> answers.Backfill:
+        """Runs the past moments of the job's timer between two moments, both included, behind all that waits.
+
+        `which`: `missing` those without an execution that ran, `failed` also those whose executions all ended
+        badly, `all`. With `dry_run` they are only shown. At most 1,000.
+        """
+        body = {
+            "from": write_moment(since),
+            "to": write_moment(until),
+            "which": which,
+            "params": params,
+            "dryRun": dry_run,
+        }
+        return await self._connection.call(
+            answers.Backfill,
+            "POST",
+            f"{_path(job_id)}/backfill",
+            body=body,
+            headers={"Idempotency-Key": write_key(idempotency_key)},
+        )
+
     def list(
         self,
         *,

@@ -16,6 +16,7 @@ from client_sdk.models.parse import parse_model as parse_model
 from client_sdk.models.parse import point_to_posted as point_to_posted
 from client_sdk.models.parse import write_pointer as write_pointer
 from client_sdk.models.requests import Activation as Activation
+from client_sdk.models.requests import BackfillRequest as BackfillRequest
 from client_sdk.models.requests import BulkExecutions as BulkExecutions
 from client_sdk.models.requests import BulkJobs as BulkJobs
 from client_sdk.models.requests import Cancellation as Cancellation

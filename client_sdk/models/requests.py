@@ -55,6 +55,20 @@ class ReplayRequest(WireModel):
     params: dict[str, Any] | None = None
 
 
+class BackfillRequest(WireModel):
+    """`POST /jobs/{jobId}/backfill`: past moments of the timer, both ends included.
+
+    `which`: `missing` those without an execution that ran, `failed` also those whose executions all ended
+    badly, `all`. With `dryRun` nothing is started.
+    """
+
+    from_: FilledText
+    to: FilledText
+    which: Literal["missing", "failed", "all"] = "missing"
+    params: dict[str, Any] | None = None
+    dry_run: Flag = False
+
+
 class SignIn(WireModel):
     """`POST /session`: the key that callers without a browser send as `Authorization: Bearer KEY`."""
 

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scheduler_service.api import (
     audit,
+    backfills,
     bulk,
     bulk_jobs,
     counts,
@@ -73,6 +74,7 @@ _MODULES = (
     bulk_jobs,
     queues,
     services,
+    backfills,
     firings,
     previews,
     trials,

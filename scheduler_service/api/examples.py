@@ -26,6 +26,12 @@ PARAMETERS: dict[str, Any] = {"day": "2026-01-31"}
 FEEDBACK: dict[str, Any] = {"status": "succeed", "message": "done", "progress": "60/60", "data": {"rows": 7}}
 OUTLOOK: dict[str, Any] = {"timer": {"period": "0 30 2 * * ?", "timezone": "Europe/Berlin"}, "days": 366}
 PREVIEW: dict[str, Any] = {"timer": {"dueTime": "0s", "period": "0 0/5 * * * ?"}, "count": 5}
+BACKFILL: dict[str, Any] = {
+    "from": "2026-01-01 00:00:00",
+    "to": "2026-01-31 23:59:59",
+    "which": "missing",
+    "dryRun": True,
+}
 REPLAY: dict[str, Any] = {"fromStep": 0, "params": {"day": "2026-01-31"}}
 TEMPLATE: dict[str, Any] = {
     "template": {"school": "${$.student}|json", "first": "number ${$.student[0].number}"},

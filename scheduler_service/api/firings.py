@@ -73,7 +73,7 @@ class PlannedPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 async def show_next_firings(request: ApiRequest) -> Response:
     """Show a job's coming firings; none while it is paused or disabled."""
     entry, query = await find_job(request, request.job_key), request.query
-    known = await _timer_of(request, entry.job_id)
+    known = await timer_of(request, entry.job_id)
     if known is None:
         raise no_job(entry.job_id)
     timer, cursor = known
@@ -207,7 +207,7 @@ async def _spent(request: ApiRequest, entry: CatalogueEntry, plan: ListedFirings
     """How many of a job's firings in `plan` have fired since its first page; at most `per_job`."""
     if plan.per_job is None or not plan.is_later:
         return 0
-    known = await _timer_of(request, entry.job_id)
+    known = await timer_of(request, entry.job_id)
     if known is None or (last := known[1].last) is None or last < plan.since:
         return 0
     timer, cursor = known
@@ -224,7 +224,7 @@ async def _following(
     if room == 0:
         return iter(())
     await asyncio.sleep(0)
-    known = await _timer_of(request, entry.job_id)
+    known = await timer_of(request, entry.job_id)
     if known is None:
         return iter(())
     timer, cursor = known
@@ -237,7 +237,8 @@ async def _following(
     return islice((firing.planned_at for firing in walk if firing.planned_at >= since), room)
 
 
-async def _timer_of(request: ApiRequest, job_id: str) -> tuple[Timer, Cursor] | None:
+async def timer_of(request: ApiRequest, job_id: str) -> tuple[Timer, Cursor] | None:
+    """The timer of a job and what of it is used up; None: there is no such job. Raises StoreUnavailable."""
     job = await request.deps.jobs.read(job_id)
     if job is None or job.document is None:
         return None

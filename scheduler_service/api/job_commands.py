@@ -11,14 +11,25 @@ from scheduler_service.api.request import FORM_OF_NAME, ApiRequest
 from scheduler_service.api.request_keys import key_reused
 from scheduler_service.api.responses import ENCODER, invalid, no_job, refused
 from scheduler_service.domain.execution import ExecutionState, JobState, write_execution_id
-from scheduler_service.domain.replies import Reactivated, Recalled, Refusal, Reply, Started, Taken, Unchanged
+from scheduler_service.domain.replies import (
+    Reactivated,
+    Recalled,
+    Refusal,
+    Reply,
+    Started,
+    StartedMany,
+    Taken,
+    Unchanged,
+)
 from scheduler_service.engine.compile_cache import read_options
 from scheduler_service.engine.machine import NO_JOB
 from scheduler_service.engine.status import find_state
 from scheduler_service.hosts.large_work import work_by_size
 from scheduler_service.ports.delivery import Command
 
-_DECODER: msgspec.json.Decoder[Reply] = msgspec.json.Decoder(Taken | Unchanged | Started | Reactivated)
+_DECODER: msgspec.json.Decoder[Reply] = msgspec.json.Decoder(
+    Taken | Unchanged | Started | StartedMany | Reactivated
+)
 OWNER_HEADER = "X-Service"
 _NAME = re.compile(SERVICE_NAME[1:-1])
 

@@ -101,7 +101,7 @@ async def softly(request: ApiRequest, answer: Callable[[ApiRequest], Awaitable[R
 
 def read_anchor(request: ApiRequest, since: str | None, timer: Timer) -> int:
     """The moment of creation that a request supposes: `from`, else now. Raises ApiProblem (422)."""
-    return _moment("/from", since, timer) if since else request.deps.clock.now().wall
+    return read_moment("/from", since, timer) if since else request.deps.clock.now().wall
 
 
 async def work_by_count(count: int, work: Callable[[], Result]) -> Result:
@@ -156,7 +156,7 @@ async def _preview_timer(request: ApiRequest) -> Response:
     except DefinitionError as error:
         raise invalid_all(error.problems) from None
     anchor = read_anchor(request, posted.from_, timer)
-    until = _moment("/until", posted.until, timer) if posted.until else None
+    until = read_moment("/until", posted.until, timer) if posted.until else None
     if until is not None and until < anchor:
         raise invalid("/until", "range", "until lies before from; give a later one")
     count = posted.count or (DEFAULT_COUNT if until is None else COUNT_MAX)
@@ -196,7 +196,8 @@ def _without_secrets(surroundings: Surroundings) -> Surroundings:
     return replace(surroundings, environment=shown)
 
 
-def _moment(pointer: str, text: str, timer: Timer) -> int:
+def read_moment(pointer: str, text: str, timer: Timer) -> int:
+    """A posted moment, in the zone of the timer. Raises ApiProblem (422)."""
     try:
         return parse_time(text, timer.zone)
     except ExpressionError as error:

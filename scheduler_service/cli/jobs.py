@@ -17,6 +17,7 @@ from scheduler_service.cli.applying import (
     refuse_repeated,
     try_definition,
 )
+from scheduler_service.cli.backfilling import backfill_job
 from scheduler_service.cli.bulk import bulk_jobs
 from scheduler_service.cli.errors import AbsentError, Exit
 from scheduler_service.cli.executions import show_end
@@ -242,6 +243,7 @@ def watch_job(
             following.wait(left, poll=WATCH_POLL_SECONDS)
 
 
+app.command("backfill")(backfill_job)
 app.command("next", page=job_reads.show_coming)(job_reads.next_firings)
 app.command("firings", page=job_reads.FIRED)(job_reads.list_firings)
 app.command("revisions", page=job_reads.CHANGED)(job_reads.list_revisions)

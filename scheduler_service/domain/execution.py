@@ -56,6 +56,11 @@ class TriggeredBy(StrEnum):
     MANUAL = "manual"
     REPLAY = "replay"
     TRIAL = "trial"
+    BACKFILL = "backfill"
+
+
+PLANNED = (TriggeredBy.TIMER, TriggeredBy.BACKFILL)
+"""Executions of moments of the timer: a pause ends those that wait."""
 
 
 class JobState(StrEnum):

@@ -27,6 +27,14 @@ class Started(Reply, frozen=True):
     uid: str = ""
 
 
+class StartedMany(Reply, frozen=True):
+    """A backfill was accepted: its moments, whose executions have the numbers from `first` on."""
+
+    first: int
+    moments: tuple[int, ...]
+    uid: str = ""
+
+
 class Reactivated(Reply, frozen=True):
     """The job fires again; `missed` firings fell into the pause (at most 10,000)."""
 

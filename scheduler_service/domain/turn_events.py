@@ -91,6 +91,17 @@ class Triggered(Event, frozen=True):
     trace: str = ""
 
 
+class Backfilled(Event, frozen=True):
+    """Past moments of the timer are run, in this order; each gets an execution of its own.
+
+    `params` and `trace` are those of `Triggered`.
+    """
+
+    moments: tuple[int, ...]
+    params: bytes = b"{}"
+    trace: str = ""
+
+
 class CallEnded(Event, frozen=True):
     """A request or check was answered, or got no answer."""
 

@@ -15,7 +15,7 @@ NOTHING_SENT = "the process ended before anything of it was sent"
 SCHEDULED, ENQUEUED = ExecutionState.SCHEDULED, ExecutionState.ENQUEUED
 PROCESSING, SKIPPED = ExecutionState.PROCESSING, ExecutionState.SKIPPED
 FIRED, LATE = FiringOutcome.FIRED, FiringOutcome.LATE
-TIMER, ONE_TIME = TriggeredBy.TIMER, TimerKind.ONE_TIME
+TIMER, BACKFILL, ONE_TIME = TriggeredBy.TIMER, TriggeredBy.BACKFILL, TimerKind.ONE_TIME
 
 
 def submit(turn: TurnState, run: Open) -> Started:
@@ -38,15 +38,18 @@ def admit(turn: TurnState, run: Open) -> None:
     """Starts `run` if there is capacity; else the job's `overlapPolicy` decides. A disabled job skips it.
 
     Nothing ends the backlog of a `fire_all`: who would cancel or overlap it waits until it is worked off.
+    A backfill costs no firing and no trigger: one that finds nothing else at work waits, ahead of its rest.
     """
     program = turn.program
     if program.disabled:
         skip(turn, run, DISABLED)
     elif has_capacity(turn, run):
         start(turn, run)
-    elif program.overlap == "skip" and not run.queued:
+    elif program.overlap == "skip" and not run.queued and not _waits_for_backfill(turn):
         skip(turn, run, OVERLAP)
-    elif program.overlap == "cancel_running" and not run.queued and not turn.has_backlog():
+    elif program.overlap == "cancel_running" and not (
+        run.queued or turn.has_backlog() or turn.is_backfilling()
+    ):
         while not has_capacity(turn, run):
             cancel(turn, turn.live()[0], OVERLAP)
         start_queued(turn)  # who waits for that end goes first
@@ -120,8 +123,15 @@ def has_capacity(turn: TurnState, run: Open) -> bool:
     return turn.count_live() < program.max_concurrency
 
 
+def _waits_for_backfill(turn: TurnState) -> bool:
+    """Whether the execution that was queued last waits for a backfill alone."""
+    return turn.is_backfilling() and turn.count_queued() == 1
+
+
 def _keeps_in_line(turn: TurnState, run: Open) -> bool:
-    """Whether `run` waits in line under `allow`: as a part of a backlog of `fire_all`, or behind one."""
+    """Whether `run` waits in line under `allow`: as a part of a backlog, or as a firing behind one."""
+    if run.triggered_by is BACKFILL:
+        return True
     if run.triggered_by is not TIMER or turn.program.timer.kind is ONE_TIME:
         return False
     return run.queued or turn.has_backlog()

@@ -11,7 +11,7 @@ from scheduler_service.domain.document import (
     Phase,
 )
 from scheduler_service.domain.effects import Call, ReportPause
-from scheduler_service.domain.execution import ExecutionState, FailureType, FiringOutcome, TriggeredBy
+from scheduler_service.domain.execution import PLANNED, ExecutionState, FailureType, FiringOutcome
 from scheduler_service.domain.records import Audited, Exchange, StepEnded, exchange_of, hide_token
 from scheduler_service.domain.tracing import STEP as STEP_SPAN
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
@@ -197,7 +197,7 @@ def pause_gone(turn: TurnState, run: Open, broken: Broken) -> None:
     turn.effects.append(ReportPause(GONE, run.execute_number))
     turn.records.append(Audited(PAUSE_ACT, 200, run.execute_number, turn.head.revision))
     for other in list(turn.opens.values()):
-        if other.triggered_by is TriggeredBy.TIMER and other.state is ExecutionState.ENQUEUED:
+        if other.triggered_by in PLANNED and other.state is ExecutionState.ENQUEUED:
             turn.record_firing(other, FiringOutcome.SKIPPED, GONE)
             cancel(turn, other, GONE)
 

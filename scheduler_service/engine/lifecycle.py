@@ -2,7 +2,7 @@
 
 from scheduler_service.domain.document import Cursor, Document, Head
 from scheduler_service.domain.effects import Retire
-from scheduler_service.domain.execution import LIVE, ExecutionState, TriggeredBy
+from scheduler_service.domain.execution import LIVE, PLANNED, ExecutionState, TriggeredBy
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.replies import Reactivated, Refusal, RefusalCode, Reply, Taken, Unchanged
 from scheduler_service.domain.turn_events import Activated, Created, Paused, Updated
@@ -180,7 +180,7 @@ def _take_offline(turn: TurnState, *, drain: bool) -> None:
         if run.state in LIVE:
             if not drain:
                 cancel(turn, run, PAUSED)
-        elif run.triggered_by is TriggeredBy.TIMER and run.state is ExecutionState.ENQUEUED:
+        elif run.triggered_by in PLANNED and run.state is ExecutionState.ENQUEUED:
             drop(turn, run, PAUSED)
             if turn.program.timer.kind is TimerKind.ONE_TIME:
                 _owe_again(turn)

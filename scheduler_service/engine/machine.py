@@ -17,6 +17,7 @@ from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken,
 from scheduler_service.domain.turn_events import (
     Activated,
     AlarmRang,
+    Backfilled,
     CallEnded,
     CancelRequested,
     Created,
@@ -61,7 +62,7 @@ from scheduler_service.engine.parts.join import record_open_parts
 from scheduler_service.engine.parts.queue import handle_part_end, handle_part_progress, record_queued_parts
 from scheduler_service.engine.resuming import hand_over, resume_calls, send_unsent
 from scheduler_service.engine.retry import Failure
-from scheduler_service.engine.triggering import submit_due_triggers, trigger
+from scheduler_service.engine.triggering import backfill, submit_due_triggers, trigger
 from scheduler_service.engine.turn_state import TurnState, replace
 
 OWN_JOB = Refusal(
@@ -113,6 +114,8 @@ def _take(turn: TurnState, event: Event) -> Reply:
             return _run_due(turn)
         case Triggered():
             return trigger(turn, event)
+        case Backfilled():
+            return backfill(turn, event)
         case FeedbackArrived():
             return handle_feedback(turn, event)
         case InstancesResolved():

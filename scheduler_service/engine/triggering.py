@@ -4,9 +4,9 @@ from scheduler_service.domain.document import Open
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.execution import ExecutionState, TriggeredBy
 from scheduler_service.domain.job_key import is_trial
-from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Started
-from scheduler_service.domain.turn_events import Triggered
-from scheduler_service.engine.admission import new_execution, submit
+from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Started, StartedMany
+from scheduler_service.domain.turn_events import Backfilled, Triggered
+from scheduler_service.engine.admission import line_up, new_execution, submit
 from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.language.values import parse_json
 from scheduler_service.timing.timer import RECURRING
@@ -17,9 +17,10 @@ def trigger(turn: TurnState, event: Triggered) -> Reply:
 
     Refuses one of a disabled job, and one for which there is no room.
     """
-    if turn.program.disabled:
-        text = f"the job {turn.program.job_id!r} is disabled: nothing of it runs; enable it first"
-        return Refusal(RefusalCode.DISABLED, text, "/jobId")
+    more = _brought(event.params, event.replay.responses if event.replay else ())
+    refusal = _refuse(turn, event.params, more, below="/params" if event.replay else "")
+    if refusal is not None:
+        return refusal
     around = turn.program.surroundings
     later = event.planned_at is not None and event.planned_at > turn.now.wall
     pending = sum(run.state is ExecutionState.SCHEDULED for run in turn.opens.values())
@@ -28,24 +29,6 @@ def trigger(turn: TurnState, event: Triggered) -> Reply:
             RefusalCode.LIMIT,
             f"{pending} delayed triggers of this job are pending; limits.pending_triggers allows no more",
         )
-    taken = sum(_brought(run.params, run.replayed) for run in turn.opens.values())
-    more = _brought(event.params, event.replay.responses if event.replay else ())
-    if taken and taken + more > around.params_bytes:
-        return Refusal(
-            RefusalCode.LIMIT,
-            f"the parameters of this job's open executions take {taken:,} bytes, and with these more than "
-            f"{around.params_bytes:,}; wait for some to end, or send a reference instead of the data",
-        )
-    if turn.lacks_room(more):
-        return Refusal(
-            RefusalCode.LIMIT,
-            f"there is no room for {more:,} bytes of parameters: what open executions keep would take more "
-            "than limits.open_bytes; wait for some to end, or send a reference instead of the data",
-        )
-    flaws = _check_params(turn, event.params)
-    if flaws:
-        below = "/params" if event.replay else ""
-        return Refusal(RefusalCode.INVALID, flaws[0].message, below + flaws[0].pointer)
     run = new_execution(
         turn,
         _trigger_of(turn, event),
@@ -62,11 +45,59 @@ def trigger(turn: TurnState, event: Triggered) -> Reply:
     return Started(run.execute_number, run.state, turn.head.uid)
 
 
+def backfill(turn: TurnState, event: Backfilled) -> Reply:
+    """Puts an execution of each moment behind all that waits; refuses them all, or none.
+
+    Refuses as `trigger`, and while more than `pending_triggers` would wait.
+    """
+    most = turn.program.surroundings.pending_triggers
+    waiting = sum(run.triggered_by is TriggeredBy.BACKFILL for run in turn.opens.values())
+    if waiting + len(event.moments) > most:
+        return Refusal(
+            RefusalCode.LIMIT,
+            f"{waiting} moments of an earlier backfill of this job wait, and with these {len(event.moments)} "
+            f"they are more than the {most} of limits.pending_triggers; wait for some to end",
+        )
+    more = _brought(event.params, ()) * len(event.moments)
+    refusal = _refuse(turn, event.params, more, below="/params")
+    if refusal is not None:
+        return refusal
+    first = turn.head.execute_number + 1
+    for moment in event.moments:
+        by, params = TriggeredBy.BACKFILL, event.params
+        run = new_execution(turn, by, moment, params=params, queued=True, trace=event.trace)
+        line_up(turn, run)
+    return StartedMany(first, event.moments, turn.head.uid)
+
+
 def submit_due_triggers(turn: TurnState) -> None:
     """Takes the delayed triggers that are due; one whose parameters have no room now stays due."""
     for run in _due_triggers(turn):
         if not turn.lacks_room(_brought(run.params, run.replayed)):
             submit(turn, run)
+
+
+def _refuse(turn: TurnState, params: bytes, more: int, *, below: str) -> Refusal | None:
+    """Why executions with these parameters, `more` bytes in all, are not taken; `below`: where they stand."""
+    if turn.program.disabled:
+        text = f"the job {turn.program.job_id!r} is disabled: nothing of it runs; enable it first"
+        return Refusal(RefusalCode.DISABLED, text, "/jobId")
+    most = turn.program.surroundings.params_bytes
+    taken = sum(_brought(run.params, run.replayed) for run in turn.opens.values())
+    if taken and taken + more > most:
+        return Refusal(
+            RefusalCode.LIMIT,
+            f"the parameters of this job's open executions take {taken:,} bytes, and with these more than "
+            f"{most:,}; wait for some to end, or send a reference instead of the data",
+        )
+    if turn.lacks_room(more):
+        return Refusal(
+            RefusalCode.LIMIT,
+            f"there is no room for {more:,} bytes of parameters: what open executions keep would take more "
+            "than limits.open_bytes; wait for some to end, or send a reference instead of the data",
+        )
+    flaws = _check_params(turn, params)
+    return Refusal(RefusalCode.INVALID, flaws[0].message, below + flaws[0].pointer) if flaws else None
 
 
 def _due_triggers(turn: TurnState) -> list[Open]:

@@ -30,7 +30,7 @@ MANY_OPENS = 16
 replace = msgspec.structs.replace
 # Names of the module: a lookup in the enum costs ten times as much, in every turn.
 ENQUEUED, FAILED = ExecutionState.ENQUEUED, ExecutionState.FAILED
-TIMER = TriggeredBy.TIMER
+TIMER, BACKFILL = TriggeredBy.TIMER, TriggeredBy.BACKFILL
 ONE_TIME = TimerKind.ONE_TIME
 
 
@@ -194,7 +194,7 @@ class TurnState:
         return len(self.live()) if len(self.opens) < MANY_OPENS else self._count_many().live
 
     def count_queued(self) -> int:
-        """How many executions wait for capacity, without those held by a debug switch."""
+        """How many executions wait for capacity, without a backfill and those held by a debug switch."""
         return self._count_many().queued
 
     def has_backlog(self) -> bool:
@@ -214,7 +214,9 @@ class TurnState:
     def _count(self, counts: Counts, run: Open, by: int) -> None:
         if run.state in LIVE:
             counts.live += by
-        elif run.state is ENQUEUED and not run.held:
+        if run.triggered_by is BACKFILL:  # waits behind all others
+            return
+        if run.state is ENQUEUED and not run.held:
             counts.queued += by
         if run.queued and self.program_of(run).timer.kind is not ONE_TIME:
             counts.backlog += by
@@ -225,12 +227,22 @@ class TurnState:
             return []
         return [run for run in self.opens.values() if run.state in LIVE]
 
+    def is_backfilling(self) -> bool:
+        """Whether a backfill alone uses capacity."""
+        return all(run.triggered_by is BACKFILL for run in self.live())
+
     def first_queued(self) -> Open | None:
-        """The first execution that waits for capacity, without those held by a debug switch."""
+        """The first execution that waits for capacity, without those held by a debug switch.
+
+        Those of a backfill come after all others.
+        """
+        filled: Open | None = None
         for run in self.opens.values():
             if run.state is ENQUEUED and not run.held:
-                return run
-        return None
+                if run.triggered_by is not BACKFILL:
+                    return run
+                filled = filled or run
+        return filled
 
     def note(self, run: Open, kind: str, text: str, *, step: int | None = None) -> None:
         """Writes a line into the execution's log."""

@@ -22,7 +22,7 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.job_key import is_trial
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.records import Audited, CheckEnded, StepEnded
-from scheduler_service.domain.replies import Refusal, Reply, Started, Unchanged
+from scheduler_service.domain.replies import Refusal, Reply, Started, StartedMany, Unchanged
 from scheduler_service.domain.turn_events import Created, Event
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine import status
@@ -174,10 +174,19 @@ def note_act(decision: Decision, event: Event, act: Act) -> Decision:
     line = Audited(
         act,
         status=201 if isinstance(event, Created) else 200,
-        execute_number=reply.execute_number if isinstance(reply, Started) else act.execute_number,
+        execute_number=_number_of(reply, act),
         revision=0 if after is None else after.head.revision,
     )
     return replace(decision, records=(*decision.records, line))
+
+
+def _number_of(reply: Reply, act: Act) -> int | None:
+    """The execution that was meant, or began; of a backfill the first one."""
+    match reply:
+        case Started(execute_number=number) | StartedMany(first=number):
+            return number
+        case _:
+            return act.execute_number
 
 
 def remember_reply(

@@ -9,6 +9,7 @@ from scheduler_service.domain.moments import Now
 from scheduler_service.domain.turn_events import (
     Activated,
     AlarmRang,
+    Backfilled,
     CallEnded,
     Event,
     FeedbackArrived,
@@ -29,6 +30,8 @@ from scheduler_service.ports.errors import StoreUnavailable
 ROOM_BYTES = 10 << 20
 ANY_BYTES = 1 << 20
 """So much a turn takes in any case, as its job's definition may be large."""
+OPEN_BYTES = 1 << 10
+"""About what an execution is in its job's state, beside its parameters."""
 BUSY = "too many jobs with large states have turns at this moment; ask again in a moment"
 
 
@@ -93,7 +96,7 @@ def takes_long(job: Job, event: Event, now: int) -> bool:
     if document is None:
         return False
     current = job.programs[document.head.revision]
-    if type(event) is Triggered and current.params_schema is not None:
+    if current.params_schema is not None and type(event) in (Triggered, Backfilled):
         return True
     if type(event) is Activated and catches_up_many(current.timer, event.misfire):
         return True
@@ -126,6 +129,8 @@ def _weigh_event(event: Event) -> int:
             return len(end.body or b"") + len(request.body or b"")
         case Triggered(params=params, replay=replay):
             return len(params) + sum(map(len, () if replay is None else replay.responses))
+        case Backfilled(moments=moments, params=params):
+            return len(moments) * (len(params) + OPEN_BYTES)
         case FeedbackArrived():
             return LARGE_BYTES  # or less: it is parsed already
         case _:

@@ -8,10 +8,20 @@ import msgspec
 from scheduler_service.domain.acts import Act
 from scheduler_service.domain.document import Document
 from scheduler_service.domain.job_key import read_job_key
-from scheduler_service.domain.replies import Reactivated, Recalled, Refusal, Reply, Started, Taken, Unchanged
+from scheduler_service.domain.replies import (
+    Reactivated,
+    Recalled,
+    Refusal,
+    Reply,
+    Started,
+    StartedMany,
+    Taken,
+    Unchanged,
+)
 from scheduler_service.domain.turn_events import (
     Activated,
     AlarmRang,
+    Backfilled,
     CallEnded,
     CancelRequested,
     Created,
@@ -53,6 +63,7 @@ Plain = (
     | Destroyed
     | AlarmRang
     | Triggered
+    | Backfilled
     | FeedbackArrived
     | CancelRequested
     | Released
@@ -64,7 +75,7 @@ Plain = (
     | PartProgressed
     | LeasesChanged
 )
-AnyReply = Taken | Unchanged | Started | Reactivated | Recalled | Refusal
+AnyReply = Taken | Unchanged | Started | StartedMany | Reactivated | Recalled | Refusal
 
 
 class EndedMessage(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.domain.turn_events import Activated, Created, Released, Triggered, Updated
+from scheduler_service.domain.turn_events import Activated, Backfilled, Created, Released, Triggered, Updated
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import History
@@ -156,7 +156,7 @@ class LightTasks:
             await self.wait()
 
 
-STARTING = (Created, Updated, Triggered, Activated, Released)
+STARTING = (Created, Updated, Triggered, Backfilled, Activated, Released)
 """The events that a draining host refuses, because they start something."""
 
 STOPPING = "this node is stopping and starts nothing any more; ask again in a moment"

@@ -122,6 +122,23 @@ def between(timer: Timer, cursor: Cursor, seed: str, last: int) -> Iterator[Firi
         firing = upcoming(timer, cursor, seed)
 
 
+def planned_between(timer: Timer, anchor: int, seed: str, first: int, last: int) -> Iterator[Firing]:
+    """The firings of a recurring timer between two moments, both included, whatever has fired; lazily.
+
+    Of a cron timer also those before `anchor`, the moment of creation, which has none of its own then.
+    """
+    since = first - timer.jitter
+    if timer.kind is CRON:
+        if since <= anchor:
+            timer, anchor = msgspec.structs.replace(timer, ttl=None), since - 1
+        cursor = Cursor(anchor, since - 1)
+    else:
+        cursor = Cursor(anchor, since - 1, tally(timer, Cursor(anchor), since - 1, 1) or 0)
+    for firing in between(timer, cursor, seed, last):
+        if firing.planned_at >= first:
+            yield firing
+
+
 def warnings_at(timer: Timer, anchor: int) -> tuple[Problem, ...]:
     """The warnings that need the moment of creation or update (SPEC section 3).
 

@@ -97,7 +97,7 @@ FailureType = Annotated[
     _OPEN,
 ]
 KeptDetail = Annotated[Literal["kept", "dropped", "partial"], _OPEN]
-TriggeredBy = Annotated[Literal["timer", "manual", "replay", "trial"], _OPEN]
+TriggeredBy = Annotated[Literal["timer", "manual", "replay", "trial", "backfill"], _OPEN]
 OptionSource = Annotated[Literal["product", "platform", "tenant", "service", "job"], _OPEN]
 ItemStatus = Annotated[Literal["created", "updated", "unchanged", "refused"], _OPEN]
 FiringOutcome = Annotated[Literal["fired", "late", "skipped"], _OPEN]

@@ -20,9 +20,9 @@ from client_sdk.models.answers.form import (
 )
 
 __all__ = [
-    "Bulk", "Destroyed", "Family", "ItemResult", "Job", "JobCounts", "JobLine", "JobThatCannotRun",
-    "JobTimer", "LatestExecution", "Operation", "OperationProblem", "Option", "Results", "RevisionLine",
-    "StartedExecution", "Trial", "Triggered",
+    "Backfill", "BackfilledMoment", "Bulk", "Destroyed", "Family", "ItemResult", "Job", "JobCounts",
+    "JobLine", "JobThatCannotRun", "JobTimer", "LatestExecution", "LeftMoment", "Operation",
+    "OperationProblem", "Option", "Results", "RevisionLine", "StartedExecution", "Trial", "Triggered",
 ]  # fmt: skip
 
 
@@ -109,6 +109,30 @@ class Triggered(AnswerModel):
     execution_id: str
     execute_number: int
     state: ExecutionState
+
+
+class BackfilledMoment(AnswerModel):
+    """A moment that is run, and its execution; none yet where it is only shown."""
+
+    planned_at: AwareDatetime
+    execution_id: str | None
+    execute_number: int | None
+
+
+class LeftMoment(AnswerModel):
+    """A moment that is not run, and the execution for which it is left out."""
+
+    planned_at: AwareDatetime
+    execution_id: str
+    execute_number: int
+    state: ExecutionState
+
+
+class Backfill(AnswerModel):
+    """The moments of a range, those that are run and the others, in order."""
+
+    items: list[BackfilledMoment]
+    left: list[LeftMoment]
 
 
 class Trial(Triggered):

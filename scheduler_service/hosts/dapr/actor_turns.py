@@ -11,6 +11,7 @@ from scheduler_service.domain.replies import Recalled, Reply, Unchanged
 from scheduler_service.domain.turn_events import (
     Activated,
     AlarmRang,
+    Backfilled,
     CallEnded,
     CancelRequested,
     Created,
@@ -54,7 +55,7 @@ def is_firing(cached: CachedJob, event: Event, now: Now) -> bool:
 TRIES = 3
 LOCAL_TURNS_AT_ONCE = 64
 """So many are caught at most where daprd stands still or moves their actors."""
-COMMANDS = (Created, Updated, Activated, Paused, Destroyed, Triggered, Released, CancelRequested)
+COMMANDS = (Created, Updated, Activated, Paused, Destroyed, Triggered, Backfilled, Released, CancelRequested)
 """The events of callers: reads at any node show them after the reply. Feedback comes by the hundred to one
 job, and the actor is held while a reply waits: reads at other nodes show it half a second later."""
 

@@ -66,6 +66,9 @@ LINES = Upsert(audit, _COLUMNS, ("id",))
 """Of a turn: a repetition does nothing."""
 _OUTCOMES = Upsert(audit, _COLUMNS, ("id",), overwrite("tenant", "subject", "outcome", "status", "detail"))
 
+BACKFILL, MOST_BACKFILLED = "backfillJob", 1_000
+"""The operation of which one line is about several executions, and how many those are at most."""
+
 
 class AuditPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The last line of a page."""
@@ -117,9 +120,12 @@ class SqlAudit:
     async def of_execution(self, tenant: str, uid: str, execute_number: int) -> Sequence[AuditWire]:
         """Who triggered, replayed, cancelled or released it, in order."""
         table = audit.c
-        is_own = (table.tenant == tenant, table.uid == uid, table.execute_number == execute_number)
-        wanted = sa.select(audit).where(*is_own).order_by(table.at, table.id)
-        found = await self._read(lambda connection: connection.execute(wanted).all())
+        is_own = (table.tenant == tenant, table.uid == uid)
+        near = table.execute_number.between(execute_number - MOST_BACKFILLED, execute_number)
+        of_it = sa.and_(near, sa.or_(table.execute_number == execute_number, table.operation == BACKFILL))
+        wanted = sa.select(audit).where(*is_own, of_it).order_by(table.at, table.id)
+        rows = await self._read(lambda connection: connection.execute(wanted).all())
+        found = [row for row in rows if row.execute_number == execute_number or _has(row, execute_number)]
         return [
             {
                 "operation": row.operation,
@@ -218,6 +224,12 @@ def write_line(row: Any) -> AuditWire:
         "items": detail.get("items", []),
         "truncated": detail.get("truncated", False),
     }
+
+
+def _has(backfill: sa.Row[Any], number: int) -> bool:
+    """Whether a backfill, whose line has its first execution, made this one, too."""
+    given = _DETAIL.decode(bytes(backfill.detail)).get("given", {})
+    return bool(number < backfill.execute_number + given.get("executions", 0))
 
 
 def _mark(query: AuditQuery) -> str:

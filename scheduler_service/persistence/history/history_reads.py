@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 import msgspec
 import sqlalchemy as sa
 
-from scheduler_service.domain.execution import parse_execution_id
+from scheduler_service.domain.execution import ExecutionState, parse_execution_id
 from scheduler_service.domain.records import Exchange
 from scheduler_service.persistence.common.pagination import mark_list, read_cursor, write_cursor
 from scheduler_service.persistence.history.answer_room import AnswerBudget
@@ -24,6 +24,7 @@ from scheduler_service.persistence.history.queries import (
     FiringQuery,
     Listing,
     ListPage,
+    PlannedExecution,
     RowPlace,
     SeriesQuery,
     Wire,
@@ -31,6 +32,7 @@ from scheduler_service.persistence.history.queries import (
     select_execution,
     select_executions,
     select_firings,
+    select_planned,
 )
 from scheduler_service.persistence.history.row_shapes import (
     delivery_wire,
@@ -83,6 +85,15 @@ class HistoryReads:
         """Executions, newest first."""
         listing = select_executions(query, self._system_jobs)
         return await self._page(listing, query, _list_executions, _execution_place)
+
+    async def planned(self, tenant: str, job_id: str, first: int, last: int) -> Sequence[PlannedExecution]:
+        """The newest 20,000 executions of a job's timer, and of backfills, between two planned moments."""
+        wanted = select_planned(tenant, job_id, first, last)
+        rows = await self._run(lambda connection: connection.execute(wanted).all())
+        return [
+            PlannedExecution(row.planned_at, ExecutionState(row.state), row.uid, row.execute_number)
+            for row in rows
+        ]
 
     async def firings(self, query: FiringQuery) -> ListPage:
         """The ledger, latest planned moment first."""

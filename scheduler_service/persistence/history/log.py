@@ -45,6 +45,7 @@ TRIGGERS = {
     TriggeredBy.MANUAL.value: "triggered manually",
     TriggeredBy.REPLAY.value: "triggered by a replay",
     TriggeredBy.TRIAL.value: "triggered as a trial",
+    TriggeredBy.BACKFILL.value: "triggered by a backfill",
 }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from scheduler_service.domain.execution import ExecutionState, TriggeredBy
+from scheduler_service.domain.execution import PLANNED, ExecutionState, TriggeredBy
 from scheduler_service.persistence.common.pagination import Number, mark_list, read_cursor
 from scheduler_service.persistence.history.schema import (
     NOT_SUCCEEDED,
@@ -18,6 +18,8 @@ from scheduler_service.persistence.history.schema import (
 from scheduler_service.persistence.sql.expressions import JsonLists
 
 Wire = dict[str, object]
+
+MOST_PLANNED = 20_000
 
 
 class ExecutionQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +45,15 @@ class ExecutionQuery(msgspec.Struct, frozen=True, kw_only=True):
         """That of its cursors. Jobs that get a label between two pages do not change it."""
         asked = (self.job_id, self.labels, self.state, self.error, self.triggered_by)
         return mark_list("executions", self.tenant, *asked)
+
+
+class PlannedExecution(msgspec.Struct, frozen=True):
+    """What became of a moment of a timer."""
+
+    planned_at: int
+    state: ExecutionState
+    uid: str
+    execute_number: int
 
 
 class SeriesQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,6 +195,19 @@ def delivery_conditions(query: DeliveryQuery) -> Iterator[sa.ColumnElement[bool]
         yield table.state == query.state
     if query.event is not None:
         yield table.event == query.event
+
+
+def select_planned(tenant: str, job_id: str, first: int, last: int) -> Selection:
+    """The columns of `PlannedExecution`, of the newest executions of a job's timer between two moments."""
+    table = executions.c
+    triggers = [trigger.value for trigger in PLANNED]
+    is_wanted = (table.tenant == tenant, table.job_id == job_id, table.triggered_by.in_(triggers))
+    return (
+        sa.select(table.planned_at, table.state, table.uid, table.execute_number)
+        .where(*is_wanted, table.planned_at.between(first, last))
+        .order_by(table.created_at.desc())
+        .limit(MOST_PLANNED)
+    )
 
 
 def select_execution(uid: str, execute_number: int) -> Selection:

@@ -10,6 +10,7 @@ import pytest
 from scheduler_service.domain.acts import Act
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.execution import FiringOutcome
+from scheduler_service.domain.moments import HOUR
 from scheduler_service.domain.records import (
     AttemptEnded,
     Audited,
@@ -23,11 +24,13 @@ from scheduler_service.domain.replies import (
     Refusal,
     RefusalCode,
     Started,
+    StartedMany,
     Taken,
     Unchanged,
 )
 from scheduler_service.domain.turn_events import (
     Activated,
+    Backfilled,
     CancelRequested,
     Created,
     Destroyed,
@@ -399,6 +402,20 @@ async def test_fire_all_runs_late_firings_in_order(house: AnyHouse) -> None:
     assert len(firings) >= 5
     moments = [one.planned_at for one in firings]
     assert moments == sorted(moments)
+
+
+async def test_a_backfill_outlives_a_crash(house: AnyHouse) -> None:
+    """What waits of it is durable at qos 0 too, as an accepted trigger is (SPEC sections 3 and 8)."""
+    url = "http://target.test/run"
+    await house.create(timer={"period": "external"}, request=[{"url": url}])
+    house.sender.hold(url)
+    past = tuple(house.clock.now().wall - HOUR * ago for ago in (3, 2, 1))
+    assert isinstance(await house.deliver(Backfilled(past)), StartedMany)
+    await house.settle()
+    await house.crash()
+    await house.recover()
+    await house.settle()
+    assert house.executions() == {1: State.TERMINATED, 2: State.SUCCEEDED, 3: State.SUCCEEDED}
 
 
 @pytest.mark.parametrize("policy", ["allow", "cancel_running"])

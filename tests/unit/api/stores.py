@@ -9,7 +9,7 @@ import msgspec
 
 from scheduler_service.domain.acts import AuditEntry
 from scheduler_service.domain.document import Latest
-from scheduler_service.domain.execution import DeliveryState, ExecutionState
+from scheduler_service.domain.execution import PLANNED, DeliveryState, ExecutionState
 from scheduler_service.domain.leases import QueueFigures, QueueQuery
 from scheduler_service.domain.moments import DAY, Now, rfc3339
 from scheduler_service.domain.records import (
@@ -30,6 +30,7 @@ from scheduler_service.persistence.history.queries import (
     ExecutionQuery,
     FiringQuery,
     ListPage,
+    PlannedExecution,
     SeriesQuery,
     Wire,
 )
@@ -225,6 +226,13 @@ class MemoryHistory:
         items = [item for item in items if query.state in (None, item["state"])]
         items = [item for item in items if query.job_ids is None or item["jobId"] in query.job_ids]
         return ListPage(items[::-1][: query.limit])
+
+    async def planned(self, tenant: str, job_id: str, first: int, last: int) -> list[PlannedExecution]:
+        return [
+            PlannedExecution(record.planned_at, record.state, uid, number)
+            for (uid, number), (name, record) in self.runs.items()
+            if name == job_id and record.triggered_by in PLANNED and first <= record.planned_at <= last
+        ]
 
     async def firings(self, query: FiringQuery) -> ListPage:
         return ListPage(

@@ -100,6 +100,7 @@ async def test_no_example_names_a_machine(document: Any) -> None:
 
 
 IDS = """
+backfillJob
 cancelExecution
 cancelOperation
 changeManyExecutions

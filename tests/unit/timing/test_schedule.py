@@ -16,12 +16,13 @@ from scheduler_service.timing.schedule import (
     advance,
     between,
     latest,
+    planned_between,
     preceding,
     tally,
     upcoming,
     warnings_at,
 )
-from scheduler_service.timing.timer import Timer, TimerText, stand_still
+from scheduler_service.timing.timer import RECURRING, Timer, TimerText, stand_still
 from tests.rows import each_row
 from tests.unit.timing.timers import NOON, anchors, make, timers
 
@@ -203,3 +204,24 @@ def test_moments_at_the_end_of_time_do_no_harm() -> None:
     assert upcoming(make("0s", "P9000Y"), Cursor(NOON, NOON, 1), "") is None
     assert latest(make("0s", "P5000Y"), Cursor(NOON), "", LATEST + 1) is not None
     assert upcoming(make("0s", "10s", ttl="P9999Y", jitter=MINUTE), Cursor(NOON), "") is not None
+
+
+@given(timers, anchors, st.integers(0, 40), st.integers(0, 20))
+@settings(deadline=None, max_examples=60)
+def test_the_plan_between_two_moments_is_what_a_walk_finds(
+    timer: Timer, anchor: int, begin: int, more: int
+) -> None:
+    """Whatever has fired; with jitter too."""
+    firings = list(islice(between(timer, Cursor(anchor), "seed", LATEST), begin + more + 1))
+    if len(firings) <= begin or timer.kind not in RECURRING:
+        return
+    part = firings[begin:]
+    first, last = part[0].planned_at, part[-1].planned_at
+    assert list(planned_between(timer, anchor, "seed", first, last)) == part
+
+
+def test_a_cron_timer_has_a_plan_before_its_creation() -> None:
+    """Its `ttl` counts from there, so it ends nothing before."""
+    timer = make(period="0 0 * * * ?", ttl="1h")
+    planned = planned_between(timer, NOON, "seed", NOON - 3 * HOUR, NOON)
+    assert [NOON - one.planned_at for one in planned] == [3 * HOUR, 2 * HOUR, HOUR, 0]

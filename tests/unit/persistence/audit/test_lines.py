@@ -129,6 +129,15 @@ async def test_the_line_of_a_turn_comes_with_its_records_once(room: Room, audit:
     assert await audit.of_execution("acme", "life", 7) == []
 
 
+async def test_each_execution_of_a_backfill_says_who_asked_for_it(room: Room, audit: SqlAudit) -> None:
+    """One line has the first of them, and how many there are."""
+    act = Act("backfillJob", "Anna", detail=b'{"given": {"executions": 3}}')
+    room.writer.append(turn(5, act, execute_number=7), durable=True)
+    await room.writer.flush()
+    found = [await audit.of_execution("default", "life", number) for number in (6, 7, 9, 10)]
+    assert [[one["who"] for one in lines] for lines in found] == [[], ["Anna"], ["Anna"], []]
+
+
 async def test_each_filter_narrows_the_list(room: Room, audit: SqlAudit) -> None:
     """Bounds of time are included; a job is also found in the line of an array."""
     room.writer.append(turn(1), durable=True)

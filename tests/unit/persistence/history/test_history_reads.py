@@ -158,6 +158,17 @@ async def test_each_filter_narrows_the_list(room: Room) -> None:
     assert await numbers(room, planned_from=START + 2_001, planned_to=START + 2_999) == []
 
 
+async def test_executions_of_planned_moments(room: Room) -> None:
+    """Those of a timer and of backfills, of one job, with both bounds."""
+    by = (TriggeredBy.TIMER, TriggeredBy.MANUAL, TriggeredBy.BACKFILL, TriggeredBy.TIMER)
+    for number, trigger in enumerate(by, 1):
+        record = execution(number, triggered_by=trigger, planned_at=START + number)
+        await write(room, batch(number, record))
+    found = await room.reads.planned("default", "job", START + 1, START + 3)
+    assert sorted((one.execute_number, one.planned_at - START) for one in found) == [(1, 1), (3, 3)]
+    assert await room.reads.planned("acme", "job", START, START + 9) == []
+
+
 async def test_pages_are_stable_while_executions_arrive(room: Room) -> None:
     """A cursor neither repeats nor skips what was there when the first page was read."""
     await write(room, *(batch(n, execution(n, created_at=START)) for n in range(1, 8)))

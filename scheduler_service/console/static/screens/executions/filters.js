@@ -4,7 +4,7 @@ import { JobFilter, Tabs, TextFilter, formatNumber, html, now, pushQuery, route,
 
 const NAMES = ["jobId", "state", "error", "triggeredBy", "label", "from", "to", "range"];
 const STATES = ["terminated", "processing", "failed", "enqueued", "scheduled", "succeeded", "cancelled", "skipped"];
-const TRIGGERS = ["timer", "manual", "replay", "trial"];
+const TRIGGERS = ["timer", "manual", "replay", "trial", "backfill"];
 const RANGES = { "15m": 900_000, "1h": 3_600_000, "24h": 86_400_000, "7d": 604_800_000 };
 const MINUTE_MS = 60_000;
 

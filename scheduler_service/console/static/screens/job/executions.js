@@ -4,7 +4,7 @@ import { Loaded, Pager, Panel, Tabs, html, pushQuery, replaceQuery, route, t, us
 import { executionTable } from "./execution_rows.js";
 
 const OUTCOMES = ["failed", "succeeded", "cancelled", "skipped"];
-const TRIGGERS = ["timer", "manual", "replay", "trial"];
+const TRIGGERS = ["timer", "manual", "replay", "trial", "backfill"];
 
 /** The list; its filters stand in the address. */
 export const ExecutionsTab = {
