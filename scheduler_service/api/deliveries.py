@@ -14,7 +14,7 @@ from scheduler_service.api.request import OF_JOBS, ApiRequest, PostedBody, Route
 from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ApiProblem, absent, refuse, succeed
 from scheduler_service.domain.execution import parse_execution_id
-from scheduler_service.domain.job_key import DEFAULT_TENANT
+from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.security.callers import Role
 
 ROUTES = Routes("deliveries")
@@ -69,7 +69,7 @@ async def _run(request: ApiRequest, verb: str, command: Callable[[str], Awaitabl
 
     async def work() -> object:
         await _check_own(request, delivery_id)
-        if not await command(delivery_id):
+        if not await command(write_job_key(request.caller.tenant, delivery_id)):
             raise await _not_pending(request, delivery_id)
         await request.catch_up()  # for reads at another node
         return {"deliveryId": delivery_id}
@@ -78,16 +78,14 @@ async def _run(request: ApiRequest, verb: str, command: Callable[[str], Awaitabl
 
 
 async def _check_own(request: ApiRequest, delivery_id: str) -> None:
-    """Raises ApiProblem (404) where the caller does not see the delivery, StoreError."""
+    """Raises ApiProblem (404) where the caller does not see its job, StoreError.
+
+    Of a job that has gone the delivery itself says whose it is, where the command is carried out.
+    """
     caller, execution = request.caller, parse_execution_id(delivery_id.rpartition("-")[0])
     entry = None if execution is None else await request.deps.catalogue.find(execution[0])
-    if entry is not None:
-        is_own = sees(caller, entry)
-    elif caller.is_narrow or caller.tenant == DEFAULT_TENANT:  # its job has gone, or it is none
-        is_own = not caller.is_narrow
-    else:
-        is_own = await request.deps.history.delivery(caller.tenant, delivery_id) is not None
-    if not is_own:
+    is_own = not caller.is_narrow if entry is None else sees(caller, entry)
+    if not is_own or "|" in delivery_id:  # which stands behind a tenant, in no id
         raise _absent(delivery_id)
 
 

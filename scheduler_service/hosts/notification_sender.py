@@ -7,6 +7,7 @@ import msgspec
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import DeliveryState
+from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.wire import Outcome
 from scheduler_service.engine.notification_retry import (
@@ -176,22 +177,26 @@ class NotificationSender:
                 self._plan(delivery.delivery_id, min(delivery.due - now, self._interval))
         self._first_tries.release(untried)
 
-    async def resend(self, delivery_id: str) -> bool:
+    async def resend(self, name: str) -> bool:
         """Tries a delivery that is pending, failed or in the outbox at once; False: there is none.
 
-        Returns when the try has ended. Raises StoreError.
+        `name` is its id with its tenant, as a job's key. Returns when the try has ended. Raises StoreError.
         """
-        delivery = await self._find(delivery_id)
+        delivery = await self._find_own(name)
         if delivery is None:
             return False
         await self._try(delivery)
         return True
 
-    async def dismiss(self, delivery_id: str) -> bool:
-        """Gives up what is pending, failed or in the outbox; False: there is none. Raises StoreError."""
-        delivery = await self._find(delivery_id)
+    async def dismiss(self, name: str) -> bool:
+        """Gives up what is pending, failed or in the outbox; False: there is none. Raises StoreError.
+
+        `name` as for `resend`.
+        """
+        delivery = await self._find_own(name)
         if delivery is None:
             return False
+        delivery_id = delivery.delivery_id
         dismissed = msgspec.structs.replace(delivery, state=DeliveryState.DISMISSED, due=None)
         batch = self._records.batch(dismissed, None)
         if delivery.durable:
@@ -333,6 +338,12 @@ class NotificationSender:
             else:
                 self._takeover.note_settled(after.delivery_id)
                 return
+
+    async def _find_own(self, name: str) -> Delivery | None:
+        """None also where it is another tenant's, whose job may have gone: nobody else knows whose it is."""
+        tenant, delivery_id = read_job_key(name)
+        found = await self._find(delivery_id)
+        return found if found is not None and found.tenant == tenant else None
 
     async def _find(self, delivery_id: str) -> Delivery | None:
         known = self._pending.get(delivery_id) or self._failed.get(delivery_id)

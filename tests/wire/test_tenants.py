@@ -64,6 +64,20 @@ async def test_what_is_another_tenants_is_not_there() -> None:
             answer = await blue.client.request(method, path)
             assert answer.status_code == 404, (method, path, answer.text)
         assert data_of(await red.client.get("/jobs/one"))["state"] == "active"
+        data_of(await red.client.delete("/jobs/one"))
+        whole = world.caller(headers={"Authorization": f"Bearer {KEY}"})
+        for caller, prefix in (
+            (blue.client, ""),
+            (whole, ""),
+            (whole, "crimson|"),
+            (blue.client, "crimson|"),
+        ):
+            for verb in ("resend", "dismiss"):
+                path = f"/deliveries/{prefix}{delivery['deliveryId']}/{verb}"
+                assert (await caller.post(path)).status_code == 404, path
+        data_of(await red.client.post(f"/deliveries/{delivery['deliveryId']}/dismiss"))
+        data_of(await red.client.post("/jobs/one", json=red.job()), 201)
+        execution = data_of(await red.client.post("/jobs/one/trigger"))["executionId"]
         assert data_of(await blue.client.get("/jobs"))["items"] == []
         assert data_of(await red.client.get(f"/executions/{execution}"))["executionId"] == execution
 

@@ -184,13 +184,13 @@ class RemoteShard:
         """Removes a destroyed job; False: there is none."""
         return await self._worker.order(rpc_methods.FORGET, job_id)
 
-    async def resend(self, delivery_id: str) -> bool:
+    async def resend(self, name: str) -> bool:
         """Tries a notification at once; False: there is none."""
-        return await self._worker.order(rpc_methods.RESEND, delivery_id)
+        return await self._worker.order(rpc_methods.RESEND, name)
 
-    async def dismiss(self, delivery_id: str) -> bool:
+    async def dismiss(self, name: str) -> bool:
         """Gives a notification up; False: there is none."""
-        return await self._worker.order(rpc_methods.DISMISS, delivery_id)
+        return await self._worker.order(rpc_methods.DISMISS, name)
 
     async def resend_outbox(self) -> int:
         """Tries all notifications in the outbox; returns how many."""

@@ -61,10 +61,10 @@ class Shard(Protocol):
     async def read(self, job_id: str) -> Job | None:
         """The job after its latest turn, contexts of qos 0 as well."""
 
-    async def resend(self, delivery_id: str) -> bool:
-        """Tries a notification at once; False: there is none."""
+    async def resend(self, name: str) -> bool:
+        """Tries a notification at once; False: there is none. `name`: its id and tenant, as a job's key."""
 
-    async def dismiss(self, delivery_id: str) -> bool:
+    async def dismiss(self, name: str) -> bool:
         """Gives a notification up; False: there is none."""
 
     async def resend_outbox(self) -> int:
@@ -115,13 +115,13 @@ class Shards:
         """The job after its latest turn."""
         return await self._shard(job_id).read(job_id)
 
-    async def resend(self, delivery_id: str) -> bool:
+    async def resend(self, name: str) -> bool:
         """Tries a notification at once: its id does not name its shard, so all are asked."""
-        return await self._any(shard.resend(delivery_id) for shard in self._shards)
+        return await self._any(shard.resend(name) for shard in self._shards)
 
-    async def dismiss(self, delivery_id: str) -> bool:
+    async def dismiss(self, name: str) -> bool:
         """Gives a notification up, in whichever shard it is."""
-        return await self._any(shard.dismiss(delivery_id) for shard in self._shards)
+        return await self._any(shard.dismiss(name) for shard in self._shards)
 
     async def resend_outbox(self) -> int:
         """Tries the notifications in the outboxes of all shards."""

@@ -115,6 +115,8 @@ async def test_what_is_dismissed_is_never_sent_again() -> None:
     await house.trigger()
     await house.advance(10_000)
     notifications = house.host.notifications
+    for command in (notifications.resend, notifications.dismiss):
+        assert not await command("acme|uid1-1-0"), "it is none of another tenant"
     assert await notifications.dismiss("uid1-1-0")
     assert not await notifications.dismiss("uid1-1-0")
     await house.advance(120_000)
@@ -236,7 +238,7 @@ async def test_of_failed_ones_few_large_bodies_are_kept() -> None:
         request = OutboundRequest("POST", TOLD, (), body)
         house.host.notifications.take(delivery(ordinal, request=request, tries=3))
     await house.settle()
-    found = [await house.host.notifications.resend(f"uid-1-{ordinal}") for ordinal in range(5)]
+    found = [await house.host.notifications.resend(f"acme|uid-1-{ordinal}") for ordinal in range(5)]
     assert found == [False, False, True, True, True]
 
 
@@ -351,7 +353,7 @@ async def test_one_is_found_among_others_of_its_beginning() -> None:
     for number in range(30):
         one = delivery(number, durable=True, outbox=True, state="outbox")
         house.disk.deliveries[one.delivery_id] = one
-    assert await house.host.notifications.resend("uid-1-2")
+    assert await house.host.notifications.resend("acme|uid-1-2")
     assert [request.body for request in house.sender.requests] == [b"2"]
     for unknown in ("uid-1-30", "uid-1-", "uid-1-2 ", "", "\0", "\ue000", "~", "é"):
-        assert not await house.host.notifications.resend(unknown)
+        assert not await house.host.notifications.resend(f"acme|{unknown}")
