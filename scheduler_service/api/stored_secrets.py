@@ -101,8 +101,11 @@ async def _read_posted(request: ApiRequest, vault: SecretVault, name: str) -> tu
 
 
 def _find(request: ApiRequest, name: str) -> KnownSecret:
-    """The one that decides now."""
-    return next(one for one in request.deps.secrets.list(request.caller.tenant) if one.name == name)
+    """The one that decides now. Raises ApiProblem (404): somebody has removed it since."""
+    for one in request.deps.secrets.list(request.caller.tenant):
+        if one.name == name:
+            return one
+    raise absent("/secretName", f"{name!r} was stored, and somebody has removed it since")
 
 
 def _wire(secret: KnownSecret) -> dict[str, Any]:
