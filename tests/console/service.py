@@ -22,15 +22,22 @@ PATIENCE_SECONDS = 60
 class ConsoleService:
     """A service in memory; `url` is its own address, `outer_url` that of `in_front` of it, if there is one.
 
-    `in_front` makes another application of the service's url, as that of a proxy. `settings` are groups, as
-    in `server={"key": "…"}`; `port` 0 is any that is free. The target is a service `shop` of the settings.
+    `in_front` makes another application of the service's url, as that of a proxy; with `is_public` its
+    address is `server.external_url`. `settings` are groups, as in `server={"key": "…"}`; `port` 0 is any that
+    is free. The target is a service `shop` of the settings.
     """
 
     def __init__(
-        self, *, in_front: Callable[[str], ASGIApp] | None = None, port: int = 0, **settings: Any
+        self,
+        *,
+        in_front: Callable[[str], ASGIApp] | None = None,
+        is_public: bool = False,
+        port: int = 0,
+        **settings: Any,
     ) -> None:
         self._settings = settings
         self._in_front = in_front
+        self._is_public = is_public
         self._port = port
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="console-service")
@@ -74,13 +81,17 @@ class ConsoleService:
         listener = listen("127.0.0.1", self._port)
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         given = {"store": {"data": ":memory:"}, "services": {"static": {"shop": [self.target.url]}}}
+        outer = listen("127.0.0.1", 0)
+        self.outer_url = f"http://127.0.0.1:{outer.getsockname()[1]}"
+        if self._is_public:
+            self._settings["server"] = self._settings["server"] | {"external_url": self.outer_url}
         loaded = LoadedSettings(Settings.model_validate(given | self._settings), {})
         service = await open_service(loaded, served=self.url, log=_drop)
         await service.start()
         servers = [(server := Server(service.api, log=_drop), _begin(server, listener))]
-        if self._in_front is not None:
-            outer = listen("127.0.0.1", 0)
-            self.outer_url = f"http://127.0.0.1:{outer.getsockname()[1]}"
+        if self._in_front is None:
+            outer.close()
+        else:
             servers.append((front := Server(self._in_front(self.url), log=_drop), _begin(front, outer)))
         self._ready.set()
         await self._end.wait()
