@@ -79,6 +79,23 @@ def test_a_job_is_run_with_parameters(console: Console) -> None:
     page.wait_for_url("**/#/executions/*")
 
 
+def test_past_moments_are_shown_and_run(console: Console, service: ConsoleService, started: Starter) -> None:
+    """First the moments of the last week, then their executions."""
+    started.job("filled", {"url": "service://shop/ok"}, timer={"dueTime": "0s", "period": "0 0 0 * * ?"})
+    page = console("#/jobs/filled")
+    page.get_by_label("More actions").click()
+    page.get_by_role("button", name="Run past moments").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Show them").click()
+    expect(dialog.get_by_role("listitem")).to_have_count(7)
+    assert violations(page) == []
+    dialog.get_by_role("button", name="Run 7").click()
+    page.wait_for_url("**triggeredBy=backfill**")
+    with service.caller() as client:
+        items = client.get("/jobs/filled/executions").json()["data"]["items"]
+    assert [one["triggeredBy"] for one in items] == ["backfill"] * 7
+
+
 def test_revisions_are_compared_and_one_restored(
     console: Console, service: ConsoleService, ledger: dict[str, Any]
 ) -> None:

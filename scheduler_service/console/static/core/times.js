@@ -34,6 +34,13 @@ export function formatMoment(at, { zone, ...options } = {}) {
   return formatMomentIn(at, zoneOf(zone), options);
 }
 
+/** A moment (ms, or a text) as an input of kind `datetime-local` has it, in the browser's zone; empty for none. */
+export function fieldMoment(at) {
+  const moment = new Date(at ?? "");
+  if (Number.isNaN(moment.getTime())) return "";
+  return new Date(moment.getTime() - moment.getTimezoneOffset() * MINUTE_LENGTH).toISOString().slice(0, 19);
+}
+
 /** The same in the zone `chosen` whatever the reader's choice is, as beside days and hours that are that zone's; undefined is the browser's own. */
 export function formatMomentIn(at, chosen, { withMs = false, withDate = true } = {}) {
   if (at === null || at === undefined) return "–";

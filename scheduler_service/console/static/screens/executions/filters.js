@@ -1,6 +1,6 @@
 // The filters of the list of executions, as they stand in the address.
 
-import { JobFilter, Tabs, TextFilter, formatNumber, html, now, pushQuery, route, t, valuesOf } from "../../core.js";
+import { JobFilter, Tabs, TextFilter, fieldMoment, formatNumber, html, now, pushQuery, route, t, valuesOf } from "../../core.js";
 
 const NAMES = ["jobId", "state", "error", "triggeredBy", "label", "from", "to", "range"];
 const STATES = ["terminated", "processing", "failed", "enqueued", "scheduled", "succeeded", "cancelled", "skipped"];
@@ -89,16 +89,10 @@ function moment(name, label) {
       class="moment-field"
       aria-label=${label}
       title=${label}
-      value=${localOf(route.query[name])}
+      value=${fieldMoment(route.query[name])}
       onChange=${(event) => pushQuery({ [name]: event.target.value === "" ? null : new Date(event.target.value).toISOString() })}
     />
   `;
-}
-
-function localOf(text) {
-  const at = Date.parse(text ?? "");
-  if (Number.isNaN(at)) return "";
-  return new Date(at - new Date(at).getTimezoneOffset() * MINUTE_MS).toISOString().slice(0, 19);
 }
 
 function spanOf({ range, from, to }, since) {

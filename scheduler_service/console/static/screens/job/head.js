@@ -21,6 +21,7 @@ import {
   showUnseen,
   t,
 } from "../../core.js";
+import { BackfillDialog } from "./backfill_dialog.js";
 import { copyAsCurl, exportJob } from "./copies.js";
 import { PauseDialog, ResumeDialog } from "./switch_dialogs.js";
 import { RunDialog } from "./run_dialog.js";
@@ -38,10 +39,11 @@ export const JobHead = {
     return () => html`
       <${PageHead} title=${showUnseen(props.job.jobName)} back=${{ href: "#/jobs", text: t("jobs.title") }}>${{
         marks: () => (props.isGone ? html`<span class="badge bad">${t("job.goneBadge")}</span>` : html`<${StateBadge} state=${props.job.state}/>${pauseReason(props.job)}${props.job.disabled && html`<${StateBadge} state="disabled"/>`}${props.job.cannotRun && html`<${StateBadge} state="cannotRun"/>`}`),
-        default: () => !props.isGone && html`${buttons(props.job, (name) => (dialog.value = name))}<${MoreActions} job=${props.job} onDone=${done}/>`,
+        default: () => !props.isGone && html`${buttons(props.job, (name) => (dialog.value = name))}<${MoreActions} job=${props.job} onDone=${done} onBackfill=${() => (dialog.value = "backfill")}/>`,
         below: () => !props.isGone && facts(props.job, props.preview),
       }}<//>
       ${dialog.value === "run" && html`<${RunDialog} job=${props.job} onClose=${close} onDone=${done}/>`}
+      ${dialog.value === "backfill" && html`<${BackfillDialog} job=${props.job} onClose=${close} onDone=${done}/>`}
       ${dialog.value === "pause" && html`<${PauseDialog} job=${props.job} onClose=${close} onDone=${done}/>`}
       ${dialog.value === "resume" && html`<${ResumeDialog} job=${props.job} onClose=${close} onDone=${done}/>`}
     `;
@@ -60,7 +62,7 @@ function buttons(job, open) {
 
 /** What is wanted seldom, behind one button. */
 const MoreActions = {
-  props: { job: Object, onDone: Function },
+  props: { job: Object, onDone: Function, onBackfill: Function },
   setup(props) {
     const menu = ref(null);
     const run = (action) => async () => {
@@ -80,6 +82,7 @@ const MoreActions = {
         <div class="job-menu-items">
           <${ActionButton} bare=${false} icon="copy" text=${t("job.curl")} run=${run(copyAsCurl)}/>
           <${ActionButton} icon="down" text=${t("job.export")} run=${run(exportJob)}/>
+          ${may("operator") && hasPlan(props.job) && html`<${ActionButton} icon="retry" text=${t("job.backfill")} run=${run(props.onBackfill)}/>`}
           ${may("operator") && html`<${ActionButton} icon=${props.job.disabled ? "check" : "stop"} text=${t(props.job.disabled ? "action.enable" : "action.disable")} run=${run(switchDisabled)}/>`}
           ${may("admin") && html`<a class="button" href=${placeOf("/audit", { jobId: props.job.jobId })}><${Icon} name="list" size=${14}/>${t("job.audit")}</a>`}
           ${may("editor") && html`<a class="button" href=${placeOf("/new", { from: props.job.jobId })}><${Icon} name="plus" size=${14}/>${t("job.duplicate")}</a>`}
@@ -89,6 +92,11 @@ const MoreActions = {
     `;
   },
 };
+
+/** Whether its timer has moments that have passed. */
+function hasPlan(job) {
+  return (job.kind === "cron" || job.kind === "timing") && job.definition.timer?.periodFrom !== "end";
+}
 
 function facts(job, preview) {
   return html`
