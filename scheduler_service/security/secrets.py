@@ -125,6 +125,7 @@ class SecretFiles:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._known: dict[tuple[str, str], _Known] = {}
+        self._latest: dict[str, list[str]] = {}
 
     def find(self, tenant: str, name: str) -> tuple[str, ...]:
         """The values in the tenant's file of that name."""
@@ -137,8 +138,15 @@ class SecretFiles:
         return ()
 
     def values(self, tenant: str) -> Iterable[str]:
-        """All values in the tenant's files, of 10,000 files at most."""
-        return [value for name in self._names(tenant) for value in self.find(tenant, name)]
+        """All values in the tenant's files, of 10,000 files at most.
+
+        Where it has none any more they are those of before: a folder that is away, as a mount that failed,
+        must not show in the meantime what it had.
+        """
+        found = [value for name in self._names(tenant) for value in self.find(tenant, name)]
+        if found:
+            self._latest[tenant] = found
+        return found or self._latest.get(tenant, ())
 
     def list(self, tenant: str) -> Iterable[KnownSecret]:
         """The tenant's files that have a value; `updated_at` is when they were written."""

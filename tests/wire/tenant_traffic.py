@@ -18,6 +18,7 @@ import httpx
 
 from scheduler_service.api.application import OPERATIONS
 from scheduler_service.security.secret_masks import forms_of
+from tests.unit.docs.roles import is_as_promised, table
 from tests.wire.service import data_of
 from tests.wire.target import Reply, Seen, Target
 
@@ -278,7 +279,7 @@ class Tenant:
                 self.learn(one)
 
 
-_NO_PART = {"executionId": "none-1", "requestCounts": 1, "step": 0, "shardIndex": 0}
+_NO_PART = {"executionId": "none-1", "requestCounts": 1}
 NEEDS_MORE = frozenset(
     {"GET /events", "DELETE /main/schedule/clean", "POST /executions/{executionId}/release"}
 )
@@ -313,6 +314,7 @@ class Traffic:
         given = {"timeout": 60, "trust_env": False, "headers": {"X-Punctual-Console": "1"}}
         self._clients = [httpx.AsyncClient(base_url=url, **given) for url in urls]
         self.leaks: list[Seen] = []
+        self._table = table()
         for path in ("/run", "/report", "/told", "/instance"):
             target.always(path, self._answer)
         self._forms = secret_forms(_SECRETS)
@@ -419,15 +421,33 @@ class Traffic:
         method = act.route.partition(" ")[0]
         known = {} if "/feedback/" in act.path else {"Authorization": f"Bearer {tenant.keys[role]}"}
         client = self._clients[tenant.random.randrange(len(self._clients))]
-        answer = await client.request(method, act.path, json=act.body, headers={**known, **headers})
+        try:
+            answer = await client.request(method, act.path, json=act.body, headers={**known, **headers})
+        except httpx.HTTPError as error:
+            error.add_note(f"{self.seed} {tenant.name} {role} {act}")
+            raise
         client.cookies.clear()
         self.requests += 1
         self.refused += answer.status_code == 503
+        self._judge_role(tenant, act, role, answer)
         assert answer.status_code < 500 or answer.status_code == 503, (self.seed, act, role, answer.text)
         self._judge(tenant, act, role, answer.text)
         if answer.is_success and answer.headers["content-type"] == "application/json":
             tenant.learn(answer.json()["data"])
         return answer
+
+    def _judge_role(self, tenant: Tenant, act: Act, role: str, answer: httpx.Response) -> None:
+        """The role may do it, or is refused, as the table of the manual says."""
+        row = self._table[act.route]
+        if tenant.name != "default" and row.is_of_platform:
+            return  # it is 404 for all
+        code = ""
+        if answer.status_code >= 400:
+            errors = answer.json()["errors"]
+            code = next((one["code"] for one in errors if one["pointer"] == "/Authorization"), "")
+        kind = {"shop": "service editor", "ops": "labels editor"}.get(role, role)
+        promised = is_as_promised(row, kind, answer.status_code, code)
+        assert promised, (self.seed, tenant.name, role, act, answer.text)
 
     def _judge(self, tenant: Tenant, act: Act, role: str, text: str) -> None:
         where = (self.seed, tenant.name, role, act)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_service.security.secret_masks import MOST_FORMER, SecretMasks
 from scheduler_service.security.secrets import (
     MOST_BYTES,
     GivenSecrets,
@@ -89,6 +90,35 @@ def test_what_is_no_file_with_a_value_is_none(tmp_path: Path) -> None:
     files = SecretFiles(tmp_path)
     for name in ("PIPE", "LONG", "SHORT", "BYTES", "DEVICE"):
         assert files.find("default", name) == (), name
+
+
+def test_values_of_a_folder_that_is_away_stay_hidden(tmp_path: Path) -> None:
+    """However many; a mount that fails leaves an empty folder, or none. None of them is sent meanwhile."""
+    folder, away = tmp_path / "secrets", tmp_path / "away"
+    folder.mkdir()
+    names = [f"S{number}" for number in range(MOST_FORMER + 100)]
+    for name in names:
+        (folder / name).write_text(f"value-of-{name}", encoding="utf-8")
+    files = SecretFiles(folder)
+    seconds = iter(range(0, 100, 5))
+    masks = SecretMasks(sources=[files], environments={}, read_clock=lambda: float(next(seconds)))
+    values = " ".join(f"value-of-{name}" for name in names)
+
+    def hidden() -> str:
+        mask = masks.of_tenant("default")
+        assert mask is not None
+        return mask.text(values)
+
+    whole = " ".join(["***"] * len(names))
+    assert hidden() == whole
+    folder.rename(away)
+    assert (hidden(), files.find("default", "S0")) == (whole, ())
+    folder.mkdir()
+    assert hidden() == whole
+    folder.rmdir()
+    away.rename(folder)
+    (folder / "S0").unlink()
+    assert (hidden(), len(list(files.values("default")))) == (whole, len(names) - 1)
 
 
 def test_the_first_source_decides() -> None:
