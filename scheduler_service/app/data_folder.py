@@ -1,9 +1,12 @@
 """The files of a data folder, as a service finds them at its start: whose they are, and of which format."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
+import msgspec
+
+from scheduler_service.domain.acts import AuditEntry
 from scheduler_service.persistence.history.database import count_executions
 from scheduler_service.persistence.history.schema import MIGRATIONS as HISTORY
 from scheduler_service.persistence.job_store.database import OnTrouble
@@ -23,6 +26,8 @@ from scheduler_service.telemetry.tally import Outage
 
 ELSEWHERE = "elsewhere"
 STATE_FILE, HISTORY_FILE = "state.db", "history.db"
+LEFT_LINES = "audit-left.jsonl"
+"""Lines of the audit that a command could not write into a history of another version."""
 
 
 def known_formats() -> Mapping[str, str]:
@@ -122,6 +127,24 @@ def check_new_database(settings: Settings) -> None:
             "missing. Name the database that has them, restore a dump of it, or start once with --new-state "
             "to begin without jobs."
         )
+
+
+def leave_line(history: Path, entry: AuditEntry) -> None:
+    """Leaves a line of the audit beside a history of another version, for the start that updates it."""
+    with history.with_name(LEFT_LINES).open("ab") as left:
+        left.write(msgspec.json.encode(entry) + b"\n")
+
+
+async def take_lines(history: str, put: Callable[[AuditEntry], Awaitable[None]]) -> None:
+    """Has what commands have left written, each once. Raises StoreUnavailable; what was not written stays."""
+    place = file_of(history)
+    left = None if place is None else place.with_name(LEFT_LINES)
+    if left is None or not left.is_file():
+        return
+    for line in left.read_bytes().splitlines():
+        with contextlib.suppress(msgspec.MsgspecError):  # a command was killed over it
+            await put(msgspec.json.decode(line, type=AuditEntry))
+    left.unlink()
 
 
 def note_place(folder: Path, *, is_elsewhere: bool) -> None:

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from scheduler_service import __version__
 from scheduler_service.api.dependencies import ApiDependencies
+from scheduler_service.app.data_folder import history_address, take_lines
 from scheduler_service.app.egress import admit_of, name_check_of
 from scheduler_service.app.metrics import make_exposition
 from scheduler_service.app.own_process import machine_user
 from scheduler_service.app.process_parts import ProcessParts
 from scheduler_service.app.service_registry import ServiceRegistry, SharedParts
+from scheduler_service.app.store_opening import data_folder
 from scheduler_service.domain.acts import ActKind, ActOutcome, AuditEntry, act_of_system
 from scheduler_service.domain.effects import QueueWrite
 from scheduler_service.domain.job_key import DEFAULT_TENANT
@@ -240,7 +242,8 @@ class RunningService(ProcessParts):
             subject=self.node_id,
             outcome=ActOutcome.DONE,
         )
-        with contextlib.suppress(StoreError):
+        with contextlib.suppress(StoreError, OSError):
+            await take_lines(history_address(self.settings, data_folder(self.settings)), self.audit.put)
             await self.audit.put(began)
 
     @cached_property

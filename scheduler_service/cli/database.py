@@ -140,7 +140,7 @@ def _note_in_audit(history: str, operation: str, given: Mapping[str, object]) ->
     from scheduler_service.maintenance.audited_commands import note_command
 
     if not note_command(history, operation, given):
-        note("this is not in the audit: the tables of the history are of another version, or away")
+        note("this is not in the audit: the history is away")
 
 
 class CopyProgress:

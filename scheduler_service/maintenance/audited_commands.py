@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler_service.app.data_folder import leave_line
 from scheduler_service.app.own_process import machine_user
 from scheduler_service.domain.acts import Act, ActKind, ActOutcome, AuditEntry, Via, name_in_audit
 from scheduler_service.domain.job_key import DEFAULT_TENANT
@@ -21,17 +22,23 @@ from scheduler_service.ports.errors import StoreError
 def note_command(history: str, operation: str, given: Mapping[str, object]) -> bool:
     """Writes what was done to the folder whose history is at this address; False: that cannot have it.
 
-    Tables of another version are left as they are: the first start brings a restored folder up to date.
+    Tables of another version are left as they are, and the line is in their audit after the first start,
+    which brings a restored folder up to date.
     """
     place = file_of(history)
-    with suppress(StoreError):
-        if (place is None or place.is_file()) and inspect(url=history).up_to_date:
+    done = msgspec.structs.replace(_entry(operation, ActKind.NODE, given=given), outcome=ActOutcome.DONE)
+    with suppress(StoreError, OSError):
+        if place is not None and not place.is_file():
+            return False
+        if inspect(url=history).up_to_date:
             database = HistoryDatabase(url=history)
             try:
-                done = _entry(operation, ActKind.NODE, given=given)
-                _put(database, msgspec.structs.replace(done, outcome=ActOutcome.DONE))
+                _put(database, done)
             finally:
                 database.close()
+            return True
+        if place is not None:
+            leave_line(place, done)
             return True
     return False
 

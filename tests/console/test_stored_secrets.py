@@ -1,9 +1,12 @@
 """Secrets in a browser: stored, replaced, removed, and never shown (SPEC section 14)."""
 
+import time
+
 from playwright.sync_api import expect
 
 from tests.console.browsing import Console
-from tests.console.service import ConsoleService
+from tests.console.service import PATIENCE_SECONDS, ConsoleService
+from tests.wire.target import Reply
 
 VALUE = "t0p-secret-of-the-shop"
 
@@ -31,3 +34,41 @@ def test_a_secret_is_stored_replaced_and_removed(console: Console, service: Cons
     row.get_by_role("button", name="Remove").click()
     page.get_by_role("dialog").get_by_role("button", name="Remove").click()
     expect(row).to_have_count(0)
+
+
+def test_no_page_shows_what_a_target_says_back(console: Console, service: ConsoleService) -> None:
+    """Of a step and a notification that fail: in answers, errors, parameters and definitions."""
+    told = f"wrong key {VALUE}"
+    service.target.always("/echo", lambda seen: Reply(500, {"message": told, "got": seen.headers["x-own"]}))
+    named = {"url": f"{service.target.url}/echo?k=${{secrets.ECHO}}", "headers": {"X-Own": "${secrets.ECHO}"}}
+    definition = {
+        "jobName": "echo", "creator": "1", "creatorName": "one", "timer": {"period": "external"},
+        "request": [named], "notification": [named],
+    }  # fmt: skip
+    with service.caller() as client:
+        assert client.put("/secrets/ECHO", json={"value": VALUE}).is_success
+        assert client.post("/jobs/echo", json=definition).is_success
+        started = client.post("/jobs/echo/trigger", json={"given": VALUE}).json()["data"]["executionId"]
+        end = time.monotonic() + PATIENCE_SECONDS
+        while client.get(f"/executions/{started}").json()["data"]["endedAt"] is None:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+    shown = []
+    for place in (
+        "/jobs/echo",
+        "/jobs/echo/edit",
+        f"/executions/{started}",
+        "/executions",
+        "/deliveries",
+        "/audit",
+    ):
+        page = console(f"#{place}")
+        for details in page.locator("details").all():
+            details.evaluate("one => { one.open = true }")
+        shown.append(page.content())
+        page.close()
+    assert all(VALUE not in text for text in shown)
+    assert "***" in "".join(shown)
+    with service.caller() as client:
+        assert client.delete("/jobs/echo").is_success
+        assert client.delete("/secrets/ECHO").is_success

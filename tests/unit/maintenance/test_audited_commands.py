@@ -1,12 +1,14 @@
 """Commands on a data folder are in its audit, with the name of the machine's user (SPEC section 14)."""
 
 import asyncio
+import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from scheduler_service.app.own_process import machine_user
+from scheduler_service.app.service import open_service
 from scheduler_service.domain.acts import ActKind
 from scheduler_service.maintenance.audited_commands import audited_command, note_command
 from scheduler_service.maintenance.kept_keys import (
@@ -19,7 +21,7 @@ from scheduler_service.maintenance.kept_keys import (
 from scheduler_service.persistence.audit.lines import SqlAudit
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.ports.audit import AuditQuery
-from scheduler_service.settings import Settings
+from scheduler_service.settings import Settings, load_settings
 
 pytestmark = pytest.mark.anyio
 
@@ -55,6 +57,33 @@ def test_a_history_of_another_version_is_left_as_it_is(tmp_path: Path) -> None:
     """A line would migrate it, or make one where there is none."""
     assert not note_command(f"sqlite:///{tmp_path}/none.db", "restore", {})
     assert not (tmp_path / "none.db").exists()
+
+
+async def test_a_restore_of_an_older_history_is_in_the_audit_after_its_first_start(tmp_path: Path) -> None:
+    """Which brings the tables up to date; the folder that it was in has nothing more of it."""
+    history = f"sqlite:///{tmp_path}/history.db"
+    settings = load_settings({"store.data": str(tmp_path)}, {})
+
+    async def start_once() -> None:
+        service = await open_service(settings, served="http://127.0.0.1:8000", log=lambda *_, **__: None)
+        await service.start()
+        await service.stop(0)
+
+    await start_once()
+    with sqlite3.connect(tmp_path / "history.db") as connection:
+        head = connection.execute("SELECT version_num FROM history_version").fetchone()
+        connection.execute("UPDATE history_version SET version_num = '0001'")
+    for number in (1, 2):
+        assert note_command(history, "restore", {"madeAt": f"2026-01-0{number}T00:00:00.000Z"})
+    with sqlite3.connect(tmp_path / "history.db") as connection:
+        connection.execute("UPDATE history_version SET version_num = ?", head)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    await start_once()
+    await start_once()
+    found = [one for one in await lines(history) if one["operation"] == "restore"]
+    assert [one["given"]["madeAt"][:10] for one in found] == ["2026-01-02", "2026-01-01"]  # type: ignore[index]
+    left = [name for name in before if not (tmp_path / name).exists()]
+    assert left == ["audit-left.jsonl"]
 
 
 async def test_a_command_that_fails_says_so(history: str) -> None:
