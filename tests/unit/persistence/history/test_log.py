@@ -58,6 +58,7 @@ async def test_the_log_says_what_triggered_an_execution(file_room: Room) -> None
         "manual": "triggered manually",
         "replay": "triggered by a replay",
         "trial": "triggered as a trial",
+        "backfill": "triggered by a backfill",
     }
 
 
