@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from scheduler_service.api.application import OPERATIONS
+from scheduler_service.domain.moments import SECOND, rfc3339
 from scheduler_service.security.secret_masks import forms_of
 from tests.unit.docs.roles import is_as_promised, table
 from tests.wire.service import data_of
@@ -76,6 +77,8 @@ class Tenant:
         self.random = random.Random(f"{seed} {name}")
         self.ids: dict[str, dict[str, None]] = {kind: {} for kind in IDS}
         self.held: list[dict[str, Any]] = []
+        self.begun: list[str] = []
+        """Executions of the job that waits for reports."""
         self.started: set[str] = set()
         self.done: set[str] = set()
         self.feedback: list[str] = []
@@ -122,11 +125,16 @@ class Tenant:
         reported = {"url": f"{self._target}/report/{canary}", "body": {"back": "${schedulingFeedbackUrl}"}}
         notified = {"url": f"{self._target}/told/{canary}?s=${{secrets.STORED}}", "body": body}
         refused = {"url": "http://127.0.0.1:1/" + canary, "headers": {"X": "${secrets.TOKEN}"}}
+        queued = self.job(job_id, request=[{"url": f"queue://{queue}", "body": body}], qos=1)
+        waiting = self.job(job_id, request=[reported], **{"async": True})
+        ticking = self.job(job_id, timer={"period": "2s"}, qos=1)
+        if job_id in _ALWAYS:
+            return [{"queue": queued, "report": waiting, "timer": ticking}[_ALWAYS[job_id]]]
         return [
             self.job(job_id),
-            self.job(job_id, timer={"period": "2s"}, qos=1),
-            self.job(job_id, request=[{"url": f"queue://{queue}", "body": body}], qos=1),
-            self.job(job_id, request=[reported], **{"async": True}),
+            ticking,
+            queued,
+            waiting,
             self.job(job_id, notification=[notified]),
             self.job(job_id, request=[refused], notification=[refused]),
             self.job(job_id, request=[{"url": "service://shop/run", "body": body}]),
@@ -152,6 +160,11 @@ class Tenant:
             yield Act("GET /jobs/{jobId}", path)
             for name in ("revisions", "next", "firings", "executions", "statistics", "retry-plan?error=500"):
                 yield Act(f"GET /jobs/{{jobId}}/{name.partition('?')[0]}", f"{path}/{name}")
+        now = time.time() * SECOND
+        past = {"from": rfc3339(round(now) - 6 * SECOND), "to": rfc3339(round(now)), "which": "all"}
+        for dry_run in (True, False):
+            members = {**past, "dryRun": dry_run, "params": {"of": self.canary}}
+            yield Act("POST /jobs/{jobId}/backfill", "/jobs/ops-1/backfill", members)
         job_id = self.random.choice(list(OWNERS))
         yield Act("DELETE /jobs/{jobId}", f"/jobs/{job_id}")
         yield Act("DELETE /job/{jobId}", f"/job/{self.random.choice(list(OWNERS))}")
@@ -178,8 +191,9 @@ class Tenant:
             yield Act("POST /executions/{executionId}/release", f"{path}/release")
             children = f"/main/getChildJobLogsByExecutionId?executionId={one}"
             yield Act("GET /main/getChildJobLogsByExecutionId", children)
-        path = f"/executions/{self.some('executionId')}"
-        yield Act("POST /executions/{executionId}/cancel", f"{path}/cancel", reason)
+        for _ in range(4):
+            one = self.random.choice(self.begun[-2:] or ["none-1"])
+            yield Act("POST /executions/{executionId}/cancel", f"/executions/{one}/cancel", reason)
         for action in ("cancel", "replay"):
             said = reason if action == "cancel" else {"params": reason}
             wanted = {"action": action, "select": {"filter": {"jobId": "rest-1"}}, **said}
@@ -192,7 +206,7 @@ class Tenant:
         yield Act("POST /operations/{operationId}/cancel", f"{operation}/cancel")
         for _ in range(4):
             said = {"status": "succeed", "message": self.canary, "data": {"of": self.canary, **reason}}
-            url = self.feedback.pop() if self.feedback else "/jobs/rest-1/feedback/1?token=none"
+            url = self.random.choice(self.feedback[-6:] or ["/jobs/rest-1/feedback/1?token=none"])
             yield Act("POST /jobs/{jobId}/feedback/{requestCounts}", url, said)
 
     def _of_services(self) -> Iterator[Act]:
@@ -219,12 +233,14 @@ class Tenant:
             yield Act("GET /queues/{name}", f"/queues/{name}")
             yield Act("POST /queues/{name}/pause", f"/queues/{name}/pause")
             yield Act("POST /queues/{name}/resume", f"/queues/{name}/resume")
-            part = self.random.choice(self.held) if self.held else _NO_PART
-            yield Act("POST /queues/{name}/free", f"/queues/{name}/free", part)
-        lease = f"/leases/{self.some('lease')}"
-        yield Act("POST /leases/{lease}/renew", f"{lease}/renew", {"progress": canary})
-        ended = {"status": choose(("succeed", "failed")), "data": {"of": canary}, "message": canary}
-        yield Act("POST /leases/{lease}/complete", f"{lease}/complete", ended)
+            for _ in range(2):
+                part = self.random.choice(self.held) if self.held else _NO_PART
+                yield Act("POST /queues/{name}/free", f"/queues/{name}/free", part)
+        for _ in range(4):
+            lease = f"/leases/{self.some('lease')}"
+            yield Act("POST /leases/{lease}/renew", f"{lease}/renew", {"progress": canary})
+            ended = {"status": choose(("succeed", "failed")), "data": {"of": canary}, "message": canary}
+            yield Act("POST /leases/{lease}/complete", f"{lease}/complete", ended)
 
     def _of_tenant(self) -> Iterator[Act]:
         canary = self.canary
@@ -279,6 +295,9 @@ class Tenant:
                 self.learn(one)
 
 
+_WAITING = "rest-1"
+_ALWAYS = {_WAITING: "report", "rest-2": "queue", "ops-1": "timer"}
+"""Jobs that are always so: else hardly anything could be reported, claimed or made up for."""
 _NO_PART = {"executionId": "none-1", "requestCounts": 1}
 NEEDS_MORE = frozenset(
     {"GET /events", "DELETE /main/schedule/clean", "POST /executions/{executionId}/release"}
@@ -362,6 +381,7 @@ class Traffic:
             for path in ("/jobs", "/executions", "/deliveries"):
                 await self._judge_count(tenant, path)
             assert {one["jobId"] for one in await self._list(tenant, "/jobs")} <= OWNERS.keys()
+            await self._judge_figures(tenant)
             if tenant.name != CLEANING:
                 kept = {one["executionId"] for one in await self._list(tenant, "/executions")}
                 assert tenant.started <= kept, (self.seed, tenant.name, "another one's cleaning")
@@ -397,7 +417,10 @@ class Traffic:
                 items = data_of(answer)["items"]
                 tenant.held = [{name: one[name] for name in _NO_PART} for one in items] or tenant.held
             if act.route.endswith("/trigger"):
-                tenant.started.add(data_of(answer)["executionId"])
+                execution = data_of(answer)["executionId"]
+                tenant.started.add(execution)
+                if act.path.startswith(f"/jobs/{_WAITING}/"):
+                    tenant.begun.append(execution)
         if act.path.partition("?")[0] in FOR_ALL and tenant.name != "default":
             assert answer.status_code in (404, 403), (self.seed, act, role, answer.text)
 
@@ -492,6 +515,18 @@ class Traffic:
         counted = data_of(await self._insist(tenant, Act(f"GET /counts{path}", f"/counts{path}")))
         assert sum(counted["byState"].values()) == listed, (self.seed, tenant.name, path, counted, listed)
 
+    async def _judge_figures(self, tenant: Tenant) -> None:
+        """Statistics are of what it has, and so are those of queues."""
+        stats, executions, counted = [
+            data_of(await self._insist(tenant, Act(f"GET {path}", path)))
+            for path in ("/stats", "/counts/executions", "/counts/queues")
+        ]
+        shown, known = (_some(one["byState"]) for one in (stats, executions))
+        assert shown == known, (self.seed, tenant.name)
+        queues = await self._list(tenant, "/queues")
+        listed = {"waiting": sum(one["depth"] for one in queues), "held": sum(one["held"] for one in queues)}
+        assert listed == {name: counted[name] for name in listed}, (self.seed, tenant.name)
+
     async def _list(self, tenant: Tenant, path: str) -> list[Any]:
         items: list[Any] = []
         cursor = ""
@@ -554,6 +589,10 @@ class Traffic:
 
 
 _SECRETS = ("TOKEN", "STORED", "FURTHER")
+
+
+def _some(counts: Mapping[str, int]) -> dict[str, int]:
+    return {name: count for name, count in counts.items() if count}
 
 
 def secret_forms(names: Iterable[str]) -> set[bytes]:
