@@ -81,6 +81,7 @@ class ApiDependencies:
     - `events`: None: there is no event stream.
     - `alerts`: None: this service has no alerts.
     - `metrics`: None: they are off.
+    - `tenant_limits`: by name those that a tenant has.
     - `secrets`: what claimed requests are completed with. `secret_masks`: hides them in what callers report.
       `secret_vault`: where they are stored; None: no key is set for it.
     """
@@ -120,6 +121,7 @@ class ApiDependencies:
         default_factory=lambda: {line: LargeAnswers() for line in WaitingLine}
     )
     options: Callable[[str], Mapping[str, object]] = lambda _: {}
+    tenant_limits: Callable[[str], Mapping[str, int]] = lambda _: {}
     settings: Callable[[], Mapping[str, Any]] | None = None
     flush_seconds: float = 2
     heartbeat_seconds: float = 3

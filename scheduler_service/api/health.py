@@ -11,8 +11,10 @@ from scheduler_service.api.bodies import header
 from scheduler_service.api.request import ApiRequest, Routes
 from scheduler_service.api.responses import absent, refuse, succeed
 from scheduler_service.domain.moments import rfc3339
+from scheduler_service.hosts.tenant_limits import used_of
 from scheduler_service.ports.alerts import AlertLine
 from scheduler_service.security.callers import Role
+from scheduler_service.services.execution_rates import NAME as RATE
 from scheduler_service.telemetry.alerts.saying import body_of
 
 ROUTES = Routes("operation")
@@ -53,7 +55,13 @@ async def show_statistics(request: ApiRequest) -> Response:
     figures = await deps.history.statistics(tenant, now.wall)
     jobs = {str(state): number for state, number in counts.by_state.items()}
     present = {"due": counts.due, "waiting": counts.waiting, "running": counts.running, "jobs": jobs}
-    return succeed({**present, **figures}, warnings=behind)
+    minutes: Any = figures["perMinute"]
+    used = {**used_of(counts), RATE: minutes[-1]["total"]}
+    limits = [
+        {"name": name, "value": value, "used": used.get(name)}
+        for name, value in deps.tenant_limits(tenant).items()
+    ]
+    return succeed({**present, **figures, "limits": limits}, warnings=behind)
 
 
 @ROUTES.add("GET /nodes", Role.VIEWER, data=answers.Listing[answers.Node], statuses=(404,), of_platform=True)

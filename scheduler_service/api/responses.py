@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.job_key import read_job_key
+from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.replies import Refusal, RefusalCode
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.common.pagination import CursorError
@@ -151,8 +152,13 @@ def no_job(job_key: str) -> ApiProblem:
 
 def refused(refusal: Refusal) -> ApiProblem:
     """The refusal of a turn as a problem."""
-    code, wait = refusal.code, 1 if refusal.code is RefusalCode.LIMIT else None
-    return refuse(STATUSES[code], refusal.pointer, code.value, refusal.message, retry_seconds=wait)
+    code, wait, reached = refusal.code, 1 if refusal.code is RefusalCode.LIMIT else None, refusal.limit
+    if reached is not None:
+        wait = -(-reached.retry_after // SECOND)
+    problem = refuse(STATUSES[code], refusal.pointer, code.value, refusal.message, retry_seconds=wait)
+    if reached is not None:
+        problem.further = {"limit": {"name": reached.name, "value": reached.value}}
+    return problem
 
 
 def refusal_of(error: Exception) -> ApiProblem | None:

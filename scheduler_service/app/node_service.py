@@ -269,13 +269,17 @@ class NodeService(RunningService):
 
     def _shared_services(self) -> SharedParts:
         watch = QueueWatch(queues=self.queues, table=self.queue_table, clock=self.clock, log=self.log)
-        rates = RateSharing(
+        return {"queue_watch": watch, "share": self._share, "rates": self.shared_rates}
+
+    @cached_property
+    def shared_rates(self) -> RateSharing:
+        """Over all nodes; the room of services stops it."""
+        return RateSharing(
             shared=SqlRates(database=self._shared),
             clock=self.clock,
             holder=f"{self.holder.node} {self.holder.boot}",
             log=self.log,
         )
-        return {"queue_watch": watch, "share": self._share, "rates": rates}
 
     def _share(self, instances: Instances) -> SharedView:
         return SharedView(

@@ -14,6 +14,7 @@ import msgspec
 from scheduler_service import how_to_install
 from scheduler_service.app.surroundings import DefinitionCompiler, given_secrets, make_signer
 from scheduler_service.app.telemetry import Telemetry
+from scheduler_service.app.tenant_limits import Reached, make_rates
 from scheduler_service.domain.effects import QueueWrite
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND
@@ -39,6 +40,8 @@ from scheduler_service.security.secret_masks import SecretMasks
 from scheduler_service.security.secret_vault import Seal, SecretVault
 from scheduler_service.security.secrets import SecretSources
 from scheduler_service.security.signing import RequestSigner
+from scheduler_service.services.execution_rates import ExecutionRates
+from scheduler_service.services.rate_sharing import RateSharing
 from scheduler_service.settings import LoadedSettings, SettingsError
 from scheduler_service.settings.sources import read_seal_keys
 from scheduler_service.system_jobs.alert_jobs import made_here, robots_of
@@ -177,6 +180,25 @@ class ProcessParts(ABC):
         return make_signer(self.settings, self.secrets, lambda: self.clock.now().wall / SECOND)
 
     @cached_property
+    def execution_rates(self) -> ExecutionRates | None:
+        """How many executions tenants may begin a minute; None: no tenant has a limit."""
+        shared = self.shared_rates
+        window_of = None if shared is None else shared.window
+        return make_rates(self.settings, clock=self.clock, reached=self.limits_reached, window_of=window_of)
+
+    @cached_property
+    def limits_reached(self) -> Reached:
+        """Tells of limits of tenants that are reached."""
+        reached = Reached(self.log)
+        self.telemetry.show("tenant limits", reached.samples)
+        return reached
+
+    @cached_property
+    def shared_rates(self) -> RateSharing | None:
+        """What counts for limits over several processes; None: there is this one."""
+        return None
+
+    @cached_property
     def host_parts(self) -> HostParts:
         """What every host is made of. Its ports are decorated as `telemetry` says."""
         decorators, history = self.telemetry.decorators, self.settings.history
@@ -202,6 +224,7 @@ class ProcessParts(ABC):
             wake_claimers=self.wake_claimers,
             observe_job=decorators.observe_job,
             observe_call=decorators.observe_call,
+            rates=self.execution_rates,
             limits=HostLimits(
                 ready=limits.ready,
                 open_bytes=limits.open_bytes,

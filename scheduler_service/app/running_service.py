@@ -18,6 +18,7 @@ from scheduler_service.app.own_process import machine_user
 from scheduler_service.app.process_parts import ProcessParts
 from scheduler_service.app.service_registry import ServiceRegistry, SharedParts
 from scheduler_service.app.store_opening import data_folder
+from scheduler_service.app.tenant_limits import HISTORY, limits_of, read_limit
 from scheduler_service.domain.acts import ActKind, ActOutcome, AuditEntry, act_of_system
 from scheduler_service.domain.effects import QueueWrite
 from scheduler_service.domain.job_key import DEFAULT_TENANT
@@ -26,7 +27,8 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.cleanup import Cleanup, TrialRounds, Trials
 from scheduler_service.hosts.host import Host, HostStatus
 from scheduler_service.hosts.operations.operations import Operations
-from scheduler_service.hosts.processes.shards import Shards
+from scheduler_service.hosts.processes.shards import Shard, Shards
+from scheduler_service.hosts.tenant_limits import JOBS, WAITS, LimitedJobs
 from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.persistence.audit.lines import SqlAudit
 from scheduler_service.persistence.history.history_reads import HistoryReads
@@ -142,7 +144,7 @@ class RunningService(ProcessParts):
         self.key_ring.start()  # callers may come long before the service takes turns
         await self.open_secrets()
         await self.services.attach(
-            deliver=self.jobs.deliver,
+            deliver=self.limited_jobs.deliver,
             read_job=self.jobs.read,
             catalogue=self.catalogue,
             definition=self.service_store.definition,
@@ -207,6 +209,20 @@ class RunningService(ProcessParts):
         return create_api(self.api_parts, mounts=console_mounts())
 
     @cached_property
+    def limited_jobs(self) -> Shard:
+        """All jobs, for callers and declarations: as many as the limits of their tenant allow."""
+        limits = {name: read_limit(self.settings, name) for name in (JOBS, WAITS)}
+        if not any(limit.is_set for limit in limits.values()):
+            return self.jobs
+        return LimitedJobs(
+            self.jobs,
+            catalogue=self.catalogue,
+            clock=self.clock,
+            limit_of=lambda name, tenant: limits[name].of(tenant),
+            tell=self.limits_reached.note,
+        )
+
+    @cached_property
     def key_ring(self) -> KeyRing:
         """The keys of callers."""
         outage = Outage("keys_not_read", "keys_read_again", log=self.log)
@@ -250,6 +266,7 @@ class RunningService(ProcessParts):
     def cleaner(self) -> Cleanup:
         """Removes history, destroyed jobs and trials."""
         history, store, clock = self.settings.history, self.kept_jobs, self.clock
+        kept = read_limit(self.settings, HISTORY)
         retention = Retention(
             writer=self.writer,
             count=history.retain_count,
@@ -257,6 +274,7 @@ class RunningService(ProcessParts):
             max_bytes=history.max_bytes,
             statistics_days=history.statistics_days,
             audit_age=round(self.settings.audit.retain_days * DAY),
+            most_of=kept.of if kept.is_set else None,
         )
         # Later, when it is asked for: the jobs send requests, and what sends those knows the cleanup.
         trials = Trials(store=store, deliver=lambda *turn: self.jobs.deliver(*turn), clock=clock)
@@ -360,7 +378,7 @@ class RunningService(ProcessParts):
         """What the API uses."""
         settings, compiler, services = self.settings, self.compiler, self.services
         return ApiDependencies(
-            jobs=self.jobs,
+            jobs=self.limited_jobs,
             compile_definition=compiler.posted,
             compile_stored=compiler.stored,
             compile_cache=compiler.compile_cache,
@@ -403,6 +421,7 @@ class RunningService(ProcessParts):
             secrets=self.secrets,
             secret_vault=self.secret_vault,
             secret_masks=self.secret_masks,
+            tenant_limits=lambda tenant: limits_of(settings, tenant),
             body_bytes=settings.limits.body_bytes,
             feedback_bytes=settings.limits.feedback_bytes,
         )

@@ -35,6 +35,7 @@ from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.queues import Queues
 from scheduler_service.ports.state import ServiceStore
+from scheduler_service.services.rate_sharing import MemoryRates, RateSharing
 from scheduler_service.settings import LoadedSettings
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
 from scheduler_service.telemetry.event_feed import EventFeed, LocalEvents
@@ -249,7 +250,24 @@ class LocalService(RunningService):
             address_of=self.services.locate,
             wake_claimers=self.queues.wake,
             publish=self.telemetry.occurrences.publish,
+            rates=self._rates,
         )
+
+    @cached_property
+    def _rates(self) -> MemoryRates:
+        """What all processes of the service count in."""
+        return MemoryRates()
+
+    @cached_property
+    def shared_rates(self) -> RateSharing | None:
+        """Over the worker processes, where there are any."""
+        if not self._launched:
+            return None
+        return RateSharing(shared=self._rates, clock=self.clock, holder="0", log=self.log)
+
+    async def _close(self) -> None:
+        if self.shared_rates is not None:
+            await self.shared_rates.stop()
 
 
 async def open_service(

@@ -32,6 +32,7 @@ from scheduler_service.hosts.processes.parent import (
     LookupSender,
     OccurrenceRelay,
     ParentDirectory,
+    RemoteRates,
     RemoteRouter,
     wake_parent_claimers,
 )
@@ -42,6 +43,7 @@ from scheduler_service.persistence.contexts.apart_store import WholeStore
 from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log
+from scheduler_service.services.rate_sharing import RateSharing
 from scheduler_service.settings import LoadedSettings, Settings
 from scheduler_service.system_jobs import alert_jobs
 from scheduler_service.telemetry.logs import EventLog
@@ -158,9 +160,20 @@ class OpenShard(ProcessParts):
         """Takes the turns of the shard."""
         return make_embedded_host(self.host_parts, self._store, Path(self.settings.store.data), self._shard)
 
+    @cached_property
+    def shared_rates(self) -> RateSharing:
+        """In the service's process."""
+        return RateSharing(
+            shared=RemoteRates(connection=self._connection),
+            clock=self.clock,
+            holder=f"{self._shard} {os.getpid()}",
+            log=self.log,
+        )
+
     async def stop(self, grace: int) -> None:
         """Drains for at most `grace` ms, then closes everything."""
         await self.host.stop(grace)
+        await self.shared_rates.stop()
         await self.relay.flush()
         await self.sender.close()
         await self.close_secrets()

@@ -64,9 +64,18 @@ class RefusalCode(StrEnum):
     LIMIT = "limit"  # too many triggers are pending
 
 
+class ReachedLimit(msgspec.Struct, frozen=True):
+    """A limit of the tenant: its setting without the group, its value, and when to ask again (in ms)."""
+
+    name: str
+    value: int
+    retry_after: int
+
+
 class Refusal(Reply, frozen=True):
     """Nothing was done (a stale feedback is recorded); `message` names the thing and the remedy."""
 
     code: RefusalCode
     message: str
     pointer: str = ""
+    limit: ReachedLimit | None = None

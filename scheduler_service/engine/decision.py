@@ -7,7 +7,7 @@ import msgspec
 from scheduler_service.domain.document import Document
 from scheduler_service.domain.effects import Effect
 from scheduler_service.domain.records import Record
-from scheduler_service.domain.replies import Reply, Taken
+from scheduler_service.domain.replies import ReachedLimit, Reply, Taken
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.program import Program
 
@@ -20,13 +20,15 @@ class Job(msgspec.Struct, frozen=True, gc=False):
 
     `programs` has the program of each revision that the document or the event names. `holder` is the process
     that takes this turn and holds the calls that it starts. `is_full`: the open executions of that process
-    keep as much as they may, so this one keeps nothing more that is larger than `SMALL_BYTES`.
+    keep as much as they may, so this one keeps nothing more that is larger than `SMALL_BYTES`. `held_back`:
+    by this limit the tenant may begin no execution now, but for jobs of the system: what is due stays due.
     """
 
     document: Document | None
     programs: Mapping[int, Program]
     holder: Holder
     is_full: bool = False
+    held_back: ReachedLimit | None = None
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):

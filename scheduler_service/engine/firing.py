@@ -31,6 +31,8 @@ def fire_due(turn: TurnState) -> None:
     head = turn.head
     if not head.active or head.next_fire is None or head.next_fire - program.lead > turn.now.wall:
         return
+    if turn.held_back is not None and turn.is_held_back():
+        return  # it stays due, and the misfire policy decides what becomes of it when there is room
     in_order = program.timer.misfire_policy == "fire_all"
     most = MOST_FIRINGS if in_order else SHORT_FIRINGS
     due = plan(program.timer, head.cursor, head.uid, now=turn.now.wall, lead=program.lead, most=most)

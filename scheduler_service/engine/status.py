@@ -63,6 +63,20 @@ def due(job: Job) -> Due:
     return Due(None if wall == NEVER else wall, None if steady == NEVER else steady)
 
 
+def count_begun(before: Document | None, after: Document) -> int:
+    """How many executions a turn began, skipped ones too; a delayed trigger begins when it is due."""
+    if before is None:
+        return len(after.head.opens)
+    if before.head.uid != after.head.uid or before is after:
+        return 0
+    more = after.head.execute_number - before.head.execute_number
+    return max(more + _count_delayed(before.head) - _count_delayed(after.head), 0)
+
+
+def _count_delayed(head: Head) -> int:
+    return sum(run.state is SCHEDULED for run in head.opens) if head.opens else 0
+
+
 def summarize(job: Job) -> Summary:
     """The summary of a job that exists."""
     document = job.document

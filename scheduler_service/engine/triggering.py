@@ -23,6 +23,8 @@ def trigger(turn: TurnState, event: Triggered) -> Reply:
         return refusal
     around = turn.program.surroundings
     later = event.planned_at is not None and event.planned_at > turn.now.wall
+    if not later and (refusal := _refuse_held_back(turn)) is not None:
+        return refusal
     pending = sum(run.state is ExecutionState.SCHEDULED for run in turn.opens.values())
     if later and pending >= around.pending_triggers:
         return Refusal(
@@ -59,7 +61,7 @@ def backfill(turn: TurnState, event: Backfilled) -> Reply:
             f"they are more than the {most} of limits.pending_triggers; wait for some to end",
         )
     more = _brought(event.params, ()) * len(event.moments)
-    refusal = _refuse(turn, event.params, more, below="/params")
+    refusal = _refuse(turn, event.params, more, below="/params") or _refuse_held_back(turn)
     if refusal is not None:
         return refusal
     first = turn.head.execute_number + 1
@@ -72,6 +74,8 @@ def backfill(turn: TurnState, event: Backfilled) -> Reply:
 
 def submit_due_triggers(turn: TurnState) -> None:
     """Takes the delayed triggers that are due; one whose parameters have no room now stays due."""
+    if turn.is_held_back():
+        return
     for run in _due_triggers(turn):
         if not turn.lacks_room(_brought(run.params, run.replayed)):
             submit(turn, run)
@@ -98,6 +102,18 @@ def _refuse(turn: TurnState, params: bytes, more: int, *, below: str) -> Refusal
         )
     flaws = _check_params(turn, params)
     return Refusal(RefusalCode.INVALID, flaws[0].message, below + flaws[0].pointer) if flaws else None
+
+
+def _refuse_held_back(turn: TurnState) -> Refusal | None:
+    reached = turn.held_back
+    if reached is None or not turn.is_held_back():
+        return None
+    return Refusal(
+        RefusalCode.LIMIT,
+        f"the tenant {turn.program.surroundings.tenant!r} has begun {reached.value:,} executions within a "
+        f"minute, and limits.{reached.name} allows no more; ask again later",
+        limit=reached,
+    )
 
 
 def _due_triggers(turn: TurnState) -> list[Open]:

@@ -76,6 +76,7 @@ class TurnState:
         "effects",
         "grown",
         "head",
+        "held_back",
         "holder",
         "is_full",
         "last_ended",
@@ -99,6 +100,7 @@ class TurnState:
         self.program: Program = job.programs[document.head.revision]
         self.holder = job.holder
         self.is_full = job.is_full
+        self.held_back = job.held_back
         self.grown = 0
         self.last_ended: Open | None = None
         self.counts_more = False
@@ -111,6 +113,10 @@ class TurnState:
     def lacks_room(self, size: int) -> bool:
         """Whether the process may not keep so many bytes more."""
         return self.is_full and size > SMALL_BYTES
+
+    def is_held_back(self) -> bool:
+        """Whether a limit of the tenant lets no execution of this job begin now."""
+        return self.held_back is not None and not self.program.system
 
     def program_of(self, run: Open) -> Program:
         """The definition with which `run` started; the current one while it waits."""

@@ -8,7 +8,7 @@ import msgspec
 
 from scheduler_service.domain.effects import Effect
 from scheduler_service.domain.job_key import DEFAULT_TENANT
-from scheduler_service.domain.moments import Due, Now
+from scheduler_service.domain.moments import SECOND, Due, Now
 from scheduler_service.domain.records import Record
 from scheduler_service.domain.turn_events import Event
 from scheduler_service.engine.decision import Decision, Job
@@ -26,6 +26,7 @@ from scheduler_service.ports.history import History
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import Sender
 from scheduler_service.ports.services import Router
+from scheduler_service.services.execution_rates import ExecutionRates
 from scheduler_service.telemetry.decorators import ObserveCall, ObserveJob, observe_no_job
 
 Decide = Callable[[Job, Event, Now], Decision]
@@ -60,8 +61,8 @@ class Alarms(Protocol):
     async def hold(self, job_id: str, due: Due) -> None:
         """Without a commit: `due` replaces what is set, and lives in memory alone."""
 
-    def again(self, job_id: str) -> None:
-        """Rings in a second: nobody knows how the job stands."""
+    def again(self, job_id: str, pause: int = SECOND) -> None:
+        """Rings in `pause` ms: nobody knows how the job stands, or what is due has to wait."""
 
 
 Act = Callable[[str, tuple[Effect, ...], Mapping[int, Program]], None]
@@ -98,7 +99,8 @@ DEFAULT_LIMITS = HostLimits()
 class TurnParts(msgspec.Struct, frozen=True, kw_only=True):
     """What turns need of the outside, beside the store and the alarms.
 
-    `reads_bodies`: `redact` reads bodies as a whole, so that large ones take it long.
+    `reads_bodies`: `redact` reads bodies as a whole, so that large ones take it long. `rates`: the limits of
+    executions a minute; None: no tenant has one.
     """
 
     core: Core
@@ -107,6 +109,7 @@ class TurnParts(msgspec.Struct, frozen=True, kw_only=True):
     redact: Redact
     reads_bodies: bool = True
     observe_job: ObserveJob = observe_no_job
+    rates: ExecutionRates | None = None
     new_identity: NewIdentity = msgspec.field(default_factory=IdentitySource)
 
 

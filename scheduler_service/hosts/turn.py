@@ -9,15 +9,21 @@ from msgspec.structs import replace
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.records import ExecutionRecord
-from scheduler_service.domain.replies import Recalled, Reply
+from scheduler_service.domain.replies import ReachedLimit, Recalled, Reply
 from scheduler_service.domain.turn_events import (
+    Activated,
     AlarmRang,
+    Backfilled,
     CallEnded,
+    Created,
     Event,
     FeedbackArrived,
     PartEnded,
     PartProgressed,
+    Replanned,
     Resumed,
+    Triggered,
+    Updated,
 )
 from scheduler_service.domain.wire import Answer, Holder, Token
 from scheduler_service.engine import status
@@ -52,6 +58,8 @@ Made = TypeVar("Made")
 
 REPORTS = (FeedbackArrived, PartEnded, PartProgressed)
 """Events whose bodies a context may keep, as it does answers."""
+BEGINNING = (AlarmRang, Resumed, Triggered, Created, Updated, Activated, Replanned, Backfilled)
+"""Events with which executions begin."""
 UNREPORTED_DELAY_MS = 2
 """By so much an early turn may be released late without correcting its records."""
 
@@ -99,6 +107,7 @@ class Turn:
         self._commits = CommitBuilder(redact=parts.redact, holder=holder, boot=boot)
         self._loading = JobLoading(store=store, compiler=core.compile)
         self._begun = BegunMark() if begun is None else begun
+        self._rates = parts.rates
 
     def run(self, cached: CachedJob, command: Command, moment: int | None = None) -> Awaitable[Reply]:
         """Takes one turn; to be awaited at once. Raises StoreError: no effect was started, and `cached` is
@@ -139,9 +148,14 @@ class Turn:
         cached.committed = NOTHING
         now = self._clock.now()
         born, programs = bind(cached, event, definition, self._new_identity)
-        decision = self._core.decide(Job(None, programs, self._holder), born, now)
+        job = Job(None, programs, self._holder)
+        if self._rates is not None:
+            job = replace(job, held_back=self._rates.hold(cached.job_id))
+        decision = self._core.decide(job, born, now)
         if decision.document is None:
             return None
+        if self._rates is not None:
+            self._rates.count(cached.job_id, status.count_begun(None, decision.document))
         if command.act is not None:
             decision = note_act(decision, event, command.act)
         kept = remembered and remember_reply(cached.job_id, remembered, decision.reply, command.answer)
@@ -256,6 +270,8 @@ class Turn:
         if definition is not None:
             event, programs = bind(cached, event, definition, self._new_identity)
         job = Job(before, programs, self._holder, self._open_bytes.is_full)
+        if self._rates is not None and isinstance(event, BEGINNING):
+            job = replace(job, held_back=self._rates.hold(cached.job_id))
         if place is not None:
             decision = await self._large_turns.decide(cached, job, event, now)
         elif takes_long(job, event, now.wall):
@@ -266,11 +282,13 @@ class Turn:
                 cached.keeps_much = True
                 if not self._open_bytes.admit(cached, weigh_open(decision.document)):
                     decision = self._core.decide(replace(job, is_full=True), event, now)
+        if self._rates is not None and decision.document is not None:
+            self._rates.count(cached.job_id, status.count_begun(before, decision.document))
         decision, deliveries, queued = sort_effects(cached.job_id, decision, self._lacks_room)
         kept = remembered and remember_reply(cached.job_id, remembered, decision.reply, command.answer)
         if not (decision.effects or decision.records or kept is not None) and is_idle(before, decision):
             if isinstance(event, AlarmRang):
-                await self._look_again(cached, now)
+                await self._look_again(cached, now, job.held_back)
             return decision.reply
         if command.act is not None:
             decision = note_act(decision, event, command.act)
@@ -346,10 +364,13 @@ class Turn:
             self._act(cached.job_id, turn.decision.effects, cached.programs)
         return None if is_set else self._set_alarm(cached)
 
-    async def _look_again(self, cached: CachedJob, now: Now) -> None:
+    async def _look_again(self, cached: CachedJob, now: Now, held_back: ReachedLimit | None) -> None:
         """A ring that changed nothing used up the alarm: it is set again, but never so that it spins."""
         if is_past(cached.due, now):
-            self._alarms.again(cached.job_id)
+            if held_back is None:
+                self._alarms.again(cached.job_id)
+            else:
+                self._alarms.again(cached.job_id, held_back.retry_after)
         else:
             await self._set_alarm(cached)
 

@@ -388,5 +388,23 @@ class SharedWindow:
             self._on_grant()
 
 
+class MemoryRates:
+    """Implements `ports.shared_rates.SharedRates` for the processes of one machine, in one of them."""
+
+    def __init__(self) -> None:
+        self._pages: dict[Key, RatePage] = {}
+
+    async def read(self, tenant: str, service: str) -> RatePage:
+        """The latest page."""
+        return self._pages.get((tenant, service), RatePage())
+
+    async def write(self, tenant: str, service: str, page: RatePage) -> bool:
+        """Writes over the page with this number; False: there is a newer one."""
+        if self._pages.get((tenant, service), RatePage()).number != page.number:
+            return False
+        self._pages[tenant, service] = RatePage(page.content, page.number + 1)
+        return True
+
+
 def _ignore(key: Key) -> None:
     """Nobody is told."""

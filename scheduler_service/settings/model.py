@@ -287,10 +287,25 @@ class TenantDefaults(OptionSettings):
         return {name: value for name, value in write(self).items() if name in self.model_fields_set}
 
 
+class TenantLimits(Group):
+    """The limits of one tenant: what is given takes precedence over `limits.tenant_*`; 0: no limit."""
+
+    jobs: Count | None = None
+    executions_per_minute: Count | None = None
+    waiting: Count | None = None
+    history_executions: Count | None = None
+
+    @model_serializer(mode="wrap")
+    def _write_given(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """What is not given is that of all tenants, and is not shown."""
+        return {name: value for name, value in write(self).items() if name in self.model_fields_set}
+
+
 class TenantSettings(Group):
     """What is one tenant's own."""
 
     defaults: TenantDefaults = TenantDefaults()
+    limits: TenantLimits = TenantLimits()
 
 
 class CertificateSettings(Group):
@@ -319,7 +334,7 @@ class FeedbackSettings(Group):
 
 
 class LimitsSettings(Group):
-    """Limits on input from outside."""
+    """Limits on input from outside; those of each tenant (`tenants.<tenant>.limits` has its own): 0: none."""
 
     response_bytes: PositiveCount = 1 << 20
     body_bytes: PositiveCount = 1 << 20
@@ -330,6 +345,10 @@ class LimitsSettings(Group):
     ready: PositiveCount = 100_000
     pending_triggers: PositiveCount = 1_000
     event_readers: PositiveCount = 200
+    tenant_jobs: Count = 0
+    tenant_executions_per_minute: Count = 0
+    tenant_waiting: Count = 0
+    tenant_history_executions: Count = 0
 
 
 class HistorySettings(Group):

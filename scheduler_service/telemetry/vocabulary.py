@@ -166,6 +166,7 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "sweep_failed": Word(WARNING),
         "sweep_repeated": Word(INFO),
         "task_failed": Word(ERROR, kind=("task",)),
+        "tenant_limited": Word(WARNING, kind=("tenant", "limit")),
         "traces_exported_again": Word(INFO),
         "traces_not_exported": Word(WARNING),
         "trials_ended_again": Word(INFO),

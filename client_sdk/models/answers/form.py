@@ -40,6 +40,13 @@ class ProblemError(AnswerModel):
     message: str
 
 
+class ReachedLimit(AnswerModel):
+    """The limit of the tenant for which a call is 429: its setting in the group `limits`, and its value."""
+
+    name: str
+    value: int
+
+
 class ProblemDetails(AnswerModel):
     """The answer to every failed call (RFC 9457)."""
 
@@ -50,6 +57,7 @@ class ProblemDetails(AnswerModel):
     errors: list[ProblemError]
     resp_code: int = Field(alias="resp_code")
     resp_msg: str = Field(alias="resp_msg")
+    limit: ReachedLimit | None = None
 
 
 class Listing(AnswerModel, Generic[Item]):

@@ -23,6 +23,17 @@ class Cleaned(AnswerModel):
     notifications: int
 
 
+class TenantLimit(AnswerModel):
+    """A limit of the tenant (docs/settings.md): its value, and how much of it is used where that is known.
+
+    Of executions a minute that is how many were created in the present minute.
+    """
+
+    name: str
+    value: int
+    used: int | None = None
+
+
 class Statistics(AnswerModel):
     """Figures of the last hour and of the present moment."""
 
@@ -32,6 +43,7 @@ class Statistics(AnswerModel):
     by_state: dict[str, int]
     lateness: dict[str, Any]
     per_minute: list[dict[str, Any]]
+    limits: list[TenantLimit] = Field([])
 
 
 class NodeProcess(AnswerModel):

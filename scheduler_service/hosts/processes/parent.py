@@ -30,6 +30,7 @@ from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.sending import CallingSender, MayGo, always
 from scheduler_service.ports.services import Router
+from scheduler_service.ports.shared_rates import RatePage, SharedRates
 from scheduler_service.telemetry.occurrences import Occurrences, Take
 
 _NAME = re.compile(r"(?i:service)://([^/?#{]+)")
@@ -79,6 +80,21 @@ class RemoteRouter:
         bare = msgspec.structs.replace(call.request, headers=(), body=None)
         packed = rpc_methods.ENTER.write_argument(msgspec.structs.replace(call, request=bare))
         return self._connection.call(rpc_methods.ENTER.name, packed)
+
+
+class RemoteRates:
+    """`ports.shared_rates.SharedRates` of the service's process."""
+
+    def __init__(self, *, connection: RpcConnection) -> None:
+        self._connection = connection
+
+    async def read(self, tenant: str, service: str) -> RatePage:
+        """The latest page. Raises StoreError."""
+        return await rpc_methods.READ_RATE.call(self._connection, (tenant, service))
+
+    async def write(self, tenant: str, service: str, page: RatePage) -> bool:
+        """Whether it was written. Raises StoreError."""
+        return await rpc_methods.WRITE_RATE.call(self._connection, (tenant, service, page))
 
 
 UNKNOWN: tuple[str | None, int, str] = (None, 0, "")
@@ -245,6 +261,7 @@ class ParentService:
         address_of: AddressOf,
         wake_claimers: WakeClaimers,
         publish: Take = _take_nothing,
+        rates: SharedRates | None = None,
     ) -> None:
         self._router = router
         self._publish = publish
@@ -261,6 +278,11 @@ class ParentService:
                 rpc_methods.HAPPENED.served_by(self._publish_all),
             )
         )
+        if rates is not None:
+            self._handlers |= (
+                rpc_methods.READ_RATE.served_by(lambda key: rates.read(*key)),
+                rpc_methods.WRITE_RATE.served_by(lambda written: rates.write(*written)),
+            )
         self._notices = dict(
             (
                 rpc_methods.LEAVE.taken_by(self._leave),

@@ -13,6 +13,7 @@ from scheduler_service.domain.registered_services import Loss
 from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.host import HostStatus
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
+from scheduler_service.ports.shared_rates import RatePage
 from scheduler_service.telemetry.metrics.samples import Sample
 
 Argument = TypeVar("Argument")
@@ -148,5 +149,7 @@ LEAVE: Method[Token, None] = Method("leave", Token, None)
 MARK_DRAINING: Method[tuple[str, str, str], None] = Method("mark_draining", tuple[str, str, str], None)
 MARK_REFUSED: Method[tuple[str, str, str], None] = Method("mark_refused", tuple[str, str, str], None)
 ADDRESS: Method[str, tuple[str | None, int, str]] = Method("address", str, tuple[str | None, int, str])
+READ_RATE: Method[tuple[str, str], RatePage] = Method("read_rate", tuple[str, str], RatePage)
+WRITE_RATE: Method[tuple[str, str, RatePage], bool] = Method("write_rate", tuple[str, str, RatePage], bool)
 WAKE_CLAIMERS: Method[QueueNotice, None] = Method("stir", QueueNotice, None)
 HAPPENED: Method[OccurrenceGroup, None] = Method("happened", OccurrenceGroup, None)

@@ -52,7 +52,7 @@ class Retention:
 
     `ages` has other ages for outcomes (terminal states). `max_bytes` None: no bound on the size.
     `statistics_days` are kept of the statistics per day, and `audit_age` ms of the audit, whatever becomes of
-    the executions.
+    the executions. `most_of` is how many executions of a tenant are kept at most; 0: any number.
     """
 
     def __init__(
@@ -65,6 +65,7 @@ class Retention:
         max_bytes: int | None = None,
         statistics_days: int = 400,
         audit_age: int = 365 * DAY,
+        most_of: Callable[[str], int] | None = None,
     ) -> None:
         self._writer = writer
         self._removal = Removal(writer.dialect)
@@ -73,6 +74,7 @@ class Retention:
         self._max_bytes = max_bytes
         self._statistics_days = statistics_days
         self._audit_age = audit_age
+        self._most_of = most_of
 
     async def run(self, now: int) -> RemovedRows:
         """One pass at `now` (wall ms): by age, then by size; then unused space goes back to the disk.
@@ -83,6 +85,7 @@ class Retention:
         """
         before = {state: now - age for state, age in self._ages.items()}
         removed = await self._walk(retain=self._count, before=before, tenant=None)
+        removed = removed.plus(await self._limit_tenants())
         firings = await self._repeat(partial(self._removal.remove_firings, min(before.values())))
         removed = removed.plus(RemovedRows(firings=firings))
         await self._repeat(partial(self._removal.remove_old, audit.c.at, now - self._audit_age))
@@ -131,6 +134,18 @@ class Retention:
         while mark is not None:
             batch, mark = await self._writer.perform(partial(self._removal.trim, trim, mark))
             removed = removed.plus(batch)
+        return removed
+
+    async def _limit_tenants(self) -> RemovedRows:
+        """Of each tenant with more executions than it may have, the oldest that have ended."""
+        removed = RemovedRows()
+        tenant = None if self._most_of is None else await self._writer.perform(self._removal.first_tenant)
+        while tenant is not None and self._most_of is not None:
+            most = self._most_of(tenant)
+            step = partial(self._removal.remove_beyond, tenant, most)
+            while most and (batch := await self._writer.perform(step)) != RemovedRows():
+                removed = removed.plus(batch)
+            tenant = await self._writer.perform(partial(self._removal.first_tenant, after=tenant))
         return removed
 
     async def _tend_statistics(self, today: int) -> None:
@@ -205,6 +220,22 @@ class Removal:
             within += [order[0] <= last[0], sa.tuple_(*order) <= _literal(last)]
         removed = self._remove(connection, [*within, *_trimmed(trim)])
         return removed, None if last is None else tuple(last)
+
+    def first_tenant(self, connection: sa.Connection, after: str = "") -> str | None:
+        """The first tenant after this one that has executions; None: there is none."""
+        statement = sa.select(sa.func.min(executions.c.tenant)).where(executions.c.tenant > after)
+        found: str | None = connection.execute(statement).scalar_one()
+        return found
+
+    def remove_beyond(self, tenant: str, most: int, connection: sa.Connection) -> RemovedRows:
+        """Removes some executions of a tenant that have ended, and are older than its newest `most`."""
+        table = executions.c
+        newest = sa.select(table.created_at).where(table.tenant == tenant).order_by(table.created_at.desc())
+        oldest_kept = connection.execute(newest.limit(1).offset(most - 1)).scalar()
+        if oldest_kept is None:
+            return RemovedRows()
+        has_ended = table.state.in_([str(state) for state in TERMINAL])
+        return self._remove(connection, [table.tenant == tenant, table.created_at < oldest_kept, has_ended])
 
     def find_lives(self, jobs: Mapping[str, int], tenant: str, connection: sa.Connection) -> list[str]:
         """The lives (uids) with executions up to the last `executeNumber` of each job."""

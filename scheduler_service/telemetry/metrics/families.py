@@ -49,6 +49,10 @@ EXECUTIONS = Family(
     "Executions that have ended, by their last state and the type of the failure (none: there was none).",
     ("outcome", "error"),
 )  # fmt: skip
+TENANT_LIMITS = Family(
+    "punctual_tenant_limits_reached_total", _COUNTER,
+    "What was refused or had to wait by a limit of its tenant.", ("limit",),
+)  # fmt: skip
 EXECUTION_DURATION = Family(
     "punctual_execution_duration_seconds", _HISTOGRAM,
     "From the beginning of an execution to its end, retries included.", bounds=_DURATION,

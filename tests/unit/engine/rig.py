@@ -12,7 +12,7 @@ from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.records import ExecutionRecord, FiringRecord, Record
-from scheduler_service.domain.replies import Refusal, Reply
+from scheduler_service.domain.replies import ReachedLimit, Refusal, Reply
 from scheduler_service.domain.turn_events import (
     AlarmRang,
     CallEnded,
@@ -66,6 +66,7 @@ class Rig:
         self.surroundings = surroundings
         self.holder = Holder("node", "boot-1")
         self.is_full = False
+        self.held_back: ReachedLimit | None = None
         self.programs: dict[int, Program] = {1: program(surroundings, **members)}
         self.document: Document | None = None
         self.effects: list[Effect] = []
@@ -82,7 +83,7 @@ class Rig:
     @property
     def job(self) -> Job:
         """The job as a turn would hold it."""
-        return Job(self.document, self.programs, self.holder, self.is_full)
+        return Job(self.document, self.programs, self.holder, self.is_full, self.held_back)
 
     def create(self, **values: Any) -> "Rig":
         """Delivers Created."""

@@ -38,8 +38,8 @@ class JournalAlarms:
     async def hold(self, job_id: str, due: Due) -> None:
         self.journal.append(("hold", due))
 
-    def again(self, job_id: str) -> None:
-        self.journal.append(("again",))
+    def again(self, job_id: str, pause: int = 1_000) -> None:
+        self.journal.append(("again",) if pause == 1_000 else ("again", pause))
 
 
 class Bench:

@@ -1,0 +1,233 @@
+"""How many jobs and waiting executions a tenant may have: judged where callers and declarations come in.
+
+Nothing here is on the way of an execution (docs/decisions/0109).
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from scheduler_service.domain.execution import WAITING, JobState
+from scheduler_service.domain.job_key import read_job_key
+from scheduler_service.domain.moments import MINUTE, SECOND
+from scheduler_service.domain.replies import (
+    ReachedLimit,
+    Refusal,
+    RefusalCode,
+    Reply,
+    Started,
+    StartedMany,
+    Taken,
+)
+from scheduler_service.domain.turn_events import Backfilled, Created, Destroyed, Triggered
+from scheduler_service.hosts.processes.shards import Shard
+from scheduler_service.ports.catalogue import LIVING, Catalogue, JobCounts
+from scheduler_service.ports.clock import Clock
+from scheduler_service.ports.delivery import Command, Definition
+from scheduler_service.ports.errors import StoreError
+
+JOBS, WAITS = "tenant_jobs", "tenant_waiting"
+AGAIN_MS: Mapping[str, int] = {JOBS: MINUTE, WAITS: 10 * SECOND}
+"""When to ask again: nobody knows when there is room."""
+COUNT_AGAIN_MS, COUNT_LEAST_MS = 5 * SECOND, 250
+"""A count is at most so old, as other nodes add to it; beside a limit it is renewed so often."""
+NEAR = 0.9
+
+LimitOf = Callable[[str, str], int]
+"""The limit of this name that a tenant has; 0: none."""
+Tell = Callable[[str, str, int], None]
+"""Is told the name, the tenant and the value of a limit that was reached."""
+
+
+class TenantUse:
+    """What one tenant has: as it was counted last, and what came since through this process."""
+
+    def __init__(self, *, tenant: str, catalogue: Catalogue, clock: Clock) -> None:
+        self._tenant = tenant
+        self._catalogue = catalogue
+        self._clock = clock
+        self._known = {JOBS: 0, WAITS: 0}
+        self._added = {JOBS: 0, WAITS: 0}
+        self._reserved = {JOBS: 0, WAITS: 0}
+        self._counted_at: int | None = None
+        self._counting = asyncio.Lock()
+
+    def of(self, name: str) -> int:
+        """How many there are, with those that are about to be."""
+        return self._known[name] + self._added[name] + self._reserved[name]
+
+    async def renew(self, name: str, limit: int, more: int) -> None:
+        """Counts anew where that is due, for who asks whether `more` fit. Raises StoreUnavailable."""
+        pause = COUNT_LEAST_MS if self.of(name) + more > limit * NEAR else COUNT_AGAIN_MS
+        async with self._counting:
+            now = self._clock.now()
+            if self._counted_at is not None and now.steady - self._counted_at < pause:
+                return
+            before = dict(self._added)
+            counts = await self._catalogue.counts(now, tenant=self._tenant)
+            self._known = used_of(counts)
+            for one, number in before.items():
+                self._added[one] -= number
+            self._counted_at = now.steady
+
+    def forget(self) -> None:
+        """Something has gone: the next one counts anew."""
+        self._counted_at = None
+
+    def reserve(self, name: str, number: int) -> None:
+        """So many are about to be."""
+        self._reserved[name] += number
+
+    def settle(self, name: str, number: int, added: int) -> None:
+        """Of `number` that were reserved so many came to be."""
+        self._reserved[name] -= number
+        self._added[name] += added
+
+
+def used_of(counts: JobCounts) -> dict[str, int]:
+    """What of the figures of a tenant its limits are about."""
+    return {JOBS: sum(counts.by_state.get(state, 0) for state in LIVING), WAITS: counts.waiting}
+
+
+class LimitedJobs:
+    """A `Shard` in front of all jobs, for callers and declarations: what is beyond a limit is refused.
+
+    A count is renewed every few seconds, beside a limit every 250 ms; between them what comes through this
+    process is added. So one process is exact, and of several nodes each may exceed a limit by what the others
+    let in within that time.
+    """
+
+    def __init__(
+        self, jobs: Shard, *, catalogue: Catalogue, clock: Clock, limit_of: LimitOf, tell: Tell
+    ) -> None:
+        self._jobs = jobs
+        self._catalogue = catalogue
+        self._clock = clock
+        self._limit_of = limit_of
+        self._tell = tell
+        self._uses: dict[str, TenantUse] = {}
+        self.peek, self.read, self.flush, self.status = jobs.peek, jobs.read, jobs.flush, jobs.status
+        self.resend, self.dismiss, self.resend_outbox = jobs.resend, jobs.dismiss, jobs.resend_outbox
+
+    @property
+    def missing(self) -> Sequence[str]:
+        """As of the jobs behind it."""
+        return self._jobs.missing
+
+    async def deliver(self, job_id: str, command: Command) -> Reply:
+        """Takes one turn, or refuses what is beyond a limit of the job's tenant. Raises StoreError."""
+        event = command.event
+        tenant = read_job_key(job_id)[0]
+        if isinstance(event, Destroyed) and tenant in self._uses:
+            self._uses[tenant].forget()
+        elif isinstance(event, Created) and command.definition is not None:
+            if not command.definition.program.system and self._limit_of(JOBS, tenant):
+                return await self._create(tenant, job_id, command)
+        elif isinstance(event, (Triggered, Backfilled)) and self._limit_of(WAITS, tenant):
+            return await self._trigger(tenant, job_id, command, event)
+        return await self._jobs.deliver(job_id, command)
+
+    async def create_all(self, definitions: Sequence[Definition], owner: str) -> Sequence[Reply | StoreError]:
+        """Takes the turn Created for each that fits, in order; refuses others. Never raises StoreError."""
+        if not definitions:
+            return []
+        tenant = read_job_key(definitions[0].program.key)[0]
+        limit = self._limit_of(JOBS, tenant)
+        if not limit:
+            return await self._jobs.create_all(definitions, owner)
+        use = self._use(tenant)
+        try:
+            await use.renew(JOBS, limit, len(definitions))
+            taken = await self._choose(definitions, limit - use.of(JOBS))
+        except StoreError as error:
+            return [error] * len(definitions)
+        use.reserve(JOBS, len(taken))
+        replies: list[Reply | StoreError] = []
+        try:
+            some = [definition for definition, fits in zip(definitions, taken, strict=True) if fits]
+            replies = list(await self._jobs.create_all(some, owner))
+        finally:
+            use.settle(JOBS, len(taken), sum(isinstance(reply, Taken) for reply in replies))
+        rest = iter(replies)
+        return [next(rest) if fits else self._refuse(JOBS, tenant, limit) for fits in taken]
+
+    async def _choose(self, definitions: Sequence[Definition], room: int) -> list[bool]:
+        """Which of them may be created: those that exist, and of the others as many as there is room for."""
+        if len(definitions) <= room:
+            return [True] * len(definitions)
+        known = await self._catalogue.some([one.program.key for one in definitions])
+        there = {key for key, entry in known.items() if entry.state is not JobState.DESTROYED}
+        chosen: list[bool] = []
+        for definition in definitions:
+            key = definition.program.key
+            if key not in there and room > 0:
+                room -= 1
+                there.add(key)
+            chosen.append(key in there)
+        return chosen
+
+    async def _create(self, tenant: str, job_id: str, command: Command) -> Reply:
+        limit, use = self._limit_of(JOBS, tenant), self._use(tenant)
+        await use.renew(JOBS, limit, 1)
+        if use.of(JOBS) >= limit:
+            entry = await self._catalogue.get(job_id)
+            if entry is None or entry.state is JobState.DESTROYED:
+                return self._refuse(JOBS, tenant, limit)
+        return await self._take(use, JOBS, job_id, command, 1, lambda reply: isinstance(reply, Taken))
+
+    async def _trigger(
+        self, tenant: str, job_id: str, command: Command, event: Triggered | Backfilled
+    ) -> Reply:
+        """One that begins at once waits for nobody, and is none of those that wait."""
+        limit, use = self._limit_of(WAITS, tenant), self._use(tenant)
+        number = len(event.moments) if isinstance(event, Backfilled) else 1
+        await use.renew(WAITS, limit, number)
+        if use.of(WAITS) + number > limit and await self._would_wait(job_id, event):
+            return self._refuse(WAITS, tenant, limit)
+        return await self._take(use, WAITS, job_id, command, number, _waits)
+
+    async def _would_wait(self, job_id: str, event: Triggered | Backfilled) -> bool:
+        if isinstance(event, Backfilled):
+            return True
+        if event.planned_at is not None and event.planned_at > self._clock.now().wall:
+            return True
+        entry = self._jobs.peek(job_id) or await self._catalogue.get(job_id)
+        return entry is not None and entry.live + entry.waiting > 0
+
+    async def _take(
+        self,
+        use: TenantUse,
+        name: str,
+        job_id: str,
+        command: Command,
+        number: int,
+        counts: Callable[[Reply], bool],
+    ) -> Reply:
+        use.reserve(name, number)
+        is_added = False
+        try:
+            reply = await self._jobs.deliver(job_id, command)
+            is_added = counts(reply)
+        finally:
+            use.settle(name, number, number if is_added else 0)
+        return reply
+
+    def _refuse(self, name: str, tenant: str, limit: int) -> Refusal:
+        self._tell(name, tenant, limit)
+        things = "jobs" if name == JOBS else "executions that wait"
+        remedy = "destroy some" if name == JOBS else "ask again when some have begun"
+        return Refusal(
+            RefusalCode.LIMIT,
+            f"the tenant {tenant!r} has {limit:,} {things}, and limits.{name} allows no more; {remedy}",
+            limit=ReachedLimit(name, limit, AGAIN_MS[name]),
+        )
+
+    def _use(self, tenant: str) -> TenantUse:
+        use = self._uses.get(tenant)
+        if use is None:
+            use = TenantUse(tenant=tenant, catalogue=self._catalogue, clock=self._clock)
+            self._uses[tenant] = use
+        return use
+
+
+def _waits(reply: Reply) -> bool:
+    return isinstance(reply, StartedMany) or (isinstance(reply, Started) and reply.state in WAITING)

@@ -1,0 +1,90 @@
+"""What a tenant may not begin now: firings stay due, triggers are refused (SPEC sections 3 and 14)."""
+
+from scheduler_service.domain.moments import MINUTE
+from scheduler_service.domain.replies import ReachedLimit, RefusalCode
+from scheduler_service.domain.turn_events import Activated, AlarmRang, Paused, Triggered, Updated
+from tests.unit.engine.rig import START, Rig, program, ticking
+
+LIMIT = ReachedLimit("tenant_executions_per_minute", 3, 1_500)
+
+
+def test_a_firing_stays_due_and_fires_when_there_is_room() -> None:
+    """Nothing of it is recorded meanwhile, and it keeps its moment."""
+    rig = ticking()
+    rig.held_back = LIMIT
+    rig.stand_still(10_000)
+    before = rig.document
+    decision = rig.deliver(AlarmRang())
+    assert (decision.document, decision.effects, decision.records) == (before, (), ())
+    rig.stand_still(1_500)
+    rig.held_back = None
+    rig.deliver(AlarmRang())
+    assert rig.ledger() == [(10_000, "late", None)]
+    assert rig.execution(1).planned_at == START + 10_000
+
+
+def test_what_is_far_behind_is_ruled_by_the_misfire_policy() -> None:
+    """As after downtime: the missed ones become one, which carries the latest missed moment."""
+    rig = ticking()
+    rig.held_back = LIMIT
+    rig.stand_still(5 * MINUTE)
+    rig.deliver(AlarmRang())
+    assert rig.ledger() == []
+    rig.held_back = None
+    rig.deliver(AlarmRang())
+    outcomes = [outcome for _, outcome, _ in rig.ledger()]
+    assert outcomes[0] == "skipped"
+    assert "late" in outcomes
+
+
+def test_a_trigger_is_refused_by_name_and_a_later_one_is_taken() -> None:
+    """With the value, and when to ask again."""
+    rig = Rig().create()
+    rig.held_back = LIMIT
+    refusal = rig.refusal(Triggered())
+    assert (refusal.code, refusal.limit) == (RefusalCode.LIMIT, LIMIT)
+    assert "limits.tenant_executions_per_minute" in refusal.message
+    rig.deliver(Triggered(planned_at=START + 5_000))
+    rig.stand_still(5_000)
+    rig.deliver(AlarmRang())
+    assert rig.calls() == []
+    rig.held_back = None
+    rig.deliver(AlarmRang())
+    assert len(rig.calls()) == 1
+
+
+def test_a_one_time_that_is_held_back_fires_later() -> None:
+    """At its creation, and after an update."""
+    rig = Rig(timer=None)
+    rig.held_back = LIMIT
+    rig.create()
+    assert rig.calls() == []
+    rig.held_back = None
+    rig.deliver(AlarmRang())
+    assert len(rig.calls()) == 1
+
+
+def test_what_is_owed_while_it_is_held_back_is_in_the_ledger() -> None:
+    """As superseded by an update, as paused after a pause: nothing disappears."""
+    updated, paused = ticking(), ticking()
+    for rig in (updated, paused):
+        rig.held_back = LIMIT
+        rig.stand_still(10_500)
+    updated.programs[2] = program(timer={"period": "external"})
+    updated.deliver(Updated(2))
+    assert updated.ledger() == [(10_000, "skipped", "superseded")]
+    paused.deliver(Paused())
+    paused.held_back = None
+    paused.deliver(Activated())
+    assert paused.ledger() == [(10_000, "skipped", "paused")]
+
+
+def test_jobs_of_the_system_are_not_held_back() -> None:
+    """They keep the service going."""
+    members = {"timer": {"dueTime": "10s", "period": "10s"}, "request": [{"url": "system://clean"}]}
+    rig = Rig()
+    rig.programs[1] = program(system=True, **members)
+    rig.create()
+    rig.held_back = LIMIT
+    rig.pass_time(10_000)
+    assert len(rig.calls()) == 1

@@ -1,0 +1,158 @@
+"""Limits of each tenant: what is beyond one is 429 by name, and another tenant's go on (SPEC section 14)."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+
+from tests.wire.service import World, data_of, definition, running
+
+KEY = "the-key-of-the-settings"
+BY_ADMIN = {"Authorization": f"Bearer {KEY}"}
+
+
+class Two:
+    """A tenant with limits, and one without."""
+
+    def __init__(self, world: World, small: httpx.AsyncClient, large: httpx.AsyncClient) -> None:
+        self.world = world
+        self.small = small
+        self.large = large
+
+
+@asynccontextmanager
+async def two(**limits: int) -> AsyncIterator[Two]:
+    """The tenant `small` has these limits; `large`, by its own settings, none of those that are for all."""
+    usual = {f"tenant_{name}": value for name, value in limits.items()}
+    own = {"large": {"limits": dict.fromkeys(limits, 0)}}
+    async with running(server={"key": KEY}, limits=usual, tenants=own) as world:
+        admin = world.caller(headers={"Authorization": f"Bearer {KEY}"})
+        callers = []
+        for tenant in ("small", "large"):
+            wanted = {"name": tenant, "role": "admin", "tenant": tenant}
+            key = data_of(await admin.post("/keys", json=wanted), 201)["key"]
+            callers.append(world.caller(headers={"Authorization": f"Bearer {key}"}))
+        yield Two(world, *callers)
+
+
+def check_refused(answer: httpx.Response, name: str, value: int, at_least: int = 1) -> None:
+    """A problem that names the limit and says when to ask again."""
+    assert answer.status_code == 429, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert int(answer.headers["retry-after"]) >= at_least
+    problem = answer.json()
+    assert problem["limit"] == {"name": name, "value": value}
+    assert problem["errors"][0]["code"] == "limit"
+    assert f"limits.{name}" in problem["detail"]
+
+
+async def used(caller: httpx.AsyncClient) -> dict[str, tuple[int, int | None]]:
+    """By name the value of each limit, and how much of it is used."""
+    limits = data_of(await caller.get("/stats"))["limits"]
+    return {one["name"]: (one["value"], one["used"]) for one in limits}
+
+
+async def test_jobs_beyond_the_limit_are_refused_one_by_one() -> None:
+    """Alone and in arrays; what exists is answered as ever, and a destroyed one makes room."""
+    async with two(jobs=3) as on:
+        for number in range(2):
+            data_of(await on.small.post(f"/jobs/job-{number}", json=definition()), 201)
+        array = [definition(jobId=f"job-{number}") for number in (0, 7, 8, 9)]
+        items = data_of(await on.small.post("/jobs", json=array))["items"]
+        assert [one["status"] for one in items] == ["unchanged", "created", "refused", "refused"]
+        assert items[2]["problem"]["limit"] == {"name": "tenant_jobs", "value": 3}
+        check_refused(await on.small.post("/jobs/another", json=definition()), "tenant_jobs", 3)
+        data_of(await on.small.post("/jobs/job-1", json=definition()))
+        assert await used(on.small) == {"tenant_jobs": (3, 3)}
+        assert await used(on.large) == {}
+        items = data_of(await on.large.post("/jobs", json=array))["items"]
+        assert {one["status"] for one in items} == {"created"}
+        data_of(await on.small.delete("/jobs/job-0"))
+        data_of(await on.small.post("/jobs/another", json=definition()), 201)
+        told = [keys for event, keys in on.world.log if event == "tenant_limited"]
+        assert told[0] == {"tenant": "small", "limit": "tenant_jobs", "value": 3, "times": 1}
+        assert len(told) == 1, "once, and counted in between"
+
+
+async def test_declared_jobs_are_under_the_same_limit() -> None:
+    """The first ones have room; each scan looks whether there is some for the others."""
+    async with two(jobs=2) as on:
+        timers = [definition(jobId=f"job-{number}") for number in range(3)]
+        at = {"address": on.world.target.url, "timers": timers}
+        answer = await on.small.put("/services/shop", json=at)
+        assert answer.status_code in (200, 201), answer.text
+        data_of(await on.world.client.post("/jobs/check-timers/trigger", headers=BY_ADMIN))
+        await on.world.settle()
+        assert len(data_of(await on.small.get("/jobs"))["items"]) == 2
+
+
+async def test_executions_a_minute_refuse_triggers_and_delay_firings() -> None:
+    """Of one tenant alone; the firings come when there is room, and are late in the ledger."""
+    async with two(executions_per_minute=3) as on:
+        timer = {"dueTime": "10s", "period": "0s"}
+        for caller in (on.small, on.large):
+            data_of(await caller.post("/jobs/one", json=definition()), 201)
+            array = [definition(jobId=f"due-{number}", timer=timer) for number in range(3)]
+            data_of(await caller.post("/jobs", json=array))
+            for _ in range(2):
+                data_of(await caller.post("/jobs/one/trigger"))
+                await on.world.settle()
+        await on.world.advance(15)
+        assert (await states(on.small), await states(on.large)) == (3, 5)
+        check_refused(await on.small.post("/jobs/one/trigger"), "tenant_executions_per_minute", 3)
+        replayed = data_of(await on.small.get("/executions"))["items"][0]["executionId"]
+        check_refused(
+            await on.small.post(f"/executions/{replayed}/replay"), "tenant_executions_per_minute", 3
+        )
+        data_of(await on.large.post("/jobs/one/trigger"))
+        await on.world.advance(120)
+        assert await states(on.small) == 5
+        outcomes = []
+        for number in range(3):
+            (firing,) = data_of(await on.small.get(f"/jobs/due-{number}/firings"))["items"]
+            outcomes.append(firing["outcome"])
+        assert sorted(outcomes) == ["fired", "late", "late"]
+
+
+async def states(caller: httpx.AsyncClient) -> int:
+    """How many executions have succeeded."""
+    items: list[Any] = data_of(await caller.get("/executions?state=succeeded&limit=500"))["items"]
+    return len(items)
+
+
+async def test_triggers_that_would_wait_are_refused_when_too_many_wait() -> None:
+    """Delayed ones, and those behind an execution; one that begins at once is none of them."""
+    async with two(waiting=2) as on:
+        for caller in (on.small, on.large):
+            for job in ("one", "two"):
+                data_of(await caller.post(f"/jobs/{job}", json=definition()), 201)
+            for _ in range(2):
+                data_of(await caller.post("/jobs/one/trigger?delaySeconds=60"))
+        check_refused(await on.small.post("/jobs/one/trigger?delaySeconds=60"), "tenant_waiting", 2)
+        data_of(await on.large.post("/jobs/one/trigger?delaySeconds=60"))
+        data_of(await on.small.post("/jobs/two/trigger"))
+        assert await used(on.small) == {"tenant_waiting": (2, 2)}
+        await on.world.advance(61)
+        data_of(await on.small.post("/jobs/one/trigger?delaySeconds=60"))
+
+
+async def test_the_history_of_a_tenant_is_kept_up_to_its_limit() -> None:
+    """The clean-up removes the oldest executions beyond it, whatever their age."""
+    async with two(history_executions=3) as on:
+        for caller in (on.small, on.large):
+            data_of(await caller.post("/jobs/one", json=definition()), 201)
+            for _ in range(6):
+                data_of(await caller.post("/jobs/one/trigger"))
+                await on.world.settle()
+                await on.world.advance(1)
+        data_of(await on.world.client.post("/jobs/clean/trigger", headers=BY_ADMIN))
+
+        async def is_clean() -> bool:
+            return await states(on.small) == 3
+
+        await on.world.settle()
+        await on.world.until(is_clean)
+        kept = data_of(await on.small.get("/executions"))["items"]
+        assert [one["executeNumber"] for one in kept] == [6, 5, 4]
+        assert await states(on.large) == 6
