@@ -11,7 +11,7 @@ from scheduler_service.api.bodies import header
 from scheduler_service.api.request import ApiRequest, Routes
 from scheduler_service.api.responses import absent, refuse, succeed
 from scheduler_service.domain.moments import rfc3339
-from scheduler_service.hosts.tenant_limits import used_of
+from scheduler_service.hosts.limited_jobs import used_of
 from scheduler_service.ports.alerts import AlertLine
 from scheduler_service.security.callers import Role
 from scheduler_service.services.execution_rates import NAME as RATE

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from secrets import token_hex
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from scheduler_service import __version__
 from scheduler_service.api.dependencies import ApiDependencies
@@ -26,9 +26,9 @@ from scheduler_service.domain.moments import DAY, rfc3339
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.cleanup import Cleanup, TrialRounds, Trials
 from scheduler_service.hosts.host import Host, HostStatus
+from scheduler_service.hosts.limited_jobs import JOBS, WAITS, LimitedJobs
 from scheduler_service.hosts.operations.operations import Operations
 from scheduler_service.hosts.processes.shards import Shard, Shards
-from scheduler_service.hosts.tenant_limits import JOBS, WAITS, LimitedJobs
 from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.persistence.audit.lines import SqlAudit
 from scheduler_service.persistence.history.history_reads import HistoryReads
@@ -421,10 +421,16 @@ class RunningService(ProcessParts):
             secrets=self.secrets,
             secret_vault=self.secret_vault,
             secret_masks=self.secret_masks,
-            tenant_limits=lambda tenant: limits_of(settings, tenant),
-            body_bytes=settings.limits.body_bytes,
-            feedback_bytes=settings.limits.feedback_bytes,
+            **self._limits_of_callers(),
         )
+
+    def _limits_of_callers(self) -> dict[str, Any]:
+        settings = self.settings
+        return {
+            "tenant_limits": lambda tenant: limits_of(settings, tenant),
+            "body_bytes": settings.limits.body_bytes,
+            "feedback_bytes": settings.limits.feedback_bytes,
+        }
 
     def _masked_changes(self) -> MaskedChanges:
         mask = self.settings.history.mask

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from scheduler_service.domain.document import Document
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.records import ExecutionRecord
@@ -27,7 +28,7 @@ from scheduler_service.domain.turn_events import (
 )
 from scheduler_service.domain.wire import Answer, Holder, Token
 from scheduler_service.engine import status
-from scheduler_service.engine.decision import SMALL_BYTES, Job
+from scheduler_service.engine.decision import SMALL_BYTES, Decision, Job
 from scheduler_service.engine.program import weigh
 from scheduler_service.hosts.begun_mark import BegunMark
 from scheduler_service.hosts.clock import WaitUntil, ahead_of, begin_of, is_past
@@ -154,8 +155,7 @@ class Turn:
         decision = self._core.decide(job, born, now)
         if decision.document is None:
             return None
-        if self._rates is not None:
-            self._rates.count(cached.job_id, status.count_begun(None, decision.document))
+        self._count_begun(cached.job_id, None, decision.document)
         if command.act is not None:
             decision = note_act(decision, event, command.act)
         kept = remembered and remember_reply(cached.job_id, remembered, decision.reply, command.answer)
@@ -263,15 +263,14 @@ class Turn:
     ) -> Reply:
         event, definition, remembered = command.event, command.definition, command.remembered
         now = self._clock.now()
-        until = None
-        if moment is not None and (ahead := ahead_of(moment, now)):
-            until = now = Now(now.wall + ahead, now.steady + ahead)
+        until = None if moment is None else _ahead(moment, now)
+        now = until or now
         before, programs = cached.document, cached.programs
         if definition is not None:
             event, programs = bind(cached, event, definition, self._new_identity)
-        job = Job(before, programs, self._holder, self._open_bytes.is_full)
-        if self._rates is not None and isinstance(event, BEGINNING):
-            job = replace(job, held_back=self._rates.hold(cached.job_id))
+        rates = None if self._rates is None or not isinstance(event, BEGINNING) else self._rates
+        held_back = None if rates is None else rates.hold(cached.job_id)
+        job = Job(before, programs, self._holder, self._open_bytes.is_full, held_back)
         if place is not None:
             decision = await self._large_turns.decide(cached, job, event, now)
         elif takes_long(job, event, now.wall):
@@ -279,19 +278,16 @@ class Turn:
         else:
             decision = self._core.decide(job, event, now)
             if decision.counts_more:  # at once: the next turn may be decided before this one is durable
-                cached.keeps_much = True
-                if not self._open_bytes.admit(cached, weigh_open(decision.document)):
-                    decision = self._core.decide(replace(job, is_full=True), event, now)
-        if self._rates is not None and decision.document is not None:
-            self._rates.count(cached.job_id, status.count_begun(before, decision.document))
+                decision = self._admit(cached, decision, job, event, now)
+        if rates is not None:
+            self._count_begun(cached.job_id, before, decision.document)
         decision, deliveries, queued = sort_effects(cached.job_id, decision, self._lacks_room)
         kept = remembered and remember_reply(cached.job_id, remembered, decision.reply, command.answer)
         if not (decision.effects or decision.records or kept is not None) and is_idle(before, decision):
             if isinstance(event, AlarmRang):
-                await self._look_again(cached, now, job.held_back)
+                await self._look_again(cached, now, held_back)
             return decision.reply
-        if command.act is not None:
-            decision = note_act(decision, event, command.act)
+        decision = decision if command.act is None else note_act(decision, event, command.act)
         text = None if definition is None else accepted(before, decision.document, definition)
         # An answer after which nothing goes out may wait for others to be written with.
         may_wait = not decision.effects and isinstance(event, CallEnded)
@@ -312,6 +308,17 @@ class Turn:
         if alarm is not None:
             await alarm
         return decision.reply
+
+    def _admit(self, cached: CachedJob, decision: Decision, job: Job, event: Event, now: Now) -> Decision:
+        """A decision that makes large bodies, or the one where there is no room for them."""
+        cached.keeps_much = True
+        if self._open_bytes.admit(cached, weigh_open(decision.document)):
+            return decision
+        return self._core.decide(replace(job, is_full=True), event, now)
+
+    def _count_begun(self, job_id: str, before: Document | None, after: Document | None) -> None:
+        if self._rates is not None and after is not None:
+            self._rates.count(job_id, status.count_begun(before, after))
 
     async def _apart(
         self, make: Callable[[CachedJob, DecidedTurn], Made], cached: CachedJob, turn: DecidedTurn
@@ -422,3 +429,9 @@ class Turn:
         if cached.due == cached.durable_due:
             return self._alarms.arm(cached.job_id, cached.due)
         return self._alarms.hold(cached.job_id, cached.due)
+
+
+def _ahead(moment: int, now: Now) -> Now | None:
+    """The wall `moment` on both lines, where it is still to come."""
+    ahead = ahead_of(moment, now)
+    return Now(now.wall + ahead, now.steady + ahead) if ahead else None

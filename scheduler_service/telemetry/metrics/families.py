@@ -44,14 +44,14 @@ FIRINGS = Family(
     "punctual_firings_total", _COUNTER,
     "Planned firings by what became of them: fired, late, skipped.", ("outcome",),
 )  # fmt: skip
+TENANT_LIMITS = Family(
+    "punctual_tenant_limits_reached_total", _COUNTER,
+    "What was refused or had to wait by a limit of its tenant.", ("limit",),
+)  # fmt: skip
 EXECUTIONS = Family(
     "punctual_executions_total", _COUNTER,
     "Executions that have ended, by their last state and the type of the failure (none: there was none).",
     ("outcome", "error"),
-)  # fmt: skip
-TENANT_LIMITS = Family(
-    "punctual_tenant_limits_reached_total", _COUNTER,
-    "What was refused or had to wait by a limit of its tenant.", ("limit",),
 )  # fmt: skip
 EXECUTION_DURATION = Family(
     "punctual_execution_duration_seconds", _HISTOGRAM,

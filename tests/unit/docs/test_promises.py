@@ -8,7 +8,6 @@ from tests.unit.docs.pages import NAMED_TEST, functions_of, read
 PAGE = "docs/promises.md"
 FIRST, LAST = 2, 16
 LATER = (
-    "Limits",
     "Dapr",
 )  # fmt: skip
 ROW = re.compile(r"\| (?P<rule>.+?) \| (?P<tests>[^|]+) \|")
