@@ -122,4 +122,4 @@ def test_each_section_with_a_list_has_a_row_in_the_promises() -> None:
 def test_the_lists_are_found() -> None:
     """Else nothing would be compared."""
     assert set(spans())
-    assert len(by_section()) > 5
+    assert by_section()
