@@ -56,7 +56,7 @@ async def show_statistics(request: ApiRequest) -> Response:
     jobs = {str(state): number for state, number in counts.by_state.items()}
     present = {"due": counts.due, "waiting": counts.waiting, "running": counts.running, "jobs": jobs}
     minutes: Any = figures["perMinute"]
-    used = {**used_of(counts), RATE: minutes[-1]["total"]}
+    used = {**used_of(counts), RATE: minutes[-1]["total"] if minutes else 0}
     limits = [
         {"name": name, "value": value, "used": used.get(name)}
         for name, value in deps.tenant_limits(tenant).items()

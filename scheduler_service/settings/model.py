@@ -276,18 +276,21 @@ class DefaultsSettings(OptionSettings):
     on_change: Literal["update", "keep"] = "update"
 
 
-class TenantDefaults(OptionSettings):
+class OfTenant(Group):
+    """A group of one tenant: what is not given is the platform's, and is not shown."""
+
+    @model_serializer(mode="wrap")
+    def _write_given(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        return {name: value for name, value in write(self).items() if name in self.model_fields_set}
+
+
+class TenantDefaults(OfTenant, OptionSettings):
     """Defaults of one tenant: what is given here takes precedence over the platform's."""
 
     history_detail: Literal["all", "failures", "none"] = "all"
 
-    @model_serializer(mode="wrap")
-    def _write_given(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """What is not given is the platform's, and is not shown."""
-        return {name: value for name, value in write(self).items() if name in self.model_fields_set}
 
-
-class TenantLimits(Group):
+class TenantLimits(OfTenant):
     """The limits of one tenant: what is given takes precedence over `limits.tenant_*`; 0: no limit."""
 
     jobs: Count | None = None
@@ -295,13 +298,8 @@ class TenantLimits(Group):
     waiting: Count | None = None
     history_executions: Count | None = None
 
-    @model_serializer(mode="wrap")
-    def _write_given(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """What is not given is that of all tenants, and is not shown."""
-        return {name: value for name, value in write(self).items() if name in self.model_fields_set}
 
-
-class TenantSettings(Group):
+class TenantSettings(OfTenant):
     """What is one tenant's own."""
 
     defaults: TenantDefaults = TenantDefaults()
