@@ -10,6 +10,7 @@ from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.domain.registered_services import RateLimit
 from scheduler_service.domain.replies import ReachedLimit
 from scheduler_service.ports.clock import Clock
+from scheduler_service.services.rate_sharing import ASK_AGAIN_MS
 from scheduler_service.services.rate_windows import ProcessWindow, RateWindow
 
 NAME = "tenant_executions_per_minute"
@@ -17,6 +18,8 @@ EXECUTIONS = ":executions"
 """The name under which they are counted; no service can have it."""
 LEAST_PAUSE_MS, LONGEST_PAUSE_MS = 100, 10 * SECOND
 """Who is held back looks again after so long. At the longest, as others may need their places no more."""
+MOST_SOON = 100
+"""So many look again together, where there may be room within a moment."""
 BORROWED = 16
 """This part of a limit a process may use before it has heard what others use: so one that has been idle
 begins at once. Each process may exceed a limit by that, once in a minute."""
@@ -93,7 +96,8 @@ class _TenantLine:
         self.limit = limit
         self._window = window
         self._apart = max(limit.per // limit.count, 1)
-        self._full_until = self._next = 0
+        self._full_until = self._next = self._asked = 0
+        self._is_soon = False
         self._minute, self._counts = 0, [0, 0]
 
     def pause(self, now: int) -> int:
@@ -101,8 +105,12 @@ class _TenantLine:
             wait = self._window.wait(self.limit, now)
             if not wait or self._may_borrow(now):
                 return 0
-            self._window.want(1, now)
             self._full_until = now + max(wait, LEAST_PAUSE_MS)
+            self._asked, self._is_soon = 0, wait <= ASK_AGAIN_MS
+        self._asked += 1
+        self._window.want(min(self._asked, self.limit.count), now)
+        if self._is_soon and self._asked <= MOST_SOON:  # other processes may have what it lacks
+            return self._full_until - now
         self._next = max(self._next, self._full_until) + self._apart
         return min(self._next - self._apart - now, LONGEST_PAUSE_MS)
 
