@@ -1,5 +1,6 @@
 """A line in which those who share it take turns, however many things one of them has in it."""
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
@@ -65,3 +66,34 @@ class FairLine(Generic[Key, Value]):
         if not lane:
             del self._lanes[owner]
         return True
+
+
+class FairSlots:
+    """So many may be at work at a time; owners of those that wait take turns. For one event loop."""
+
+    def __init__(self, number: int) -> None:
+        self._free = number
+        self._line: FairLine[asyncio.Future[None], None] = FairLine()
+
+    async def acquire(self, owner: str) -> None:
+        """Returns when there is a slot; whoever has it releases it."""
+        if self._free:
+            self._free -= 1
+            return
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._line.add(place, None, owner)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if not self._line.discard(place, owner) and not place.cancelled():
+                self.release()  # it was given one just before
+            raise
+
+    def release(self) -> None:
+        """Gives a slot back, to the next in line."""
+        while self._line.size:
+            place, _ = self._line.pop()
+            if not place.done():
+                place.set_result(None)
+                return
+        self._free += 1

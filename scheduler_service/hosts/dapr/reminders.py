@@ -11,8 +11,10 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from zlib import crc32
 
+from scheduler_service.domain.job_key import SEPARATOR
 from scheduler_service.domain.moments import SECOND, Due, Now
 from scheduler_service.hosts.dapr.sidecar import Sidecar
+from scheduler_service.pacing.fair_line import FairSlots
 from scheduler_service.ports.clock import Alarm, Timekeeper
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
@@ -49,7 +51,7 @@ class ReminderAlarms:
         self._registrations: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: set[str] = set()
-        self._slots = asyncio.Semaphore(RINGS_AT_ONCE)
+        self._slots = FairSlots(RINGS_AT_ONCE)
         self._no_registration_until = 0
         self._lag = self._lag_until = self._excused_until = 0
         self._is_closed = False
@@ -100,13 +102,13 @@ class ReminderAlarms:
             self._set(job_id, now.steady + pause, now)
 
     async def ring(self, job_id: str) -> None:
-        """Rings as soon as a slot is free; after an error again in a second. Never raises."""
+        """Rings when a slot is free, tenants in turn; after an error again in a second. Never raises."""
         if job_id in self._waiting:
             return  # the turn of the ring that waits sees whatever is due by then
         self._waiting.add(job_id)
         asked_at = self._clock.now().steady
         try:
-            await self._slots.acquire()
+            await self._slots.acquire(job_id.rpartition(SEPARATOR)[0])
         finally:
             self._waiting.discard(job_id)
         self._note_lag(asked_at)

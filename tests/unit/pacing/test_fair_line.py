@@ -1,8 +1,10 @@
 """A line in which owners take turns."""
 
+import asyncio
+
 import pytest
 
-from scheduler_service.pacing.fair_line import FairLine
+from scheduler_service.pacing.fair_line import FairLine, FairSlots
 
 
 def line_of(*things: str) -> FairLine[str, int]:
@@ -56,3 +58,27 @@ def test_a_thing_stands_in_line_once_and_may_leave_it() -> None:
 def test_the_newest_of_each_owner_come_first_where_they_are_asked_for() -> None:
     """As for those that have come since the last look."""
     assert [list(own) for own in line_of("a1", "b1", "a2").newest_first()] == [["a2", "a1"], ["b1"]]
+
+
+@pytest.mark.anyio
+async def test_owners_take_turns_at_slots_and_who_gives_up_keeps_none() -> None:
+    """Also one that is cancelled when it has just been given a slot."""
+    slots, had = FairSlots(2), list[str]()
+
+    async def work(name: str) -> None:
+        await slots.acquire(name[0])
+        had.append(name)
+
+    tasks = {
+        name: asyncio.create_task(work(name)) for name in ("a1", "a2", "a3", "a4", "a5", "b1", "b2", "c1")
+    }
+    await asyncio.sleep(0)
+    assert had == ["a1", "a2"]
+    tasks["b2"].cancel()
+    slots.release()  # for a3, which does not go on any more
+    tasks["a3"].cancel()
+    await asyncio.sleep(0)
+    for _ in range(4):
+        slots.release()
+    await asyncio.gather(*tasks.values(), return_exceptions=True)
+    assert had == ["a1", "a2", "b1", "c1", "a4", "a5"]
