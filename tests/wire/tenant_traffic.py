@@ -196,7 +196,10 @@ class Tenant:
             yield Act("POST /executions/{executionId}/cancel", f"/executions/{one}/cancel", reason)
         for action in ("cancel", "replay"):
             said = reason if action == "cancel" else {"params": reason}
-            wanted = {"action": action, "select": {"filter": {"jobId": "rest-1"}}, **said}
+            select = (
+                {"filter": {"jobId": _WAITING}} if action == "cancel" else {"executionIds": self.begun[-3:]}
+            )
+            wanted = {"action": action, "select": select, **said}
             yield Act("POST /bulk/executions", "/bulk/executions", wanted)
         for verb in ("resend", "dismiss"):
             path = f"/deliveries/{self.some('deliveryId')}/{verb}"
@@ -513,7 +516,15 @@ class Traffic:
     async def _judge_count(self, tenant: Tenant, path: str) -> None:
         listed = len(await self._list(tenant, path))
         counted = data_of(await self._insist(tenant, Act(f"GET /counts{path}", f"/counts{path}")))
-        assert sum(counted["byState"].values()) == listed, (self.seed, tenant.name, path, counted, listed)
+        is_whole = not counted["total"]["isCapped"]
+        found = sum(counted["byState"].values())
+        assert found == listed if is_whole else found < listed, (
+            self.seed,
+            tenant.name,
+            path,
+            counted,
+            listed,
+        )
 
     async def _judge_figures(self, tenant: Tenant) -> None:
         """Statistics are of what it has, and so are those of queues."""
@@ -522,7 +533,7 @@ class Traffic:
             for path in ("/stats", "/counts/executions", "/counts/queues")
         ]
         shown, known = (_some(one["byState"]) for one in (stats, executions))
-        assert shown == known, (self.seed, tenant.name)
+        assert shown == known or executions["total"]["isCapped"], (self.seed, tenant.name)
         queues = await self._list(tenant, "/queues")
         listed = {"waiting": sum(one["depth"] for one in queues), "held": sum(one["held"] for one in queues)}
         assert listed == {name: counted[name] for name in listed}, (self.seed, tenant.name)
