@@ -77,11 +77,12 @@ def waiting_job(job_id: str, target: str, *, cron: bool = False) -> dict[str, ob
     }
 
 
-def post(path: str, body: object) -> bytes:
-    """A whole request."""
+def post(path: str, body: object, key: str = "") -> bytes:
+    """A whole request; `key` is what its caller shows."""
     text = json.dumps(body).encode()
+    shown = f"Authorization: {key}\r\n" if key else ""
     head = (
-        f"POST {path} HTTP/1.1\r\nHost: localhost\r\n"
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{shown}"
         f"Content-Type: application/json\r\nContent-Length: {len(text)}\r\n\r\n"
     )
     return head.encode() + text
@@ -91,12 +92,14 @@ def main(singly: int = 12_000, arrayed: int = 60_000, *options: str) -> None:
     """Prints creations a second and CPU of the service for each, one by one and in arrays."""
     with stage(*options) as on:
         on.settle()
+        keys = on.keys or ("", "")
         one_by_one = [
-            post(f"/jobs/one-{n}", waiting_job(f"one-{n}", on.target, cron=n % 2 == 0)) for n in range(singly)
+            post(f"/jobs/one-{n}", waiting_job(f"one-{n}", on.target, cron=n % 2 == 0), keys[n // 2 % 2])
+            for n in range(singly)
         ]
         _measure(on, "one by one", one_by_one, CONNECTIONS, b"HTTP/1.1 201", singly)
         arrays = [
-            post("/jobs", [_job(n, on.target) for n in range(at, at + ARRAY)])
+            post("/jobs", [_job(n, on.target) for n in range(at, at + ARRAY)], keys[at // ARRAY % 2])
             for at in range(0, arrayed, ARRAY)
         ]
         _measure(on, "in arrays", arrays, PIPES, b'"status":"created"', arrayed)

@@ -71,8 +71,12 @@ def _settle(on: Stage, count: int) -> None:
     """Waits until the history has every execution."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        states = on.client.get("/stats").json()["data"]["byState"]
-        if states.get("succeeded", 0) >= count:
+        ended = 0
+        for key in on.keys or ("",):
+            headers = {"authorization": key} if key else {}
+            states = on.client.get("/stats", headers=headers).json()["data"]["byState"]
+            ended += states.get("succeeded", 0)
+        if ended >= count:
             return
         time.sleep(0.5)
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -16,9 +17,16 @@ import httpx
 ROOT = Path(__file__).resolve().parents[2]
 
 
+KEY = "a-key-that-is-for-benches-alone"
+TENANTS = "--two-tenants"
+"""No option of `serve`: callers have keys, and jobs are half those of one tenant, half those of another."""
+
+
 class Stage:
     """A running service and its target; one that `stage` made has a folder, and can be started again."""
 
+    keys: tuple[str, ...] = ()
+    """What callers of each tenant show as `Authorization`; empty: none needs a key."""
     target_pid = 0
     """The process of the target, where `stage` made it."""
 
@@ -56,11 +64,24 @@ class Stage:
         """Posts definitions in arrays of a thousand; how many a second."""
         began = time.perf_counter()
         for start in range(0, len(definitions), 1000):
+            if self.keys:
+                self.client.headers["authorization"] = self.keys[start // 1000 % 2]
             answer = self.client.post("/jobs", json=definitions[start : start + 1000])
             answer.raise_for_status()
             wrong = [item for item in answer.json()["data"]["items"] if item["status"] != "created"]
             assert not wrong, wrong[:1]
         return len(definitions) / (time.perf_counter() - began)
+
+    def divide(self, *tenants: str) -> None:
+        """From now on callers have keys, those of the first of these tenants, or of them in turn."""
+        self.client.headers["authorization"] = f"Bearer {KEY}"
+        texts = []
+        for name in ("default", *tenants):  # the first key has to be that of an admin of `default`
+            answer = self.client.post("/keys", json={"name": name, "tenant": name, "role": "admin"})
+            answer.raise_for_status()
+            texts.append(f"Bearer {answer.json()['data']['key']}")
+        self.keys = tuple(texts[1:])
+        self.client.headers["authorization"] = self.keys[0]
 
     def settle(self) -> None:
         """Lets the start come to rest: the system jobs have run once."""
@@ -111,7 +132,10 @@ def stage(*options: str, kept: Path | None = None) -> Iterator[Stage]:
         target = start_process(stack, ["-m", "tests.bench.target"], stdin=subprocess.PIPE)
         assert target.stdout is not None
         port = int(target.stdout.readline())
-        command = ["-m", "scheduler_service", "serve", "--port", "0", "--data", folder, *options]
+        given = [option for option in options if option != TENANTS]
+        command = ["-m", "scheduler_service", "serve", "--port", "0", "--data", folder, *given]
+        if TENANTS in options:
+            os.environ["PUNCTUAL_SERVER__KEY"] = KEY
 
         def start() -> subprocess.Popen[str]:
             return start_process(stack, command, stderr=subprocess.PIPE)
@@ -120,6 +144,8 @@ def stage(*options: str, kept: Path | None = None) -> Iterator[Stage]:
         url, aim = listening(service), f"http://127.0.0.1:{port}"
         on = Stage(service, url, aim, folder=Path(folder), start=start)
         on.target_pid = target.pid
+        if TENANTS in options:
+            on.divide("one", "two")
         yield on
 
 

@@ -4,31 +4,29 @@ Both tenants have jobs with one POST to one target. The second one's firings are
 the moment at which the first one has all of its own.
 """
 
-import os
 import sys
 import time
 from itertools import takewhile
 from typing import Any
 
-from tests.bench.stage import Stage, figures, one_shot, show, stage
+from tests.bench.stage import TENANTS, figures, one_shot, show, stage
 
 SECONDS = 8
 """So long the second tenant fires in each part."""
-KEY = "a-key-that-is-for-this-bench-alone"
 
 
 def main(burst: int = 10_000, rate: int = 50, *options: str) -> None:
     """Prints the lateness of the second tenant alone, beside the burst and while that is let go."""
-    os.environ["PUNCTUAL_SERVER__KEY"] = KEY
-    with stage(*options) as on:
+    with stage(TENANTS, *options) as on:
         moment = int(time.time()) + 8 + burst // 600
         alone = _steady("alone", moment - SECONDS // 2, rate, on.target)
         moment += SECONDS + 4
         beside = _steady("beside", moment - SECONDS // 2, rate, on.target)
         crowd = {f"crowd-{n}": one_shot(f"crowd-{n}", moment, on.target, 0) for n in range(burst)}
-        on.client.headers["authorization"] = f"Bearer {KEY}"
-        on.create([job for job, _ in alone.values()] + [job for job, _ in beside.values()])
-        on.client.headers["authorization"] = f"Bearer {_key_of(on, 'crowd')}"
+        steady, many = on.keys
+        on.keys = (steady, steady)
+        on.create([job for job, _ in (*alone.values(), *beside.values())])
+        on.keys = (many, many)
         on.create(list(crowd.values()))
         arrivals = on.await_arrivals(burst + len(alone) + len(beside), moment + 60 - time.time())
         late = [when for job, _, when in arrivals if job in crowd]
@@ -54,14 +52,6 @@ def _steady(name: str, began: int, rate: int, target: str) -> dict[str, tuple[di
 
 def _rfc3339(at: int) -> str:
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(at // 1_000))}.{at % 1_000:03d}Z"
-
-
-def _key_of(on: Stage, tenant: str) -> str:
-    """A key of another tenant, which comes to be with it."""
-    for name, of in (("first", "default"), ("second", tenant)):
-        answer = on.client.post("/keys", json={"name": name, "tenant": of, "role": "admin"})
-        answer.raise_for_status()
-    return str(answer.json()["data"]["key"])
 
 
 if __name__ == "__main__":
