@@ -84,5 +84,5 @@ class Reached:
 
     def samples(self) -> Iterator[Sample]:
         """How often each limit was reached, of all tenants together."""
-        for name, number in self._counts.items():
-            yield Sample(families.TENANT_LIMITS.name, (name,), number)
+        for name in (JOBS, NAME, WAITS):
+            yield Sample(families.TENANT_LIMITS.name, (name,), self._counts[name])
