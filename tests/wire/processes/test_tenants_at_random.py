@@ -15,7 +15,7 @@ LONG_SECONDS = 150
 
 
 async def drive(starting: Starting, folder: Path, *, rounds: int = 0, seconds: float = 0) -> set[str]:
-    """What not every tenant could do; everything is judged."""
+    """What no tenant could do; everything is judged."""
     async with (
         Target(lambda: round(time.time() * 1_000)) as target,
         starting(folder, settings_of(target.url)) as placed,
@@ -40,5 +40,5 @@ async def test_no_tenant_is_shown_anything_of_another(starting: Starting, tmp_pa
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("starting", PLACEMENTS)
 async def test_nor_for_minutes(starting: Starting, tmp_path: Path) -> None:
-    """Until every tenant has done with success all that the API offers."""
+    """All that the API offers has been done with success then."""
     assert await drive(starting, tmp_path, seconds=LONG_SECONDS) == set()
