@@ -18,7 +18,7 @@ from client_sdk.lite.definition import compile_lite
 from client_sdk.lite.sender import LiteSender
 from client_sdk.loops import StartedTasks, cancel
 from client_sdk.signing import read_named
-from scheduler_service.domain.effects import Abandon, Call, Delivery, Effect, Inform, Notify
+from scheduler_service.domain.effects import Abandon, Call, Delivery, Effect, Inform, Notify, ReportPause
 from scheduler_service.domain.execution import TERMINAL
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.records import ExecutionRecord, Record, StepEnded
@@ -205,6 +205,8 @@ class LiteJob:
                 self._informs.start(self._sender.send(request))
             case Notify(delivery=delivery):
                 self._notifications.send(delivery)
+            case ReportPause():
+                pass  # its target does not know the job: nothing fires here that could be paused
             case _:
                 raise AssertionError(f"unexpected effect in a job without a server: {effect!r}")
 

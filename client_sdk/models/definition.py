@@ -181,6 +181,7 @@ class JobDefinition(WireModel):
     lead_seconds: LeadSeconds | None = None
     start_policy: Literal["auto", "manual"] = "auto"
     disabled: bool = False
+    pause_after_failures: PositiveCount | None = None
     history_detail: Literal["all", "failures", "none"] | None = None
     labels: dict[LabelName, Text] = Field({})
     service_options: ServiceOptions | None = None

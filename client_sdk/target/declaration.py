@@ -67,6 +67,7 @@ class JobOptions(TypedDict, total=False):
     lead_seconds: float
     start_policy: Literal["auto", "manual"]
     disabled: bool
+    pause_after_failures: int
     history_detail: Literal["all", "failures", "none"]
     labels: Mapping[str, str]
     notification: Sequence[Notification | Mapping[str, Any]]

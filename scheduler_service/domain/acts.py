@@ -43,6 +43,10 @@ SYSTEM = "system"
 """Who does what the service does by itself; nobody else is called so."""
 
 
+PAUSE_OF_GONE, PAUSE_OF_FAILURES = "pauseOfGone", "pauseAfterFailures"
+"""The acts with which the service pauses a job by what became of an execution."""
+
+
 def name_in_audit(name: str) -> str:
     """A caller's name as the audit shows it: one that reads as `SYSTEM` is marked."""
     return f"{name} (a caller)" if is_system_name(name) else name

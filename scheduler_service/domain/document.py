@@ -94,7 +94,10 @@ class Ended(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Head(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The counters, schedule and open executions of a job; small. `next_fire` follows from `cursor`."""
+    """The counters, schedule and open executions of a job; small. `next_fire` follows from `cursor`.
+
+    `failures`: so many executions in a row ended as terminated, while the definition has asked for it.
+    """
 
     uid: str
     key: bytes
@@ -114,6 +117,7 @@ class Head(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     latest: Latest | None = None
     ended: tuple[Ended, ...] = ()
     owner: str = ""
+    failures: int = 0
 
 
 class Report(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -2,10 +2,17 @@
 
 import msgspec
 
+from scheduler_service.domain.acts import PAUSE_OF_FAILURES, Act, act_of_system
 from scheduler_service.domain.document import Calling, Checking, Context, Ended, Kept, Open, Phase, Retrying
-from scheduler_service.domain.effects import Abandon, Inform
-from scheduler_service.domain.execution import LIVE, ExecutionState, FailureType
-from scheduler_service.domain.records import AttemptEnded, AttemptStarted
+from scheduler_service.domain.effects import Abandon, Inform, ReportPause
+from scheduler_service.domain.execution import (
+    LIVE,
+    PLANNED,
+    ExecutionState,
+    FailureType,
+    FiringOutcome,
+)
+from scheduler_service.domain.records import AttemptEnded, AttemptStarted, Audited
 from scheduler_service.domain.tracing import ATTEMPT
 from scheduler_service.domain.wire import CallKind, Token
 from scheduler_service.engine.notification_events import notify_end
@@ -17,6 +24,8 @@ from scheduler_service.engine.turn_state import TurnState, replace
 
 STEP, CHECK = CallKind.STEP, CallKind.CHECK  # a lookup in the enum costs ten times as much
 SUCCEEDED = ExecutionState.SUCCEEDED
+GONE, FAILURES = "gone", "failures"
+"""Why the service pauses a job by itself."""
 ENDED_KEPT = 16
 DIGEST_BYTES_KEPT = 4_096
 """Digests that the ended attempts of a job keep in all; the newest attempt always keeps its own."""
@@ -114,12 +123,39 @@ def finish(
     reason: str | None = None,
     broken: Broken | None = None,
 ) -> None:
-    """Ends the execution: notifies its end and frees its slot."""
+    """Ends the execution: notifies its end and frees its slot. It may be one failure too many of its job."""
     error = broken.failure.code if broken else None
     notify_end(turn, run, state, error, broken.message if broken else "")
     turn.close(
         run, state, reason=reason, error=error, failure_type=broken.failure.failure_type if broken else None
     )
+    if turn.program.pause_after is not None:
+        _count_failures(turn, run, turn.program.pause_after, has_failed=state is not SUCCEEDED, reason=reason)
+
+
+def _count_failures(turn: TurnState, run: Open, most: int, *, has_failed: bool, reason: str | None) -> None:
+    """Counts failures in a row, in the order of their ends; cancelled and skipped ones do not count."""
+    failures = turn.head.failures + 1 if has_failed else 0
+    if failures != turn.head.failures:
+        turn.change_head(failures=failures)
+    if failures >= most and reason != GONE:  # that pauses the job by itself
+        pause_by_end(turn, run, FAILURES, act_of_system(PAUSE_OF_FAILURES, failures=str(failures)))
+
+
+def pause_by_end(turn: TurnState, run: Open, reason: str, act: Act) -> None:
+    """The service pauses the job by how this execution ended.
+
+    Other running executions go on to their own end; waiting timer firings are skipped.
+    """
+    if not turn.head.active:
+        return
+    turn.change_head(active=False, paused_at=turn.now.wall, pause_reason=reason, updated_at=turn.now.wall)
+    turn.effects.append(ReportPause(reason, run.execute_number))
+    turn.records.append(Audited(act, 200, run.execute_number, turn.head.revision))
+    for other in list(turn.opens.values()):
+        if other.triggered_by in PLANNED and other.state is ExecutionState.ENQUEUED:
+            turn.record_firing(other, FiringOutcome.SKIPPED, reason)
+            cancel(turn, other, reason)
 
 
 def cancel(turn: TurnState, run: Open, reason: str, *, silent: bool = False) -> None:

@@ -1,6 +1,6 @@
 """The chain: sends one step after the other and judges each answer (SPEC sections 4 and 5)."""
 
-from scheduler_service.domain.acts import act_of_system
+from scheduler_service.domain.acts import PAUSE_OF_GONE, act_of_system
 from scheduler_service.domain.document import (
     Calling,
     CheckWaiting,
@@ -10,13 +10,22 @@ from scheduler_service.domain.document import (
     PartsOpen,
     Phase,
 )
-from scheduler_service.domain.effects import Call, ReportPause
-from scheduler_service.domain.execution import PLANNED, ExecutionState, FailureType, FiringOutcome
-from scheduler_service.domain.records import Audited, Exchange, StepEnded, exchange_of, hide_token
+from scheduler_service.domain.effects import Call
+from scheduler_service.domain.execution import ExecutionState, FailureType
+from scheduler_service.domain.records import Exchange, StepEnded, exchange_of, hide_token
 from scheduler_service.domain.tracing import STEP as STEP_SPAN
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.engine.answer_rules import TOO_LARGE_TEXT, UNSUCCESSFUL, code_in, find_unmet
-from scheduler_service.engine.attempt import STEP, Broken, cancel, fail, fresh_context, open_attempt, succeed
+from scheduler_service.engine.attempt import (
+    GONE,
+    STEP,
+    Broken,
+    fail,
+    fresh_context,
+    open_attempt,
+    pause_by_end,
+    succeed,
+)
 from scheduler_service.engine.decision import SMALL_BYTES
 from scheduler_service.engine.notification_events import OWN_FAULT, answer_event, failure_event, notify
 from scheduler_service.engine.parts.dispatch import dispatch_step
@@ -37,8 +46,8 @@ from scheduler_service.language.urls import origin, quote_location
 
 RESPONSES = 4
 """So many of the largest responses an execution keeps for later templates."""
-GONE, JOB_GONE = "gone", "jobGone"
-PAUSE_ACT = act_of_system("pauseOfGone")
+JOB_GONE = "jobGone"
+PAUSE_ACT = act_of_system(PAUSE_OF_GONE)
 GONE_STATUS, _JOB_STATE = 410, "x-job-state"
 """An answer with which a target says that it no longer knows the job (SPEC section 13)."""
 FAILURE_TYPES = {
@@ -185,21 +194,10 @@ def says_gone(answer: Answer) -> bool:
 
 
 def pause_gone(turn: TurnState, run: Open, broken: Broken) -> None:
-    """Ends the execution without a retry and pauses the job with the reason `gone`.
-
-    Other running executions go on to their own end; waiting timer firings are skipped.
-    """
+    """Ends the execution without a retry and pauses the job with the reason `gone`."""
     turn.note(run, JOB_GONE, "the target no longer knows this job (410 with X-Job-State: gone)")
     fail(turn, run, broken, give_up=GiveUp(GONE))
-    if not turn.head.active:
-        return
-    turn.change_head(active=False, paused_at=turn.now.wall, pause_reason=GONE, updated_at=turn.now.wall)
-    turn.effects.append(ReportPause(GONE, run.execute_number))
-    turn.records.append(Audited(PAUSE_ACT, 200, run.execute_number, turn.head.revision))
-    for other in list(turn.opens.values()):
-        if other.triggered_by in PLANNED and other.state is ExecutionState.ENQUEUED:
-            turn.record_firing(other, FiringOutcome.SKIPPED, GONE)
-            cancel(turn, other, GONE)
+    pause_by_end(turn, run, GONE, PAUSE_ACT)
 
 
 def judge_answer(turn: TurnState, run: Open, step: Step, outcome: Outcome) -> Broken | None:

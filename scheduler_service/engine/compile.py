@@ -311,6 +311,7 @@ def _assemble(
         starts_paused=definition.start_policy == "manual",
         active=definition.active,
         disabled=definition.disabled,
+        pause_after=definition.pause_after_failures,
         job_name=definition.job_name,
         object_id=definition.object_id,
         creator=definition.creator or "",

@@ -103,6 +103,7 @@ def update(turn: TurnState, event: Updated) -> Reply:
         paused_at=None if active else turn.head.paused_at or turn.now.wall,
         pause_reason=None if active else turn.head.pause_reason or PAUSED,
         owner=owner,
+        failures=0,
     )
     if was_active and not active:
         _take_offline(turn, drain=False)
@@ -124,13 +125,21 @@ def pause(turn: TurnState, event: Paused) -> Reply:
 
 
 def activate(turn: TurnState, event: Activated) -> Reply:
-    """Starts the timer again; `misfire` decides which firings of the pause are caught up."""
+    """Starts the timer again; `misfire` decides which firings of the pause are caught up.
+
+    Failures are counted anew, as they are after an update.
+    """
     if turn.head.active:
         return Unchanged()
     head = turn.head
     back = resume(turn.program.timer, head.cursor, seed=head.uid, now=turn.now.wall, policy=event.misfire)
     turn.change_head(
-        active=True, paused_at=None, pause_reason=None, cursor=back.cursor, updated_at=turn.now.wall
+        active=True,
+        paused_at=None,
+        pause_reason=None,
+        cursor=back.cursor,
+        updated_at=turn.now.wall,
+        failures=0,
     )
     plan_next(turn)
     if back.missed is not None:

@@ -143,6 +143,9 @@ class AlertTable(Protocol):
     async def given_up(self, since: int, limit: int, skip: int) -> Sequence[Occurrence]:
         """The same of deliveries that failed or went into the outbox, by the first time that they did."""
 
+    async def paused(self, since: int, limit: int, skip: int) -> Sequence[Occurrence]:
+        """The same of jobs that the service has paused by itself; `count` failures of them in a row."""
+
     async def late(self, first: int, last: int, bound: int, limit: int, skip: int) -> Sequence[Occurrence]:
         """Firings planned in `first` to `last` that began more than `bound` ms late, or not yet.
 

@@ -30,6 +30,7 @@ Kind = Literal[
     "finalFailed",
     "failing",
     "overdue",
+    "jobPaused",
     "undeliverable",
     "instanceLost",
     "workerLost",

@@ -85,8 +85,8 @@ class JobLine(AnswerModel):
 class Job(JobLine):
     """A job with its definition as posted; `missed` answers its activation alone.
 
-    `pause_reason`: `paused`, `gone` (its target no longer knows it) or `undeclared` (its service does not
-    declare it any more); None: it is not paused.
+    `pause_reason`: `paused`, `gone` (its target no longer knows it), `failures` (`pauseAfterFailures`) or
+    `undeclared` (its service does not declare it any more); None: it is not paused.
     """
 
     pause_reason: str | None = None

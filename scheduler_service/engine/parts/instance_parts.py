@@ -18,9 +18,8 @@ from scheduler_service.domain.records import exchange_of
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
 from scheduler_service.domain.turn_events import CallEnded, InstancesResolved
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome, Token
-from scheduler_service.engine.attempt import Broken
+from scheduler_service.engine.attempt import GONE, Broken
 from scheduler_service.engine.chain import (
-    GONE,
     GONE_STATUS,
     advance,
     fail_answer,

@@ -8,7 +8,14 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from scheduler_service.domain.acts import ActKind, ActOutcome, AuditEntry, Via
+from scheduler_service.domain.acts import (
+    PAUSE_OF_FAILURES,
+    PAUSE_OF_GONE,
+    ActKind,
+    ActOutcome,
+    AuditEntry,
+    Via,
+)
 from scheduler_service.domain.execution import write_execution_id
 from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.moments import rfc3339
@@ -147,8 +154,9 @@ def line_of(batch: Batch, record: Audited) -> Row:
     job_id = read_job_key(batch.job_id)[1]
     kind = ActKind.JOB if number is None else ActKind.EXECUTION
     subject = job_id if number is None else write_execution_id(batch.uid, number)
+    is_beside = act.operation in (PAUSE_OF_GONE, PAUSE_OF_FAILURES)  # the turn of a caller may bring it
     return (
-        f"{batch.uid}.{batch.sequence}",
+        f"{batch.uid}.{batch.sequence}{'.pause' if is_beside else ''}",
         batch.tenant,
         batch.at,
         act.via.value,

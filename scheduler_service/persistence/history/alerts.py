@@ -6,8 +6,10 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
+from scheduler_service.domain.acts import PAUSE_OF_FAILURES, PAUSE_OF_GONE
 from scheduler_service.domain.execution import DeliveryState, ExecutionState, FailureType, TriggeredBy
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
+from scheduler_service.persistence.audit.lines import audit
 from scheduler_service.persistence.history.row_shapes import last_answer
 from scheduler_service.persistence.history.schema import (
     ENDED_BADLY,
@@ -34,6 +36,7 @@ from scheduler_service.telemetry.occurrences import Take
 FOUND_HERE = frozenset({OccurrenceKind.OVERDUE, OccurrenceKind.FAILING})
 """What alerts alone find out; all else that they tell was an occurrence before."""
 
+_PAUSES = {PAUSE_OF_GONE: "gone", PAUSE_OF_FAILURES: "failures"}
 Key = tuple[str, str, str]
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Occurrence).decode
@@ -171,6 +174,9 @@ class SqlAlertTable:
 
     async def given_up(self, since: int, limit: int, skip: int) -> Sequence[Occurrence]:
         return await self._read(lambda connection: read_given_up(connection, since, limit, skip))
+
+    async def paused(self, since: int, limit: int, skip: int) -> Sequence[Occurrence]:
+        return await self._read(lambda connection: read_paused(connection, since, limit, skip))
 
     async def late(self, first: int, last: int, bound: int, limit: int, skip: int) -> Sequence[Occurrence]:
         return await self._read(
@@ -334,6 +340,44 @@ def read_given_up(connection: sa.Connection, since: int, limit: int, skip: int) 
         )
         for row in rows
     ]
+
+
+def read_paused(connection: sa.Connection, since: int, limit: int, skip: int) -> list[Occurrence]:
+    """Jobs that the service has paused by itself from `since` on, in order, but `skip` of them."""
+    line, run = audit.c, executions.c
+    wanted = (
+        sa.select(
+            run.uid, run.execute_number, run.sequence, run.job_id, run.tenant, run.error, run.failure_type,
+            line.at, line.operation, line.revision, line.detail,
+        )
+        .join_from(audit, executions, (run.uid == line.uid) & (run.execute_number == line.execute_number))
+        .where(line.at >= since, line.operation.in_(_PAUSES))
+    )  # fmt: skip
+    rows = connection.execute(wanted.order_by(line.at, line.id).limit(limit).offset(skip)).all()
+    failures = read_failures(connection, rows)
+    return [
+        Occurrence(
+            kind=OccurrenceKind.JOB_PAUSED,
+            at=row.at,
+            tenant=row.tenant,
+            job_id=row.job_id,
+            uid=row.uid,
+            execute_number=row.execute_number,
+            reason=_PAUSES[row.operation],
+            error=row.error,
+            failure_type=None if row.failure_type is None else FailureType(row.failure_type),
+            count=_failures_in(row.detail),
+            revision=row.revision,
+            message=told_message(failures.get((row.uid, row.execute_number))),
+        )
+        for row in rows
+    ]
+
+
+def _failures_in(detail: bytes) -> int | None:
+    """So many in a row paused the job; None: something else did."""
+    given = msgspec.json.decode(detail, type=dict[str, Any]).get("given") if detail else None
+    return int(given["failures"]) if isinstance(given, dict) and "failures" in given else None
 
 
 def read_late(

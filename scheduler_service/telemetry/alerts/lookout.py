@@ -10,7 +10,7 @@ from math import inf
 
 import msgspec
 
-from scheduler_service.domain.execution import ExecutionState
+from scheduler_service.domain.execution import ExecutionState, JobState
 from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.ports.alerts import AlertOccasion, AlertTable
@@ -62,6 +62,7 @@ class Lookout:
         sources = (
             AlertSource("ended", table.ended_badly, failed),
             AlertSource("given up", table.given_up, given_up),
+            AlertSource("paused", table.paused, frozenset({OccurrenceKind.JOB_PAUSED})),
         )
         self._sources = [source for source in sources if source.kinds & wanted]
         self._marks: dict[str, int] = {}
@@ -139,6 +140,8 @@ class Lookout:
             for kind in source.kinds & rule.kinds:
                 if kind is OccurrenceKind.FAILING:
                     noted += await self._find_failing(rule, fresh, labels)
+                elif kind is OccurrenceKind.JOB_PAUSED:
+                    noted += note_all(rule, await self._find_paused(fresh), labels, lasts=True)
                 else:
                     noted += note_all(rule, fresh, labels, new_since=self._complete_since)
         await self._table.note(noted, marks)
@@ -163,6 +166,13 @@ class Lookout:
             if len(runs[job_id]) == rule.failing and all(run.has_failed for run in runs[job_id])
         ]
         return note_all(rule, failing, labels, lasts=True)
+
+    async def _find_paused(self, found: Sequence[Occurrence]) -> list[Occurrence]:
+        """Those whose job is still paused: one that was resumed since is none to be told of."""
+        jobs = {one.job_id for one in found if one.job_id is not None}
+        entries = await self._catalogue.some(sorted(jobs)) if jobs else {}
+        paused = {job_id for job_id, entry in entries.items() if entry.state is JobState.PAUSED}
+        return [one for one in found if one.job_id in paused]
 
     def _remember(self, fresh: Sequence[Occurrence]) -> None:
         for one in fresh:

@@ -11,6 +11,7 @@ from scheduler_service.telemetry.alerts.lateness import is_over
 from scheduler_service.telemetry.alerts.rules import AlertRule
 
 PAGE = 500
+OF_JOBS = frozenset({OccurrenceKind.FAILING, OccurrenceKind.OVERDUE, OccurrenceKind.JOB_PAUSED})
 
 IsOnline = Callable[[str, str], bool]
 """Whether an instance, by service and id, is online."""
@@ -49,6 +50,7 @@ class RecoveryWatch:
         kinds = (
             OccurrenceKind.FAILING,
             OccurrenceKind.OVERDUE,
+            OccurrenceKind.JOB_PAUSED,
             OccurrenceKind.INSTANCE_LOST,
             OccurrenceKind.NODE_LOST,
         )
@@ -76,7 +78,7 @@ class RecoveryWatch:
 
     async def _judge_jobs(self, lines: Sequence[AlertLine]) -> tuple[list[AlertLine], list[AlertLine]]:
         """Those that are over, and those whose job is there no more."""
-        wanted = [line for line in lines if line.kind in (OccurrenceKind.FAILING, OccurrenceKind.OVERDUE)]
+        wanted = [line for line in lines if line.kind in OF_JOBS]
         if not wanted:
             return [], []
         entries = await self._catalogue.some(sorted({line.subject for line in wanted}))
@@ -88,6 +90,9 @@ class RecoveryWatch:
             entry = entries.get(line.subject)
             if entry is None or entry.state is JobState.DESTROYED:
                 gone.append(line)
+            elif line.kind is OccurrenceKind.JOB_PAUSED:
+                if entry.state is not JobState.PAUSED:
+                    ended.append(line)
             elif line.kind is OccurrenceKind.OVERDUE:
                 if self._is_on_time(line, entry):
                     ended.append(line)

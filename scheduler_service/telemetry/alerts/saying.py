@@ -152,6 +152,9 @@ _LASTING: Mapping[OccurrenceKind, _Lasting] = {
     OccurrenceKind.OVERDUE: _Lasting(
         ("job", "jobs"), ("is overdue", "are overdue"), ("is on time again", "are on time again"), "overdue"
     ),
+    OccurrenceKind.JOB_PAUSED: _Lasting(
+        ("job", "jobs"), ("was paused", "were paused"), ("is active again", "are active again"), "paused"
+    ),
     OccurrenceKind.INSTANCE_LOST: _Lasting(("instance", "instances"), *_LOST),
     OccurrenceKind.WORKER_LOST: _Lasting(("worker process", "worker processes"), *_LOST),
     OccurrenceKind.NODE_LOST: _Lasting(("node", "nodes"), *_LOST),
@@ -246,6 +249,9 @@ def _happening(line: AlertLine) -> str:
             return f"The job {line.subject} failed {one.count} times in a row{_why(one)}"
         case OccurrenceKind.OVERDUE:
             return f"The job {line.subject} {_how_late(one)}"
+        case OccurrenceKind.JOB_PAUSED:
+            after = "its target does not know it" if one.count is None else f"{one.count} failures in a row"
+            return f"The job {line.subject} was paused: {after}{_why(one)}; resume it when that is mended"
         case OccurrenceKind.UNDELIVERABLE:
             what = cut(one.message, SAID_CHARACTERS) or "A notification"
             why = f" ({one.error})" if one.error else ""

@@ -85,6 +85,14 @@ async def test_failures_are_retried_as_the_policies_say(target: Target) -> None:
     assert len({one.headers["idempotency-key"] for one in target.seen}) == 2
 
 
+async def test_a_target_that_does_not_know_the_job_fails_it(target: Target) -> None:
+    """There is no timer here that could be paused."""
+    target.answers("/run", Reply(410, headers={"X-Job-State": "gone"}))
+    async with LiteJob({"request": [{"url": f"{target.url}/run"}]}) as job:
+        assert (await job.run()).error == "410"
+        assert (await job.run()).state == "succeeded"
+
+
 async def test_answers_are_judged_by_their_body(target: Target) -> None:
     """GBK with `{"code": 500}` fails as in a service; a robot's 200 with an `errcode` is no delivery."""
     gbk = Reply(body='{"code": 500, "msg": "库存不足"}'.encode("gbk"))

@@ -7,9 +7,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from scheduler_service.domain.acts import PAUSE_OF_FAILURES, PAUSE_OF_GONE, act_of_system
 from scheduler_service.domain.execution import DeliveryState, FailureType
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
-from scheduler_service.domain.records import AttemptEnded, DeliveryRecord, DeliveryTry
+from scheduler_service.domain.records import AttemptEnded, Audited, DeliveryRecord, DeliveryTry
 from scheduler_service.persistence.history.alerts import SqlAlertTable
 from scheduler_service.ports.alerts import AlertOccasion, AlertState
 from tests.unit.persistence.history.conftest import Room
@@ -154,6 +155,23 @@ async def test_what_ended_badly_says_why(room: Room, table: SqlAlertTable) -> No
     room.writer.append(batch(1, execution(1, "terminated", ended_at=START, **failed), ending), durable=False)
     await room.writer.flush()
     assert [one.message for one in await table.ended_badly(START, 10, 0)] == ["no stock"]
+
+
+async def test_what_the_service_paused_says_after_what(room: Room, table: SqlAlertTable) -> None:
+    """In order, with the failure of the execution that was one too many."""
+    await ended(room, 1, "terminated", error="E42", failure_type=FailureType.BUSINESS)
+    await ended(room, 2, "terminated", error="410", job_id="other")
+    acts = {"job": act_of_system(PAUSE_OF_FAILURES, failures="3"), "other": act_of_system(PAUSE_OF_GONE)}
+    for number, (job, act) in enumerate(acts.items(), 1):
+        line = Audited(act, 200, number, 1)
+        room.writer.append(batch(10 + number, line, uid=f"u-{job}", job_id=job), durable=False)
+    await room.writer.flush()
+    found = await table.paused(0, 10, 0)
+    assert [(one.job_id, one.reason, one.count, one.error) for one in found] == [
+        ("job", "failures", 3, "E42"),
+        ("other", "gone", None, "410"),
+    ]
+    assert await table.paused(0, 10, 1) == found[1:]
 
 
 async def test_the_newest_runs_of_a_job(room: Room, table: SqlAlertTable) -> None:

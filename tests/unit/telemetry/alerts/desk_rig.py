@@ -155,12 +155,12 @@ class DeskRig:
         )
         await self.keep(job_id, record)
 
-    async def keep(self, job_id: str, record: Any) -> None:
-        """The record of one turn of this job reaches the history."""
+    async def keep(self, job_id: str, *records: Any) -> None:
+        """The records of one turn of this job reach the history."""
         self._written += 1
         life = {"uid": f"u-{job_id}", "job_id": job_id, "tenant": "default"}
         at = self.clock.now().wall
-        batch = Batch(sequence=self._written, at=at, records=(record,), **life)
+        batch = Batch(sequence=self._written, at=at, records=records, **life)
         self._writer.append(batch, durable=False)
         await self._writer.flush()
 

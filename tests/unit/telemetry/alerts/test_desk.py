@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_service.domain.acts import PAUSE_OF_FAILURES, Act, act_of_system
+from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.records import Audited
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.telemetry.alerts.desk_rig import Cut, DeskRig, at_a_desk, rule
 
@@ -198,3 +201,36 @@ async def test_any_number_of_firings_of_one_moment_is_overdue(tmp_path: Path) ->
         await rig.rounds(7)
         assert sum(count for _, _, count in rig.told()) == 1_203 + 1_203
         assert [one["text"] for one in rig.sent.values()][-1].startswith("[ops] 1,")
+
+
+async def test_a_job_that_its_failures_paused_is_told_until_it_is_resumed(tmp_path: Path) -> None:
+    """With how many there were and the last one's error; also after a start, and not of pauses by people."""
+    async with at_a_desk(tmp_path, rule("jobPaused")) as rig:
+        rig.jobs.put("shop", state=JobState.PAUSED)
+        rig.jobs.put("other", state=JobState.PAUSED)
+        await rig.end("shop", 3, error="E42")
+        await rig.keep("shop", Audited(act_of_system(PAUSE_OF_FAILURES, failures="3"), 200, 3, 1))
+        await rig.end("other", 1, error="500")
+        await rig.keep("other", Audited(Act("pauseJob", "ann"), 200, 1, 1))
+        await rig.rounds(2)
+        rig.open()
+        await rig.rounds(15)
+        assert rig.told() == [("jobPaused", "shop", 1)]
+        (said,) = rig.sent.values()
+        assert said["text"] == (
+            "[ops] The job shop was paused: 3 failures in a row (E42); resume it when that is mended."
+        )
+        assert said["executionId"] == "u-shop-3"
+        rig.jobs.put("shop")
+        await rig.rounds(15)
+        assert rig.told()[1:] == [("recovered", "shop", 1)]
+
+
+async def test_a_pause_that_is_over_when_it_is_found_is_not_told(tmp_path: Path) -> None:
+    """Somebody was faster."""
+    async with at_a_desk(tmp_path, rule("jobPaused")) as rig:
+        rig.jobs.put("shop")
+        await rig.end("shop", 3, error="E42")
+        await rig.keep("shop", Audited(act_of_system(PAUSE_OF_FAILURES, failures="3"), 200, 3, 1))
+        await rig.rounds(15)
+        assert rig.told() == []

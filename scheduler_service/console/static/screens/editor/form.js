@@ -13,7 +13,7 @@ export const SECTIONS = [
   ["overlap", ["overlapPolicy", "maxConcurrency", "queueLimit"]],
   ["asynchronous", ["async", "checkUrl", "checkRateSeconds", "cancelUrl"]],
   ["notify", ["notification"]],
-  ["options", ["qos", "historyDetail", "timeoutSeconds", "leadSeconds", "startPolicy", "disabled", "active", "parentJob", "parentJobExecution"]],
+  ["options", ["qos", "historyDetail", "timeoutSeconds", "leadSeconds", "startPolicy", "pauseAfterFailures", "disabled", "active", "parentJob", "parentJobExecution"]],
 ];
 
 /**

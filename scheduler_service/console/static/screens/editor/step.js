@@ -31,7 +31,7 @@ export function Step({ form, sample, index, count }) {
           <${Tried} form=${form} sample=${sample} index=${index} path=${at("body")} place="body"/>
         </div>
       <//>
-      ${answer(form, at, isQueue)}
+      ${answer(form, sample, index, isQueue)}
       ${url.startsWith("service:") && service(form, at)}
       ${isQueue && queue(form, at)}
     </li>
@@ -55,13 +55,22 @@ function head({ draft }, index, count) {
   `;
 }
 
-function answer(form, at, isQueue) {
-  const paths = ["respEnvName", "successCodes", "retryFrom", "timeoutSeconds", "followRedirects", "sign"].map(at);
+const RULES = ["successWhen", "errorFrom", "messageFrom"];
+
+function answer(form, sample, index, isQueue) {
+  const at = (name) => ["request", index, name];
+  const paths = ["respEnvName", "successCodes", "retryFrom", "timeoutSeconds", "followRedirects", "sign", ...RULES].map(at);
   const [respEnvName, successCodes, retryFrom, timeoutSeconds, followRedirects, sign] = paths;
   return html`
     <${More} form=${form} paths=${paths} text=${t("editor.answer")}>
       <${Member} form=${form} path=${respEnvName} mono label=${t("editor.respEnvName")} hint=${t("editor.respEnvNameHint")}/>
       ${!isQueue && html`<${Member} form=${form} path=${successCodes} kind="statuses" mono label=${t("editor.successCodes")} hint=${t("editor.successCodesHint")}/>`}
+      ${!isQueue && RULES.map((name) => html`
+        <div>
+          <${Member} form=${form} path=${at(name)} mono label=${t(`editor.${name}`)} hint=${t(`editor.${name}Hint`)}/>
+          <${Tried} form=${form} sample=${sample} index=${index} path=${at(name)} place=${name}/>
+        </div>
+      `)}
       <${Member} form=${form} path=${retryFrom} kind="choice" known=${["chain", "step"]} label=${t("editor.retryFrom")} hint=${t("editor.retryFromHint")}/>
       ${!isQueue && html`
         <${Member} form=${form} path=${timeoutSeconds} kind="number" label=${t("editor.stepTimeout")} hint=${t("editor.stepTimeoutHint")}/>

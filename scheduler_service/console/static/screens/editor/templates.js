@@ -6,17 +6,22 @@ import { rootFor } from "./sample.js";
 import { useSoft } from "./soft.js";
 
 const LONGEST = 400;
+const RULES = new Set(["successWhen", "errorFrom", "messageFrom"]);
 
-/** The value of the member at `path` (`place`: url, header, body) in step `index`; nothing where it has no `${…}`. */
+/**
+ * The value of the member at `path` (`place`: url, header, body) in step `index`; nothing where it has no `${…}`. What judges an answer (`place`
+ * successWhen, errorFrom, messageFrom) is tried on the last one to this step; nothing where there is none.
+ */
 export const Tried = {
   props: { form: Object, sample: Object, index: Number, path: Array, place: String },
   setup(props) {
     const template = () => {
       const value = props.form.draft.get(props.path);
       const text = JSON.stringify(value ?? "");
+      if (RULES.has(props.place)) return typeof value === "string" && value !== "" && props.sample.responses.length > props.index ? value : undefined;
       return text.length <= LARGE_PART && text.includes("${") ? value : undefined;
     };
-    const root = () => rootFor(props.sample, props.form.draft.get(["request"]) ?? [], props.index);
+    const root = () => RULES.has(props.place) ? props.sample.responses[props.index] : rootFor(props.sample, props.form.draft.get(["request"]) ?? [], props.index);
     const preview = useSoft(() => {
       if (template() === undefined) return null;
       return { path: "templates/preview", body: { template: template(), root: root(), place: placeOfTemplate(props.place) } };
@@ -27,7 +32,7 @@ export const Tried = {
       return html`
         <div class=${["tried", { wrong: preview.problem !== null && execution !== null }]}>
           <${Icon} name=${preview.problem === null ? "arrow" : "alert"} size=${13}/>
-          <code class="grow">${preview.problem === null ? shown(preview.data.value) : reasonOf(preview.problem)}</code>
+          <code class="grow">${preview.problem === null ? [shown(preview.data.value), ...said(props.place, preview)].join("\n") : reasonOf(preview.problem)}</code>
           ${execution
             ? html`<a class="dim" href=${linkTo("executions", execution.executionId)} target="_blank">${t("editor.withExecution", { number: execution.executeNumber })}</a>`
             : html`<span class="dim">${t("editor.withNothing")}</span>`}
@@ -40,6 +45,11 @@ export const Tried = {
 /** Headers are tried together, as members of a body: each value is a template of its own. */
 function placeOfTemplate(place) {
   return place === "header" ? "body" : place;
+}
+
+/** Why a condition cannot hold of this answer; of templates the warnings stand elsewhere. */
+function said(place, preview) {
+  return RULES.has(place) ? preview.warnings.map((one) => one.message) : [];
 }
 
 function shown(value) {
