@@ -133,6 +133,8 @@ def test_templates_are_tried_on_real_answers(
     expect(page.get_by_text("service://shop/item/41")).to_be_visible()
     page.get_by_label("Address").nth(1).fill("service://shop/item/${$.stock.absent}")
     expect(page.get_by_text("finds nothing").first).to_be_visible()
+    page.get_by_label("Success when").first.fill("@.items[0].id == '41'")
+    expect(page.get_by_text("is a number here and is compared with a text")).to_be_visible()
 
 
 def wait_for_end(service: ConsoleService, job_id: str) -> None:

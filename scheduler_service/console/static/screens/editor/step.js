@@ -3,7 +3,7 @@
 import { Icon, html, t } from "../../core.js";
 import { JsonMember, Member, Pairs } from "./member.js";
 import { More } from "./section.js";
-import { Tried } from "./templates.js";
+import { RULES, Tried } from "./templates.js";
 
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
 const ROUTES = ["random", "round_robin", "least_busy", "hash", "failover", "broadcast", "shard"];
@@ -54,8 +54,6 @@ function head({ draft }, index, count) {
     </div>
   `;
 }
-
-const RULES = ["successWhen", "errorFrom", "messageFrom"];
 
 function answer(form, sample, index, isQueue) {
   const at = (name) => ["request", index, name];

@@ -6,7 +6,9 @@ import { rootFor } from "./sample.js";
 import { useSoft } from "./soft.js";
 
 const LONGEST = 400;
-const RULES = new Set(["successWhen", "errorFrom", "messageFrom"]);
+
+/** The members that judge an answer by its body. */
+export const RULES = ["successWhen", "errorFrom", "messageFrom"];
 
 /**
  * The value of the member at `path` (`place`: url, header, body) in step `index`; nothing where it has no `${…}`. What judges an answer (`place`
@@ -18,10 +20,10 @@ export const Tried = {
     const template = () => {
       const value = props.form.draft.get(props.path);
       const text = JSON.stringify(value ?? "");
-      if (RULES.has(props.place)) return typeof value === "string" && value !== "" && props.sample.responses.length > props.index ? value : undefined;
+      if (RULES.includes(props.place)) return typeof value === "string" && value !== "" && props.sample.responses.length > props.index ? value : undefined;
       return text.length <= LARGE_PART && text.includes("${") ? value : undefined;
     };
-    const root = () => RULES.has(props.place) ? props.sample.responses[props.index] : rootFor(props.sample, props.form.draft.get(["request"]) ?? [], props.index);
+    const root = () => RULES.includes(props.place) ? props.sample.responses[props.index] : rootFor(props.sample, props.form.draft.get(["request"]) ?? [], props.index);
     const preview = useSoft(() => {
       if (template() === undefined) return null;
       return { path: "templates/preview", body: { template: template(), root: root(), place: placeOfTemplate(props.place) } };
@@ -49,7 +51,7 @@ function placeOfTemplate(place) {
 
 /** Why a condition cannot hold of this answer; of templates the warnings stand elsewhere. */
 function said(place, preview) {
-  return RULES.has(place) ? preview.warnings.map((one) => one.message) : [];
+  return RULES.includes(place) ? preview.warnings.map((one) => one.message) : [];
 }
 
 function shown(value) {
