@@ -21,6 +21,8 @@ Schema = dict[str, Any]
 References = Mapping[tuple[Any, str], Schema]
 REF = "#/components/schemas/{model}"
 PROBLEM = {"$ref": "#/components/schemas/ProblemDetails"}
+KEYWORDS = {"ge": "minimum", "le": "maximum"}
+FORMATS = {"integer": "int64", "number": "double"}
 PATHS: Mapping[str, Schema] = {
     "jobId": {"type": "string", "pattern": JOB_ID, "maxLength": 128, "examples": ["nightly-report"]},
     "requestCounts": {"type": "integer", "minimum": 0, "maximum": LARGEST},
@@ -70,7 +72,29 @@ def _collect(operations: tuple[ApiOperation, ...]) -> tuple[References, Schema]:
     named = sorted(models - {None, dict}, key=lambda model: str(model.__name__))
     inputs: list[Any] = [(model, "validation") for model in named]
     references, document = models_json_schema(inputs, by_alias=True, ref_template=REF)
-    return references, document["$defs"]  # type: ignore[return-value]
+    definitions = {name: _readable(schema) for name, schema in document["$defs"].items()}
+    return references, definitions  # type: ignore[return-value]
+
+
+def _readable(schema: Any) -> Any:
+    """`schema` as generators of clients read it.
+
+    Pydantic writes the limits of our integers as `ge` and `le`, which no reader of JSON Schema knows, and
+    gives each property its own name as a title, after which a generator names a type. A number without a
+    format has 32 bits in Go and Java.
+    """
+    if isinstance(schema, list):
+        return [_readable(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    read = {KEYWORDS.get(name, name): _readable(one) for name, one in schema.items() if name != "properties"}
+    if isinstance(read.get("title"), str):
+        del read["title"]
+    if read.get("type") in FORMATS:
+        read.setdefault("format", FORMATS[read["type"]])
+    if "properties" in schema:
+        read["properties"] = {name: _readable(one) for name, one in schema["properties"].items()}
+    return read
 
 
 def _operation(operation: ApiOperation, references: References) -> Schema:
@@ -154,7 +178,7 @@ def _responses(operation: ApiOperation, references: References) -> Schema:
         "type": "object",
         "required": ["resp_code", "resp_msg", "data", "warnings"],
         "properties": {
-            "resp_code": {"const": 200},
+            "resp_code": {"type": "integer", "const": 200},
             "resp_msg": {"type": "null"},
             "data": _schema(operation.data, references),
             "warnings": {"type": "array", "items": {"$ref": "#/components/schemas/ProblemError"}},

@@ -191,3 +191,12 @@ tryDefinition updateJob
 def test_the_ids_of_operations_stay() -> None:
     """Generated clients name their methods after them."""
     assert sorted(operation.name for operation in OPERATIONS) == sorted(IDS.split())
+
+
+async def test_generators_can_read_it(document: Any) -> None:
+    """Limits in the words of JSON Schema; numbers of 64 bits; no titles, after which types would be named."""
+    schemas = document["components"]["schemas"]
+    number = {"default": 2, "type": "integer", "format": "int64", "minimum": 0, "maximum": 1_000_000_000}
+    assert schemas["RetryPolicy"]["properties"]["maxAttempts"] == number
+    assert schemas["RetryPolicy"]["properties"]["backoffRate"]["format"] == "double"
+    assert not re.search(r"'(ge|le)': -?\d|'title': '", str(schemas))
