@@ -65,3 +65,10 @@ def test_go(tmp_path: Path) -> None:
     """`oapi-codegen`."""
     folder = make("go", ("go",), tmp_path / "checkout")
     have_a_job([str(folder / "generated" / "job")], folder, tmp_path)
+
+
+@pytest.mark.long
+def test_java(tmp_path: Path) -> None:
+    """`openapi-generator`."""
+    folder = make("java", ("javac", "mvn"), tmp_path / "checkout")
+    have_a_job(["java", "-cp", "target/classes:target/lib/*", "shop.Job"], folder, tmp_path)
