@@ -4,6 +4,7 @@ import msgspec
 
 from scheduler_service.domain.document import Cursor
 from scheduler_service.timing.schedule import (
+    COUNT_MAX,
     Firing,
     advance,
     following,
@@ -13,9 +14,6 @@ from scheduler_service.timing.schedule import (
     upcoming,
 )
 from scheduler_service.timing.timer import Timer, TimerKind
-
-COUNT_MAX = 10_000
-"""A run of missed firings is counted no further."""
 
 WALK_MAX = 100
 """A turn walks at most this many moments to count a run."""

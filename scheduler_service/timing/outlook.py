@@ -59,8 +59,8 @@ class FiringCounts:
 
     def within(self, start: int, end: int) -> int:
         """The number from `start` on and before `end`."""
-        if self._timer.kind is TimerKind.CRON:
-            return self._of_cron(start, end)
+        if self._timer.kind is TimerKind.CRON or self._timer.rule is not None:
+            return self._one_by_one(start, end)
         return self._until(end - 1) - self._until(start - 1)
 
     def first(self, start: int) -> int | None:
@@ -71,6 +71,8 @@ class FiringCounts:
             case TimerKind.ONE_TIME:
                 cursor = Cursor(self._anchor)  # any moment in it would have used up the only firing
             case TimerKind.CRON:
+                cursor = Cursor(self._anchor, start - 1)
+            case _ if self._timer.rule is not None and self._timer.repeats is None:
                 cursor = Cursor(self._anchor, start - 1)
             case _:
                 cursor = Cursor(self._anchor, start - 1, self._until(start - 1))
@@ -84,7 +86,7 @@ class FiringCounts:
     def _until(self, moment: int) -> int:
         return tally(self._timer, Cursor(self._anchor), moment, 1) or 0
 
-    def _of_cron(self, start: int, end: int) -> int:
+    def _one_by_one(self, start: int, end: int) -> int:
         count = 0
         found = self.first(start)
         while found is not None and found < end:
@@ -99,7 +101,9 @@ class FiringCounts:
 
     def _is_even(self, start: int, stop: int) -> bool:
         """Whether all moments of this part of an hour follow from the fields alone."""
-        zone = self._timer.zone
+        zone, rule = self._timer.zone, self._timer.rule
+        if self._timer.kind is not TimerKind.CRON or (rule is not None and not rule.keeps(start, stop - 1)):
+            return False
         index = bisect_right(zone.starts, start)
         for near in (index - 1, index):
             if 0 < near < len(zone.starts):

@@ -4,16 +4,20 @@ They are computed, never stored."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import islice
 
 import msgspec
 
 from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.errors import Problem
 from scheduler_service.timing.backoff import digest
+from scheduler_service.timing.calendars import DaysOf
 from scheduler_service.timing.cron import Cron
 from scheduler_service.timing.durations import LATEST, Duration, mean_length, shift
 from scheduler_service.timing.timer import Timer, TimerKind
 
+COUNT_MAX = 10_000
+"""A run of missed firings is counted no further."""
 # Names of the module: a lookup in the enum costs ten times as much, in every firing.
 TIMING, CRON, ONE_TIME = TimerKind.TIMING, TimerKind.CRON, TimerKind.ONE_TIME
 
@@ -31,6 +35,8 @@ def preceding(timer: Timer, cursor: Cursor, before: int) -> int | None:
         return None
     if timer.from_end:
         return first
+    if timer.rule is not None:
+        return _preceding_on_days(timer, cursor, first, min(before, limit(timer, cursor.anchor) + 1))
     end = min(before, limit(timer, cursor.anchor) + 1)
     match timer.kind:
         case TimerKind.TIMING:
@@ -46,6 +52,8 @@ def tally(timer: Timer, cursor: Cursor, until: int, most: int) -> int | None:
 
     Computed for timing; counted for cron, None if there are more than `most`.
     """
+    if timer.rule is not None:
+        return _tally_on_days(timer, cursor, until, COUNT_MAX if timer.kind is TIMING else most)
     if timer.kind is TimerKind.TIMING and not (timer.from_end or timer.trouble):
         return _tally_timing(timer, cursor, until)
     count = 0
@@ -160,6 +168,9 @@ def _unlimited(timer: Timer, cursor: Cursor) -> int | None:
     kind = timer.kind
     if timer.trouble:
         return None
+    if timer.rule is not None:
+        floor = _floor_on_days(timer, cursor)
+        return None if floor is None else DaysOf(timer.rule, _Grid(timer, cursor.anchor)).next(floor - 1)
     if kind is TIMING:
         if timer.from_end:
             return _delayed(timer, cursor)
@@ -196,6 +207,63 @@ def _delayed(timer: Timer, cursor: Cursor) -> int | None:
         return None
     after = shift(cursor.ended, _period(timer), 1, timer.zone)
     return None if floor is None or after is None else max(floor, after)
+
+
+class _Grid:
+    """`calendars.Grid`: the moments of a timing or cron timer, whatever its bounds, repeats and calendar."""
+
+    def __init__(self, timer: Timer, anchor: int) -> None:
+        self._timer = timer
+        self._origin = first_moment(timer, anchor) if timer.kind is TIMING else None
+
+    def next(self, after: int) -> int | None:
+        timer, origin = self._timer, self._origin
+        if timer.kind is CRON:
+            return _cron(timer).next(after, timer.zone)
+        index = _search(timer, origin, after + 1)
+        return None if index and _period(timer).is_zero else _nth(timer, origin, index)
+
+    def previous(self, before: int) -> int | None:
+        timer, origin = self._timer, self._origin
+        if timer.kind is CRON:
+            return _cron(timer).previous(before, timer.zone)
+        return _nth(timer, origin, _search(timer, origin, before) - 1)
+
+
+def _floor_on_days(timer: Timer, cursor: Cursor) -> int | None:
+    """The earliest moment that can be left of a timer with a calendar; None: its repeats are used up."""
+    if timer.repeats is not None and cursor.used >= timer.repeats:
+        return None
+    floor = begin(timer, cursor.anchor + (timer.kind is CRON))
+    return floor if cursor.last is None else max(floor, cursor.last + 1)
+
+
+def _walk_on_days(timer: Timer, cursor: Cursor, until: int) -> Iterator[int]:
+    """The moments left, up to and including `until`, with one look at each day."""
+    floor, end = _floor_on_days(timer, cursor), min(until, limit(timer, cursor.anchor))
+    if floor is None or timer.trouble or timer.rule is None:
+        return
+    days = DaysOf(timer.rule, _Grid(timer, cursor.anchor))
+    left = None if timer.repeats is None else timer.repeats - cursor.used
+    moment = days.next(floor - 1)
+    while moment is not None and moment <= end and left != 0:
+        yield moment
+        left = None if left is None else left - 1
+        moment = days.next(moment)
+
+
+def _preceding_on_days(timer: Timer, cursor: Cursor, first: int, end: int) -> int | None:
+    assert timer.rule is not None
+    if timer.repeats is None or timer.repeats - cursor.used > COUNT_MAX:
+        return DaysOf(timer.rule, _Grid(timer, cursor.anchor)).previous(end)
+    for moment in _walk_on_days(timer, cursor, end - 1):
+        first = moment
+    return first
+
+
+def _tally_on_days(timer: Timer, cursor: Cursor, until: int, most: int) -> int | None:
+    count = sum(1 for _ in islice(_walk_on_days(timer, cursor, until), most + 1))
+    return count if count <= most else most if timer.kind is TIMING else None
 
 
 def _preceding_timing(timer: Timer, cursor: Cursor, end: int) -> int | None:

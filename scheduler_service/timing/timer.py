@@ -8,10 +8,12 @@ from typing import TypeVar
 import msgspec
 
 from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
+from scheduler_service.domain.moments import DAY
+from scheduler_service.timing.calendars import MOST_A_DAY, SKIP, Calendar, DayRule
 from scheduler_service.timing.cron import Cron, parse_cron
 from scheduler_service.timing.cron_text import MACROS
 from scheduler_service.timing.cron_warnings import find_warnings
-from scheduler_service.timing.durations import Duration, parse_duration, parse_repeats
+from scheduler_service.timing.durations import Duration, mean_length, parse_duration, parse_repeats
 from scheduler_service.timing.times import FORMS, advise_delay, looks_like_time, parse_time
 from scheduler_service.timing.zones import Zone, load_zone
 
@@ -58,6 +60,7 @@ class TimerText(msgspec.Struct, frozen=True, kw_only=True):
     misfire_limit: int = 100
     jitter: int = 0
     period_from: str = PLANNED
+    calendar: DayRule | None = None
 
 
 class Timer(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +68,8 @@ class Timer(msgspec.Struct, frozen=True, kw_only=True):
 
     Only cron has `cron`, only timing has `due` and `period`. `due` and `ttl` are moments, or delays from the
     cursor's anchor. A `period` of 0 fires once and has `repeats` 1; `repeats` None: without end. `from_end`:
-    the period is a fixed delay after the end of an execution. `warnings` are those that need no moment;
+    the period is a fixed delay after the end of an execution. `rule`: it fires on days of a calendar
+    alone; until `bind_calendar` it has no moment. `warnings` are those that need no moment;
     `warnings_at` has the others. `trouble`: why its moments cannot be computed any more (`stand_still`);
     empty: they can.
     """
@@ -84,6 +88,7 @@ class Timer(msgspec.Struct, frozen=True, kw_only=True):
     misfire_limit: int = 100
     jitter: int = 0
     from_end: bool = False
+    rule: DayRule | None = None
     warnings: tuple[Problem, ...] = ()
     trouble: str = ""
 
@@ -112,6 +117,19 @@ def stand_still(text: TimerText | None, trouble: str) -> Timer:
         misfire_limit=text.misfire_limit,
         trouble=trouble,
     )
+
+
+def bind_calendar(timer: Timer, calendar: Calendar | None) -> Timer:
+    """A timer whose rule names a calendar, with that; None: there is none, and it stands still."""
+    assert timer.rule is not None, "only a timer with a rule has a calendar"
+    zone = timer.zone if calendar is None or calendar.zone is None else calendar.zone
+    rule = msgspec.structs.replace(timer.rule, calendar=calendar, zone=zone)
+    return msgspec.structs.replace(timer, rule=rule, trouble="" if calendar else missing_calendar(rule.name))
+
+
+def missing_calendar(name: str) -> str:
+    """What is said of a calendar that there is not."""
+    return f"there is no calendar {name!r}; store it with PUT /calendars/{name}"
 
 
 def is_period(text: str) -> bool:
@@ -165,12 +183,16 @@ class _Reader:
             misfire_limit=text.misfire_limit,
             jitter=text.jitter,
             from_end=text.period_from == AFTER_END,
+            rule=text.calendar,
+            trouble=missing_calendar(text.calendar.name) if text.calendar else "",
             warnings=tuple(_warn(kind, text)),
         )
         self._check_order(timer)
         timer = self._complete(timer, text.due_time or "", text.period or "")
         if timer.from_end:
             self._check_delay(timer)
+        if timer.rule is not None:
+            self._check_rule(timer, timer.rule)
         return timer
 
     def _complete(self, timer: Timer, due_time: str, period: str) -> Timer:
@@ -236,6 +258,18 @@ class _Reader:
         elif timer.period is not None and timer.period.is_zero:
             self._refuse("/periodFrom", "periodFrom end needs a period; 0s fires once, so leave it out")
 
+    def _check_rule(self, timer: Timer, rule: DayRule) -> None:
+        if timer.kind not in RECURRING:
+            self._refuse("/calendar", f"a calendar is for timing and cron, and the timer is {timer.kind}")
+        elif timer.from_end:
+            self._refuse("/calendar", "periodFrom end has no calendar: its moments follow from executions")
+        elif rule.otherwise != SKIP and _counts_a_day(timer) > MOST_A_DAY:
+            message = (
+                f"otherwise {rule.otherwise!r} moves at most {MOST_A_DAY} moments of a day, and this timer "
+                "has more; use skip, or a longer period"
+            )
+            self._refuse("/calendar/otherwise", message)
+
     def _try(self, pointer: str, parse: Callable[[str], T], text: str) -> T | None:
         try:
             return parse(text)
@@ -245,6 +279,15 @@ class _Reader:
 
     def _refuse(self, pointer: str, message: str, code: str = "invalid") -> None:
         self.problems.append(Problem(pointer, code, message))
+
+
+def _counts_a_day(timer: Timer) -> int:
+    """How many moments a timer may have in one day."""
+    if timer.cron is not None:
+        pattern = timer.cron.pattern
+        return pattern.seconds.bit_count() * pattern.minutes.bit_count() * pattern.hours.bit_count()
+    length = 0 if timer.period is None else mean_length(timer.period)
+    return DAY // length if length else 1
 
 
 def _parse_delay(text: str) -> Duration:

@@ -1,0 +1,260 @@
+"""Calendars of working days, and the moments of a timer on them (SPEC section 3, Calendars).
+
+Days are counted from 1970-01-01, which is 0. All of it is pure: the days of a calendar are a value.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
+
+import msgspec
+
+from scheduler_service.domain.moments import DAY
+from scheduler_service.timing.durations import settle
+from scheduler_service.timing.zones import Zone
+
+WORK, FREE = "work", "free"
+SKIP, NEXT, PREVIOUS = "skip", "next", "previous"
+FARTHEST_DAYS = 366
+"""A moment moves over so many days at most; one that would move farther is none."""
+MOST_STEPS = 500
+"""So many moments on other days are passed over in search of the next one; beyond it there is none."""
+MOST_A_DAY = 100
+"""A timer whose moments move has so many in a day at most: those of several days meet on one."""
+LAST_DAY = 84_006
+"""2199-12-31, the last day that a calendar knows."""
+_THURSDAY = 3
+_BY_WEEK = 2
+
+
+class DaySpan(msgspec.Struct, frozen=True, gc=False):
+    """Days from `first` to `last`, both included."""
+
+    first: int
+    last: int
+
+
+class Calendar(msgspec.Struct, frozen=True):
+    """Which days are working days, under a name and a version; it took effect at `changed_at` (wall ms).
+
+    Bit 0 of `week` is Monday. From the day `starts[i]` on, until `starts[i + 1]`, days are what `kinds[i]` says:
+    1 working days, 0 free ones, 2 as `week` has them. `zone` None: that of the timer.
+    """
+
+    name: str
+    version: int
+    changed_at: int
+    week: int
+    starts: tuple[int, ...]
+    kinds: tuple[int, ...]
+    zone: Zone | None = None
+
+    def is_work(self, day: int) -> bool:
+        """Whether it is a working day."""
+        kind = self.kinds[bisect_right(self.starts, day) - 1]
+        return self._is_in_week(day) if kind == _BY_WEEK else bool(kind)
+
+    def find(self, day: int, days: str, *, step: int, last: int) -> int | None:
+        """The first day of this kind from `day` on, in steps of 1 or -1, no farther than `last`; or None."""
+        wanted = days == WORK
+        while (last - day) * step >= 0:
+            index = bisect_right(self.starts, day) - 1
+            edge = self._edge(index, step)
+            if self.kinds[index] == _BY_WEEK:
+                end = day + 6 * step  # in a week each weekday comes once
+                for one in range(day, (min(end, edge) if step > 0 else max(end, edge)) + step, step):
+                    if self._is_in_week(one) is wanted:
+                        return one if (last - one) * step >= 0 else None
+            elif bool(self.kinds[index]) is wanted:
+                return day
+            day = edge + step
+        return None
+
+    def _edge(self, index: int, step: int) -> int:
+        """The last day of a stretch, in this direction."""
+        if step < 0:
+            return self.starts[index]
+        return self.starts[index + 1] - 1 if index + 1 < len(self.starts) else LAST_DAY
+
+    def _is_in_week(self, day: int) -> bool:
+        return bool(self.week >> ((day + _THURSDAY) % 7) & 1)
+
+
+def make_calendar(
+    name: str,
+    *,
+    version: int,
+    changed_at: int,
+    week: int,
+    layers: Iterable[tuple[str, Iterable[DaySpan]]],
+    zone: Zone | None,
+) -> Calendar:
+    """The calendar with these layers of spans of `WORK` and `FREE` days, of which a later one wins."""
+    known: dict[int, int] = {}
+    for kind, spans in layers:
+        for span in spans:
+            known.update(dict.fromkeys(range(span.first, span.last + 1), int(kind == WORK)))
+    starts, kinds, ended = [-LAST_DAY], [_BY_WEEK], 0
+    for day, value in sorted(known.items()):
+        if day - 1 not in known and kinds[-1] != _BY_WEEK:
+            _begin(starts, kinds, ended + 1, _BY_WEEK)
+        if kinds[-1] != value:
+            _begin(starts, kinds, day, value)
+        ended = day
+    if known:
+        _begin(starts, kinds, ended + 1, _BY_WEEK)
+    return Calendar(name, version, changed_at, week, tuple(starts), tuple(kinds), zone)
+
+
+def _begin(starts: list[int], kinds: list[int], day: int, kind: int) -> None:
+    starts.append(day)
+    kinds.append(kind)
+
+
+class DayRule(msgspec.Struct, frozen=True):
+    """On which days of a calendar a timer fires, and what becomes of its other moments.
+
+    `calendar` None: there is none of this name. `zone`: the one whose days count.
+    """
+
+    name: str
+    days: str = WORK
+    otherwise: str = SKIP
+    calendar: Calendar | None = None
+    zone: Zone | None = None
+
+    def keeps(self, start: int, end: int) -> bool:
+        """Whether all moments between these stay what they are where the first one does."""
+        zone = self.zone
+        if self.otherwise != SKIP or zone is None:
+            return False
+        return zone.to_local(start) // DAY == zone.to_local(end) // DAY
+
+    @property
+    def version(self) -> int:
+        """That of the calendar; 0: there is none."""
+        return 0 if self.calendar is None else self.calendar.version
+
+
+class Grid(Protocol):
+    """The moments of a timer before a calendar has been applied to them, without bounds."""
+
+    def next(self, after: int) -> int | None:
+        """The first one later than `after`."""
+
+    def previous(self, before: int) -> int | None:
+        """The last one earlier than `before`."""
+
+
+class DaysOf:
+    """The moments of `grid` on the days of `rule`, whose calendar is known."""
+
+    def __init__(self, rule: DayRule, grid: Grid) -> None:
+        assert rule.calendar is not None and rule.zone is not None, "an unbound rule has no days"
+        self._calendar, self._zone, self._grid = rule.calendar, rule.zone, grid
+        self._days, self._otherwise = rule.days, rule.otherwise
+        self._seen: tuple[int, list[int]] | None = None
+
+    def next(self, after: int) -> int | None:
+        """The first moment later than `after`, or None."""
+        if self._otherwise == SKIP:
+            return self._walk(self._grid.next(after), 1)
+        return self._moved(after, 1, lambda found: next((one for one in found if one > after), None))
+
+    def previous(self, before: int) -> int | None:
+        """The last moment earlier than `before`, or None."""
+        if self._otherwise == SKIP:
+            return self._walk(self._grid.previous(before), -1)
+        return self._moved(
+            before - 1, -1, lambda found: next((one for one in reversed(found) if one < before), None)
+        )
+
+    def _walk(self, moment: int | None, step: int) -> int | None:
+        """`moment`, if its day is one of the rule; else the first one behind it, in this direction."""
+        for _ in range(MOST_STEPS):
+            if moment is None:
+                return None
+            day = self._day(moment)
+            if self._is_right(day):
+                return moment
+            found = self._find(day + step, step)
+            if found is None:
+                return None
+            moment = (
+                self._grid.next(self._start(found) - 1)
+                if step > 0
+                else self._grid.previous(self._start(found + 1))
+            )
+        return None
+
+    def _moved(self, moment: int, step: int, choose: Callable[[list[int]], int | None]) -> int | None:
+        """The moment that `choose` finds on the day of `moment` or on the first day behind it that has any."""
+        day: int | None = self._day(moment)
+        for _ in range(MOST_STEPS):
+            if day is None:
+                return None
+            if self._is_right(day):
+                found = choose(self._on(day))
+                if found is not None:
+                    return found
+            day = self._day_behind(day, step)
+        return None
+
+    def _day_behind(self, day: int, step: int) -> int | None:
+        """The next day, in this direction, to which a moment belongs."""
+        beyond = self._find(day + step, step)
+        if beyond is None:
+            return None
+        # The first day, in this direction, whose moments may belong to `beyond` or to a day behind it.
+        nearest = beyond
+        if (step > 0) is (self._otherwise == NEXT):
+            behind = day if self._is_right(day) else self._find(day, -step)
+            nearest = (day - step * FARTHEST_DAYS if behind is None else behind) + step
+        start = self._start(nearest if step > 0 else nearest + 1)
+        moment = self._grid.next(start - 1) if step > 0 else self._grid.previous(start)
+        if moment is None:
+            return None
+        aim = self._aim(self._day(moment))
+        return beyond if aim is None else aim  # none moves there: look on from it
+
+    def _aim(self, day: int) -> int | None:
+        """The day to which the moments of `day` belong."""
+        step = 1 if self._otherwise == NEXT else -1
+        return self._calendar.find(day, self._days, step=step, last=day + step * FARTHEST_DAYS)
+
+    def _on(self, day: int) -> list[int]:
+        """All moments that belong to a right day, in order, each once."""
+        if self._seen is not None and self._seen[0] == day:
+            return self._seen[1]
+        step = -1 if self._otherwise == NEXT else 1
+        other = self._find(day + step, step)
+        farthest = day + step * FARTHEST_DAYS if other is None else other - step
+        first, last = sorted((day, max(min(farthest, day + FARTHEST_DAYS), day - FARTHEST_DAYS)))
+        found = {self._move(moment, day) for moment in self._raw(first, last)}
+        self._seen = day, sorted(found)
+        return self._seen[1]
+
+    def _move(self, moment: int, day: int) -> int:
+        """The same local time on `day`; a moment of that day stays what it is."""
+        local = self._zone.to_local(moment)
+        return moment if local // DAY == day else settle(day * DAY + local % DAY, self._zone)
+
+    def _raw(self, first: int, last: int) -> Iterator[int]:
+        """The moments of the grid on these days."""
+        end = self._start(last + 1)
+        moment = self._grid.next(self._start(first) - 1)
+        while moment is not None and moment < end:
+            yield moment
+            moment = self._grid.next(moment)
+
+    def _find(self, day: int, step: int) -> int | None:
+        return self._calendar.find(day, self._days, step=step, last=LAST_DAY if step > 0 else 0)
+
+    def _is_right(self, day: int) -> bool:
+        return self._calendar.is_work(day) is (self._days == WORK)
+
+    def _day(self, moment: int) -> int:
+        return self._zone.to_local(moment) // DAY
+
+    def _start(self, day: int) -> int:
+        return self._zone.after_gap(day * DAY)

@@ -1,0 +1,285 @@
+"""Timers on the days of a calendar, against a walk over all days (SPEC section 3, Calendars)."""
+
+from bisect import bisect_left
+from datetime import UTC, date, datetime, timedelta
+from itertools import islice
+from zoneinfo import ZoneInfo
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler_service.domain.document import Cursor
+from scheduler_service.domain.errors import DefinitionError
+from scheduler_service.domain.moments import DAY, HOUR, MINUTE, as_datetime, as_moment, rfc3339
+from scheduler_service.timing.calendars import FREE, WORK, Calendar, DayRule, DaySpan, make_calendar
+from scheduler_service.timing.durations import LATEST
+from scheduler_service.timing.misfire import plan
+from scheduler_service.timing.outlook import FiringCounts
+from scheduler_service.timing.schedule import advance, between, preceding, tally, upcoming
+from scheduler_service.timing.timer import Timer, TimerText, bind_calendar, compile_timer
+from scheduler_service.timing.zones import load_zone
+from tests.rows import each_row
+from tests.unit.timing.timers import at
+
+EPOCH = date(1970, 1, 1).toordinal()
+WEEKDAYS = 0b11111
+
+
+def day(text: str) -> int:
+    return date.fromisoformat(text).toordinal() - EPOCH
+
+
+def calendar(
+    free: tuple[str, ...] = (), work: tuple[str, ...] = (), week: int = WEEKDAYS, zone: str | None = None
+) -> Calendar:
+    """A calendar whose lists have dates, or two joined by a slash."""
+    layers = [(kind, [span(one) for one in listed]) for kind, listed in ((FREE, free), (WORK, work))]
+    found = None if zone is None else load_zone(zone)
+    return make_calendar("c", version=1, changed_at=0, week=week, layers=layers, zone=found)
+
+
+def span(text: str) -> DaySpan:
+    first, _, last = text.partition("/")
+    return DaySpan(day(first), day(last or first))
+
+
+def on_days(
+    known: Calendar,
+    period: str,
+    due: str = "0s",
+    days: str = WORK,
+    otherwise: str = "skip",
+    **members: object,
+) -> Timer:
+    text = TimerText(due_time=due, period=period, calendar=DayRule("c", days, otherwise), **members)  # type: ignore[arg-type]
+    return bind_calendar(compile_timer(text, default_zone="UTC"), known)
+
+
+NATIONAL = calendar(free=("2024-10-01/2024-10-07",), work=("2024-09-29", "2024-10-12"))
+"""The first week of October is free, and two days of weekends are worked."""
+
+
+def coming(timer: Timer, anchor: str, count: int) -> list[str]:
+    found = islice(between(timer, Cursor(at(anchor)), "", LATEST), count)
+    return [rfc3339(one.planned_at)[5:16] for one in found]
+
+
+@each_row(
+    ("otherwise", "days", "expected"),
+    [
+        ("skip", "work", ["09-29T09:00", "09-30T09:00", "10-08T09:00", "10-09T09:00"]),
+        ("next", "work", ["09-29T09:00", "09-30T09:00", "10-08T09:00", "10-09T09:00"]),
+        ("skip", "free", ["09-28T09:00", "10-01T09:00", "10-02T09:00", "10-03T09:00"]),
+    ],
+)
+def test_make_up_days_win_over_holidays_and_both_over_the_week(
+    otherwise: str, days: str, expected: list[str]
+) -> None:
+    """SPEC section 3; moments of several days that meet on one are one."""
+    timer = on_days(NATIONAL, "0 0 9 * * ?", days=days, otherwise=otherwise)
+    assert coming(timer, "2024-09-28T00:00:00Z", 4) == expected
+
+
+@each_row(
+    ("otherwise", "expected"),
+    [
+        ("skip", ["11-01T18:30", "01-01T18:30"]),
+        ("next", ["10-08T18:30", "11-01T18:30", "12-02T18:30", "01-01T18:30"]),
+        ("previous", ["09-30T18:30", "11-01T18:30", "11-29T18:30", "01-01T18:30"]),
+    ],
+)
+def test_a_moment_on_another_day_is_none_or_moves(otherwise: str, expected: list[str]) -> None:
+    """On the first of each month: 2024-10-01 is a holiday, 2024-12-01 a Sunday. Over the end of the year, too."""
+    cron = on_days(NATIONAL, "0 30 18 1 * ?", otherwise=otherwise)
+    assert coming(cron, "2024-09-28T00:00:00Z", len(expected)) == expected
+    monthly = on_days(NATIONAL, "P1M", due="2024-10-01 18:30:00", otherwise=otherwise)
+    assert coming(monthly, "2024-09-28T00:00:00Z", len(expected)) == expected
+
+
+def test_a_move_passes_the_end_of_a_year() -> None:
+    """The last day of 2022 is a Saturday; the first of 2023 a Sunday."""
+    assert coming(on_days(calendar(), "0 0 9 L 12 ? 2022", otherwise="next"), "2022-12-01T00:00:00Z", 3) == [
+        "01-02T09:00"
+    ]
+    moved = on_days(calendar(), "0 0 9 1 1 ? 2023", otherwise="previous")
+    assert coming(moved, "2022-12-01T00:00:00Z", 3) == ["12-30T09:00"]
+
+
+def test_repeats_count_what_is_planned() -> None:
+    """`R3/P1D` from a Friday on: Friday, Monday, Tuesday; a missed one uses up a repeat."""
+    timer = on_days(calendar(), "R3/P1D", due="2024-05-17 09:00:00")
+    assert coming(timer, "2024-05-17T00:00:00Z", 9) == ["05-17T09:00", "05-20T09:00", "05-21T09:00"]
+    cursor = Cursor(at("2024-05-17T00:00:00Z"))
+    due = plan(timer, cursor, "", now=at("2024-05-20T12:00:00Z"), policy="fire_once")
+    assert [rfc3339(one.planned_at)[5:16] for one in due.caught_up] == ["05-20T09:00"]
+    assert due.missed is not None
+    assert (due.missed.count, due.cursor.used) == (1, 2)
+    assert due.following is not None
+    assert rfc3339(due.following.planned_at)[5:16] == "05-21T09:00"
+    assert coming(on_days(calendar(), "R2/P1D", due="2024-05-18 09:00:00", otherwise="next"),
+                  "2024-05-17T00:00:00Z", 9) == ["05-20T09:00", "05-21T09:00"]  # fmt: skip
+
+
+def test_days_are_those_of_the_calendars_zone() -> None:
+    """Monday 01:00 in Shanghai is still Sunday in Berlin."""
+    timer = on_days(calendar(zone="Europe/Berlin"), "0 0 1 * * ?", timezone="Asia/Shanghai")
+    assert coming(timer, "2024-05-18T12:00:00Z", 2) == ["05-20T17:00", "05-21T17:00"]
+    own = on_days(calendar(), "0 0 1 * * ?", timezone="Asia/Shanghai")
+    assert coming(own, "2024-05-18T12:00:00Z", 2) == ["05-19T17:00", "05-20T17:00"]
+
+
+def test_a_calendar_without_such_days_has_no_moment() -> None:
+    """Neither an endless walk: no working day, and a pattern that meets none."""
+    never = calendar(week=0)
+    for otherwise in ("skip", "next", "previous"):
+        timer = on_days(never, "0 0 9 * * ?", otherwise=otherwise)
+        assert upcoming(timer, Cursor(at("2024-05-17T00:00:00Z")), "") is None
+    sundays = on_days(calendar(), "0 0 9 ? * SUN")
+    assert upcoming(sundays, Cursor(at("2024-05-17T00:00:00Z")), "") is None
+
+
+def refused(**members: object) -> dict[str, str]:
+    with pytest.raises(DefinitionError) as caught:
+        compile_timer(TimerText(**members), default_zone="UTC")  # type: ignore[arg-type]
+    return {one.pointer: one.message for one in caught.value.problems}
+
+
+def test_it_is_for_timing_and_cron() -> None:
+    """External and single jobs have none, nor has a fixed delay; what fires all day long does not move."""
+    rule, moving = DayRule("c"), DayRule("c", otherwise="next")
+    assert "/calendar" in refused(due_time="0s", period="external", calendar=rule)
+    assert "/calendar" in refused(calendar=rule)
+    assert "/calendar" in refused(due_time="0s", period="5m", period_from="end", calendar=rule)
+    for period in ("5m", "0 * * * * ?"):
+        assert "/calendar/otherwise" in refused(due_time="0s", period=period, calendar=moving)
+    compile_timer(TimerText(due_time="0s", period="15m", calendar=moving), default_zone="UTC")
+
+
+def test_a_timer_without_its_calendar_stands_still() -> None:
+    """It says which one is missing, and goes on when it is there."""
+    timer = bind_calendar(on_days(NATIONAL, "0 0 9 * * ?"), None)
+    assert "there is no calendar 'c'" in timer.trouble
+    assert upcoming(timer, Cursor(0), "") is None
+    assert coming(bind_calendar(timer, NATIONAL), "2024-09-30T12:00:00Z", 1) == ["10-08T09:00"]
+
+
+ZONES = ("UTC", "Asia/Shanghai", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe")
+PERIODS = (
+    ("0s", "0 30 2 * * ?"),
+    ("0s", "0 0 9,15 ? * FRI-SUN"),
+    ("0s", "0 0 0 L * ?"),
+    ("0s", "0 15 1-3 * * ?"),
+    ("2024-01-31 02:30:00", "P1M"),
+    ("2024-01-03 23:30:00", "P1D"),
+    ("2024-01-03 23:30:00", "PT17H"),
+    ("2024-02-29 12:00:00", "P1Y"),
+)
+BEGIN, SPAN = day("2024-01-01"), 400
+dates = st.integers(BEGIN, BEGIN + SPAN)
+spans = st.lists(
+    st.builds(lambda first, more: DaySpan(first, first + more), dates, st.integers(0, 9)), max_size=12
+)
+
+
+def local_of(moment: int, zone: ZoneInfo) -> datetime:
+    return as_datetime(moment).astimezone(zone)
+
+
+def moment_of(local: datetime, zone: ZoneInfo) -> int:
+    """The first occurrence of a local time; in a gap its end, found minute by minute."""
+    while True:
+        moment = as_moment(local.replace(tzinfo=zone, fold=0).astimezone(UTC))
+        if local_of(moment, zone).replace(tzinfo=None, fold=0) == local:
+            return moment
+        local = local.replace(second=0, microsecond=0) + timedelta(minutes=1)
+
+
+@given(
+    period=st.sampled_from(PERIODS),
+    zone=st.sampled_from(ZONES),
+    own_zone=st.sampled_from([None, "Europe/Berlin", "Pacific/Auckland"]),
+    week=st.sampled_from([WEEKDAYS, WEEKDAYS, 0b111111, 0b1000000, 0, 127]),
+    free=spans,
+    work=spans,
+    days=st.sampled_from([WORK, FREE]),
+    otherwise=st.sampled_from(["skip", "next", "previous"]),
+    start=st.integers(0, 200 * 24),
+)
+@settings(deadline=None, max_examples=60)
+def test_it_agrees_with_a_walk_over_all_days(
+    period: tuple[str, str],
+    zone: str,
+    own_zone: str | None,
+    week: int,
+    free: list[DaySpan],
+    work: list[DaySpan],
+    days: str,
+    otherwise: str,
+    start: int,
+) -> None:
+    """Forwards, backwards and counted, over changes of the clock, leap days and the ends of years."""
+    known = make_calendar(
+        "c", version=1, changed_at=0, week=week, layers=[(FREE, free), (WORK, work)],
+        zone=own_zone and load_zone(own_zone),
+    )  # fmt: skip
+    timer = on_days(known, period[1], period[0], days, otherwise, timezone=zone)
+    place = ZoneInfo(own_zone or zone)
+
+    def is_right(one: date) -> bool:
+        number = one.toordinal() - EPOCH
+        is_work = bool(week >> one.weekday() & 1)
+        for kind, listed in ((False, free), (True, work)):
+            if any(part.first <= number <= part.last for part in listed):
+                is_work = kind
+        return is_work is (days == WORK)
+
+    expected = set()
+    bare = msgspec.structs.replace(timer, rule=None)
+    for firing in between(bare, Cursor(at("2022-12-01T00:00:00Z")), "", (BEGIN + SPAN + 400) * DAY):
+        local = local_of(firing.base, place)
+        if is_right(local.date()):
+            expected.add(firing.base)
+        elif otherwise != "skip":
+            step = timedelta(days=1 if otherwise == "next" else -1)
+            tries = [local.date() + step * number for number in range(1, 367)]
+            target = next((one for one in tries if is_right(one)), None)
+            if target is not None:
+                expected.add(moment_of(datetime.combine(target, local.time()), place))
+    anchor = BEGIN * DAY + 5 * DAY + start * HOUR + MINUTE
+    end = (BEGIN + SPAN - 20) * DAY
+    wanted = [one for one in sorted(expected) if anchor < one <= end]
+    firings = [one.base for one in between(timer, Cursor(anchor), "", end)]
+    assert firings == wanted
+    for place_of, moment in enumerate(wanted[:40]):
+        before = wanted[place_of - 1] if place_of else None
+        assert preceding(timer, Cursor(anchor), moment) == before
+        assert preceding(timer, Cursor(anchor), moment + 1) == moment
+    middle = anchor + (end - anchor) // 2
+    assert tally(timer, Cursor(anchor), middle, 10_000) == len([one for one in wanted if one <= middle])
+    counts = FiringCounts(timer, anchor)
+    low, high = bisect_left(wanted, anchor + 30 * DAY), bisect_left(wanted, anchor + 37 * DAY)
+    assert counts.within(anchor + 30 * DAY, anchor + 37 * DAY) == high - low
+
+
+def test_many_moments_of_working_days_are_counted_by_hours() -> None:
+    """A timer that fires every second costs an outlook no more than another."""
+    timer = on_days(NATIONAL, "* * * * * ?")
+    anchor = at("2024-09-30T00:00:00Z")
+    counts = FiringCounts(timer, anchor)
+    assert counts.within(anchor + HOUR, anchor + 9 * DAY) == 86_400 + 82_800
+    assert counts.within(anchor + DAY, anchor + 2 * DAY + MINUTE) == 0
+
+
+def test_it_goes_on_from_what_has_fired() -> None:
+    """The cursor of one that moved is the moment to which it has moved."""
+    timer = on_days(NATIONAL, "0 0 9 1 * ?", otherwise="next")
+    cursor = Cursor(at("2024-09-28T00:00:00Z"))
+    found = []
+    for _ in range(3):
+        firing = upcoming(timer, cursor, "")
+        assert firing is not None
+        found.append(rfc3339(firing.base)[5:16])
+        cursor = advance(cursor, firing)
+    assert found == ["10-08T09:00", "11-01T09:00", "12-02T09:00"]
