@@ -5,7 +5,7 @@ COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY scheduler_service scheduler_service
 COPY client_sdk client_sdk
 COPY examples examples
-RUN pip install --no-cache-dir --constraint constraints.txt ".[service,dapr,postgres,mysql,redis,secrets,otel]" \
+RUN pip install --no-cache-dir --constraint constraints.txt ".[service,dapr,postgres,mysql,redis,secrets,holidays,otel]" \
     && useradd --uid 1000 --create-home punctual \
     && install --directory --owner punctual --mode 0700 /data
 USER punctual

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from client_sdk.models.fields import (
     Bit,
+    CalendarName,
     Codes,
     Count,
     FilledText,
@@ -37,6 +38,18 @@ class Misfire(WireModel):
     limit: PositiveCount = 100
 
 
+def _read_calendar(value: object) -> object:
+    return {"name": value} if isinstance(value, str) else value
+
+
+class CalendarDays(WireModel):
+    """On which days of a calendar a timer fires, and what becomes of its moments on others."""
+
+    name: CalendarName
+    days: Literal["work", "free"] = "work"
+    otherwise: Literal["skip", "next", "previous"] = "skip"
+
+
 class Timer(WireModel):
     """When a job fires, as strings: durations, moments, cron, or `external`.
 
@@ -54,6 +67,10 @@ class Timer(WireModel):
     misfire: Misfire | None = None
     jitter_seconds: Seconds = 0
     period_from: Literal["start", "end"] = "start"
+    calendar: Annotated[
+        CalendarDays | None,
+        BeforeValidator(_read_calendar, json_schema_input_type=CalendarDays | str | None),
+    ] = None
 
     @model_validator(mode="before")
     @classmethod

@@ -60,7 +60,13 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "endAt": "No firing after this moment.",
         "misfire": "What happens to firings that are found late.",
         "jitterSeconds": "Spreads each firing over so many seconds.",
+        "calendar": "It fires on the days of this calendar alone. A string is its name.",
         "periodFrom": "end: a period is counted from the end of the latest execution.",
+    },
+    "CalendarDays": {
+        "name": "The name of a calendar of the tenant.",
+        "days": "work: on its working days; free: on the others.",
+        "otherwise": "A moment on another day: skip, or it moves to the next or previous such day.",
     },
     "Misfire": {
         "policy": "fire_once: the latest one fires; skip: none; fire_all: all of them, up to the limit.",

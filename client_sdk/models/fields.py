@@ -22,6 +22,7 @@ LARGEST = 1_000_000_000
 """The bound of every number on the wire: 31 years in seconds, and far from where integers overflow."""
 
 JOB_ID_FORM = re.compile(JOB_ID[1:-1])
+CALENDAR = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 METHOD = r"^[A-Za-z][A-Za-z0-9_-]{0,31}$"
 VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 
@@ -123,6 +124,7 @@ Address = Annotated[
 ]
 Description = Annotated[str, Field(max_length=LONGEST_DESCRIPTION), AfterValidator(_check_text)]
 JobId = Annotated[str, Field(pattern=JOB_ID)]
+CalendarName = Annotated[str, Field(pattern=CALENDAR)]
 InstanceId = Annotated[str, Field(pattern=INSTANCE_ID)]
 Flag = Annotated[bool, BeforeValidator(_read_flag, json_schema_input_type=Literal[0, 1] | bool)]
 Bit = Annotated[Literal[0, 1], BeforeValidator(_refuse_inexact, json_schema_input_type=Literal[0, 1])]

@@ -76,6 +76,7 @@ _TIMER_MEMBERS = (
     "misfire",
     "jitterSeconds",
     "periodFrom",
+    "calendar",
 )
 _STEP_MEMBERS = ("url", "method", "headers", "body", "respEnvName", "successCodes", "successWhen")
 DEFINITION_HINTS: Mapping[str | int, str] = {

@@ -25,6 +25,8 @@ LONGEST_WAIT = 60
 MOST_NAMED = 5_000
 """So many ids fit into a body of the usual limit."""
 MOST_LABELS = 100
+MAX_DAYS = 1_000
+"""So many dates and ranges a list of a calendar may have."""
 LONGEST_OVERLAP = 2_592_000
 """In seconds, 30 days: how long two texts of one key are valid."""
 RoleName = Literal["viewer", "operator", "editor", "admin"]
@@ -103,6 +105,20 @@ class NewSecret(WireModel):
 
     value: Annotated[str, Field(min_length=4)] | Annotated[list[str], Field(min_length=1, max_length=2)]
     keep_earlier: Flag = False
+
+
+class NewCalendar(WireModel):
+    """`PUT /calendars/{calendarName}`: which days are working days.
+
+    `week`: Monday is 1. `free` and `work` hold dates and ranges `2026-10-01/2026-10-07`; days of `work` win
+    over those of `free`, both over those of `country`, all over `week`. `timezone` None: that of each timer.
+    """
+
+    timezone: Text | None = None
+    week: list[Annotated[int, Field(ge=1, le=7)]] = Field([1, 2, 3, 4, 5], max_length=7)
+    free: list[Text] = Field([], max_length=MAX_DAYS)
+    work: list[Text] = Field([], max_length=MAX_DAYS)
+    country: Annotated[str, Field(pattern=r"^[A-Z]{2}(-[A-Z0-9]{1,4})?$")] | None = None
 
 
 class PreviewRequest(WireModel):

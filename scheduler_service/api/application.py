@@ -19,6 +19,7 @@ from scheduler_service.api import (
     backfills,
     bulk,
     bulk_jobs,
+    calendars,
     counts,
     deliveries,
     events,
@@ -88,6 +89,7 @@ _MODULES = (
     sessions,
     keys,
     stored_secrets,
+    calendars,
     events,
     audit,
 )

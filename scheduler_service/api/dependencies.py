@@ -20,6 +20,7 @@ from scheduler_service.pacing.room import Room
 from scheduler_service.persistence.history.history_reads import HistoryReads
 from scheduler_service.ports.alerts import AlertLine
 from scheduler_service.ports.audit import AuditLog
+from scheduler_service.ports.calendars import StoredCalendar
 from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
@@ -34,6 +35,7 @@ from scheduler_service.services.drift import DriftReport
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.reconcile import Reconcile
 from scheduler_service.services.registry import Registry
+from scheduler_service.services.shared_calendars import Calendars
 from scheduler_service.telemetry.event_feed import EventFeed
 from scheduler_service.telemetry.metrics.exposition import Exposition
 from scheduler_service.telemetry.tally import Tally
@@ -84,6 +86,7 @@ class ApiDependencies:
     - `tenant_limits`: by name those that a tenant has.
     - `secrets`: what claimed requests are completed with. `secret_masks`: hides them in what callers report.
       `secret_vault`: where they are stored; None: no key is set for it.
+    - `calendars`: those of all tenants. `tell_calendar`: begins to plan the jobs of a changed one anew.
     """
 
     jobs: Shard
@@ -139,6 +142,8 @@ class ApiDependencies:
     metrics: Exposition | None = None
     secrets: SecretSources = field(default_factory=lambda: SecretSources(()))
     secret_vault: SecretVault | None = None
+    calendars: Calendars | None = None
+    tell_calendar: Callable[[StoredCalendar], None] = lambda _: None
     secret_masks: SecretMasks = field(default_factory=lambda: SecretMasks(sources=(), environments={}))
 
     @cached_property

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import models_json_schema
 
 from client_sdk.models import JOB_ID, answers
-from client_sdk.models.fields import INSTANCE_ID
+from client_sdk.models.fields import CALENDAR, INSTANCE_ID
 from client_sdk.models.services import SERVICE_NAME
 from scheduler_service.api.parameters import LARGEST, LONGEST_TEXT, Parameter
 from scheduler_service.api.request import LONGEST_IN_PATH, ApiOperation, PostedBody
@@ -37,6 +37,7 @@ PATHS: Mapping[str, Schema] = {
         "maxLength": 128,
         "examples": ["SHOP_TOKEN"],
     },
+    "calendarName": {"type": "string", "pattern": CALENDAR, "maxLength": 128, "examples": ["china"]},
     "name": {"type": "string", "pattern": SERVICE_NAME, "maxLength": 128, "examples": ["billing"]},
     "instanceId": {"type": "string", "pattern": INSTANCE_ID, "maxLength": 128, "examples": ["billing-1"]},
 }

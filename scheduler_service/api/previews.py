@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from starlette.responses import Response
 
 from client_sdk.models import JobDefinition, OutlookRequest, PreviewRequest, TemplateRequest, answers
+from client_sdk.models import Timer as TimerModel
 from client_sdk.models.definition_schema import definition_schema
 from scheduler_service.api import examples, parameters
 from scheduler_service.api.auditing import Way
@@ -30,7 +31,7 @@ from scheduler_service.domain.feedback_tokens import MARK
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.moments import DAY, HOUR, rfc3339
 from scheduler_service.engine.answer_rules import RULE_MEMBERS
-from scheduler_service.engine.compile import below_timer, compile_posted_timer
+from scheduler_service.engine.compile import below_timer, bind_timer, compile_posted_timer
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.engine.retry import PLANNED_MAX, Failure, plan_retries
 from scheduler_service.engine.template_preview import PreviewedTemplate, TemplatePreview, preview_rule
@@ -152,7 +153,7 @@ async def _preview_timer(request: ApiRequest) -> Response:
     raw = await request.body()
     posted = read_model(PreviewRequest, await read_json_by_size(raw))
     try:
-        timer = compile_posted_timer(posted.timer, default_zone=request.deps.surroundings.default_zone)
+        timer = _compile(request, posted.timer)
     except DefinitionError as error:
         raise invalid_all(error.problems) from None
     anchor = read_anchor(request, posted.from_, timer)
@@ -194,6 +195,12 @@ def _without_secrets(surroundings: Surroundings) -> Surroundings:
     known = surroundings.environment
     shown = {name: MARK if speaks_of_secret(name) else value for name, value in known.items()}
     return replace(surroundings, environment=shown)
+
+
+def _compile(request: ApiRequest, posted: TimerModel | None) -> Timer:
+    """A posted timer with the days of its calendar. Raises DefinitionError."""
+    around = request.deps.surroundings_of(request.caller.tenant)
+    return bind_timer(compile_posted_timer(posted, default_zone=around.default_zone), around)
 
 
 def read_moment(pointer: str, text: str, timer: Timer) -> int:
@@ -300,7 +307,7 @@ async def show_outlook(request: ApiRequest) -> Response:
 async def _show_outlook(request: ApiRequest) -> Response:
     posted = read_model(OutlookRequest, await read_json_by_size(await request.body()))
     try:
-        timer = compile_posted_timer(posted.timer, default_zone=request.deps.surroundings.default_zone)
+        timer = _compile(request, posted.timer)
     except DefinitionError as error:
         raise invalid_all(error.problems) from None
     since = posted.from_

@@ -27,6 +27,7 @@ from scheduler_service.hosts.host import Host, HostStatus
 from scheduler_service.hosts.host_parts import Core, HostLimits, HostParts
 from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.pacing.room import Room
+from scheduler_service.persistence.calendars.calendar_table import SqlCalendarTable
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.persistence.secrets.secret_table import SqlSecretTable
@@ -42,6 +43,7 @@ from scheduler_service.security.secrets import SecretSources
 from scheduler_service.security.signing import RequestSigner
 from scheduler_service.services.execution_rates import ExecutionRates
 from scheduler_service.services.rate_sharing import RateSharing
+from scheduler_service.services.shared_calendars import Calendars
 from scheduler_service.settings import LoadedSettings, SettingsError
 from scheduler_service.settings.sources import read_seal_keys
 from scheduler_service.system_jobs.alert_jobs import made_here, robots_of
@@ -80,7 +82,9 @@ class ProcessParts(ABC):
         telemetry.follow(clock)
         self.loaded, self.settings, self.served = loaded, loaded.settings, served
         self.surroundings = msgspec.structs.replace(
-            given["surroundings"], judge_secret=lambda *secret: self.signer.judge(*secret)
+            given["surroundings"],
+            judge_secret=lambda *secret: self.signer.judge(*secret),
+            find_calendar=lambda *name: self.calendars.find(*name),
         )
         self.compiler = DefinitionCompiler(settings=loaded.settings, surroundings=self.surroundings)
         self.database, self.clock = given["database"], clock
@@ -156,14 +160,33 @@ class ProcessParts(ABC):
         """Where they lie."""
         return SqlSecretTable(database=self.database, working=short_turns)
 
-    async def open_secrets(self) -> None:
-        """Reads the stored secrets, and follows them. Raises SettingsError, StoreUnavailable."""
+    @cached_property
+    def calendars(self) -> Calendars:
+        """The calendars of all tenants."""
+        outage = Outage("calendars_not_read", "calendars_read_again", log=self.log)
+        return Calendars(
+            table=self.calendar_table,
+            clock=self.clock,
+            on_trouble=lambda error: outage.succeed() if error is None else outage.fail(error),
+        )
+
+    @cached_property
+    def calendar_table(self) -> SqlCalendarTable:
+        """Where they lie."""
+        return SqlCalendarTable(database=self.database, working=short_turns)
+
+    async def open_shared(self) -> None:
+        """Reads calendars and stored secrets, and follows them. Raises SettingsError, StoreUnavailable."""
+        await self.calendars.load()
+        self.calendars.start()
         if self.secret_vault is not None:
             await self.secret_vault.load()
             self.secret_vault.start()
 
-    async def close_secrets(self) -> None:
+    async def close_shared(self) -> None:
         """Ends that."""
+        await self.calendars.stop()
+        await self.calendar_table.close()
         if self.secret_vault is not None:
             await self.secret_vault.stop()
             await self.secret_table.close()

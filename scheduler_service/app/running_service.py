@@ -46,10 +46,12 @@ from scheduler_service.security.concealment import Concealment
 from scheduler_service.security.key_ring import KeyRing
 from scheduler_service.security.masking import MASKED_HEADERS
 from scheduler_service.security.proxies import Proxies
+from scheduler_service.services.calendar_users import CalendarUsers
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.settings import Settings
 from scheduler_service.system_jobs import alert_jobs
 from scheduler_service.system_jobs.alert_jobs import made_here
+from scheduler_service.system_jobs.calendar_rounds import CalendarRounds
 from scheduler_service.system_jobs.own_jobs import (
     CHECK_TIMERS,
     CLEAN,
@@ -142,7 +144,7 @@ class RunningService(ProcessParts):
         """Binds to the jobs what had to be built before them. Raises StoreUnavailable."""
         await self.key_ring.load()
         self.key_ring.start()  # callers may come long before the service takes turns
-        await self.open_secrets()
+        await self.open_shared()
         await self.services.attach(
             deliver=self.limited_jobs.deliver,
             read_job=self.jobs.read,
@@ -158,7 +160,8 @@ class RunningService(ProcessParts):
         self.queues.stop_claims()
         began = self.clock.now().steady
         # What needs the jobs ends before they do.
-        await asyncio.gather(self.alerts.stop(), self.review.stop(), self.operations.stop(grace))
+        ending = self.alerts.stop(), self.review.stop(), self.calendar_rounds.stop()
+        await asyncio.gather(*ending, self.operations.stop(grace))
         left = max(grace - (self.clock.now().steady - began), 0)
         await asyncio.gather(self._stop_jobs(left), self.trial_rounds.stop())
         await self.telemetry.end_events()
@@ -166,7 +169,7 @@ class RunningService(ProcessParts):
         await self.sender.close()
         await self.key_ring.stop()
         await self.key_table.close()
-        await self.close_secrets()
+        await self.close_shared()
         await self.reads.close()
         await self.audit.close()
         await self.services.close()
@@ -182,6 +185,7 @@ class RunningService(ProcessParts):
         noted = await self.review.read_noted()
         await self._install(partial(install, self.host, self.compiler.stored, self.settings, noted))
         await self.review.start(noted)
+        self.calendar_rounds.start()
         await self.alerts.start()
         self.trial_rounds.start()
         await self._note_start()
@@ -342,6 +346,17 @@ class RunningService(ProcessParts):
         )
 
     @cached_property
+    def calendar_rounds(self) -> CalendarRounds:
+        """Plans the jobs of a changed calendar anew."""
+        return CalendarRounds(
+            calendars=self.calendars,
+            users=CalendarUsers(catalogue=self.catalogue),
+            deliver=self.jobs.deliver,
+            clock=self.clock,
+            log=self.log,
+        )
+
+    @cached_property
     def alerts(self) -> ProcessAlerts:
         """Tells of what happens to all jobs and to the service."""
         return ProcessAlerts(
@@ -418,10 +433,8 @@ class RunningService(ProcessParts):
             own_url=settings.server.external_url,
             user=machine_user(),
             heartbeat_seconds=settings.services.heartbeat_seconds,
-            secrets=self.secrets,
-            secret_vault=self.secret_vault,
-            secret_masks=self.secret_masks,
             **self._limits_of_callers(),
+            **self._shared_parts(),
         )
 
     def _limits_of_callers(self) -> dict[str, Any]:
@@ -430,6 +443,16 @@ class RunningService(ProcessParts):
             "tenant_limits": lambda tenant: limits_of(settings, tenant),
             "body_bytes": settings.limits.body_bytes,
             "feedback_bytes": settings.limits.feedback_bytes,
+        }
+
+    def _shared_parts(self) -> dict[str, Any]:
+        """What the API uses of what all processes share."""
+        return {
+            "secrets": self.secrets,
+            "secret_vault": self.secret_vault,
+            "secret_masks": self.secret_masks,
+            "calendars": self.calendars,
+            "tell_calendar": self.calendar_rounds.tell,
         }
 
     def _masked_changes(self) -> MaskedChanges:

@@ -105,7 +105,12 @@ class LocalService(RunningService):
 
     def is_settled(self, *, open_calls: int = 0) -> bool:
         """As `EmbeddedHost.is_settled`, pull queues included: for tests, which move the clock only then."""
-        if not (self.alerts.is_idle and self.trial_rounds.is_idle and self.review.is_idle):
+        if not (
+            self.alerts.is_idle
+            and self.trial_rounds.is_idle
+            and self.review.is_idle
+            and self.calendar_rounds.is_idle
+        ):
             return False
         return self.queues.is_idle and self.host.is_settled(open_calls=open_calls)
 

@@ -176,7 +176,7 @@ class OpenShard(ProcessParts):
         await self.shared_rates.stop()
         await self.relay.flush()
         await self.sender.close()
-        await self.close_secrets()
+        await self.close_shared()
         self.database.close()
         self.telemetry.close()
 
@@ -217,7 +217,7 @@ class WorkerMain:
                 self._shard = await open_shard(config, connection=self.connection, log=self._log)
             case rpc_methods.START.name:
                 assert self._shard is not None, "opened before"
-                await self._shard.open_secrets()
+                await self._shard.open_shared()
                 await self._shard.host.start()
                 freeze_memory()
                 telemetry = self._shard.telemetry

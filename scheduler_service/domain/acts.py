@@ -32,6 +32,7 @@ class ActKind(StrEnum):
     QUEUE = "queue"
     DELIVERY = "delivery"
     OPERATION = "operation"
+    CALENDAR = "calendar"
     SESSION = "session"
     HISTORY = "history"
     NODE = "node"

@@ -97,6 +97,7 @@ class Head(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The counters, schedule and open executions of a job; small. `next_fire` follows from `cursor`.
 
     `failures`: so many executions in a row ended as terminated, while the definition has asked for it.
+    `calendar`: the version of the timer's calendar from which it follows; 0: it has none.
     """
 
     uid: str
@@ -118,6 +119,7 @@ class Head(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     ended: tuple[Ended, ...] = ()
     owner: str = ""
     failures: int = 0
+    calendar: int = 0
 
 
 class Report(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

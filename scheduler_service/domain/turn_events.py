@@ -51,8 +51,13 @@ class Activated(Event, frozen=True):
     misfire: str = "skip"
 
 
-class Replanned(Event, frozen=True):
-    """What the timer followed from may have changed: a setting, the zones, the program."""
+class Replanned(Event, frozen=True, omit_defaults=True):
+    """What the timer followed from may have changed: a setting, the zones, the program, its calendar.
+
+    `calendar`: that one is at this version, at least; a process that does not know it yet refuses.
+    """
+
+    calendar: int = 0
 
 
 class Paused(Event, frozen=True):

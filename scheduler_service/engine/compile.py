@@ -20,12 +20,21 @@ from scheduler_service.engine.warnings import find_warnings
 from scheduler_service.language.expression import FEEDBACK_URLS, Allowance
 from scheduler_service.language.jsonpath import searched_within
 from scheduler_service.language.values import LARGE_BYTES
-from scheduler_service.timing.timer import PLANNED, Timer, TimerText, compile_timer, stand_still
+from scheduler_service.timing.calendar_days import Calendar, DayRule
+from scheduler_service.timing.timer import (
+    PLANNED,
+    Timer,
+    TimerText,
+    bind_calendar,
+    compile_timer,
+    stand_still,
+)
 
 RESERVED_IDS = frozenset({"check-timers", "clean", "outbox"})
 ROOT_NAMES = frozenset({"responses", "trigger"})
 RESERVED_NAMES = ROOT_NAMES | {"secrets"}
 PER_ATTEMPT = FEEDBACK_URLS | {"schedulingRequestCounts"}
+CALENDAR, UNKNOWN_CALENDAR = "/timer/calendar", "unknown_calendar"
 OWN = ("jobName", "jobDescription", "objectId", "labels")
 """The texts in which jobs of one shape may differ, by their JSON names."""
 
@@ -97,7 +106,9 @@ def compile_stored(
     refused = list(left_out)
     timer = _timer(definition, surroundings, refused)
     troubles = [problem for problem in refused if f"{problem.pointer}/".startswith("/timer/")]
-    if timer is None or troubles:
+    if troubles and all(problem.code == UNKNOWN_CALENDAR for problem in troubles):
+        timer = compile_posted_timer(definition.timer, default_zone=surroundings.default_zone)
+    elif timer is None or troubles:
         timer = stand_still(_timer_text(definition.timer), troubles[0].message)
     targets = compile_targets(definition, surroundings, refused, system=system, allowance=None)
     refused.extend(_check_rest(definition, system=system))
@@ -162,6 +173,8 @@ def digest_timer(timer: TimerModel | None) -> bytes:
     dumped = {} if timer is None else timer.model_dump(mode="json", by_alias=True)
     if dumped.get("periodFrom") == PLANNED:
         del dumped["periodFrom"]
+    if dumped.get("calendar", "") is None:
+        del dumped["calendar"]
     return hashlib.sha256(_encode(dumped or None)).digest()
 
 
@@ -172,7 +185,7 @@ def join(shape: bytes, timer: bytes, own: Mapping[str, object], bodies: Sequence
 
 def _timer(definition: JobDefinition, around: Surroundings, problems: list[Problem]) -> Timer | None:
     try:
-        return compile_posted_timer(definition.timer, default_zone=around.default_zone)
+        return bind_timer(compile_posted_timer(definition.timer, default_zone=around.default_zone), around)
     except DefinitionError as error:
         problems.extend(error.problems)
         return None
@@ -197,8 +210,44 @@ def _timer_text(timer: TimerModel | None) -> TimerText | None:
         end_at=timer.end_at,
         jitter=round(timer.jitter_seconds * SECOND),
         period_from=timer.period_from,
+        calendar=_rule_of(timer),
         **known,
     )
+
+
+def _rule_of(timer: TimerModel) -> DayRule | None:
+    posted = timer.calendar
+    return None if posted is None else DayRule(posted.name, posted.days, posted.otherwise)
+
+
+def find_calendar(rule: DayRule, around: Surroundings) -> Calendar | None:
+    """The calendar that a rule names, as it is now; None: the tenant has none of this name."""
+    return None if around.find_calendar is None else around.find_calendar(around.tenant, rule.name)
+
+
+def bind_timer(timer: Timer, around: Surroundings) -> Timer:
+    """`timer` with the days of its calendar, if it names one. Raises DefinitionError where there is none."""
+    if timer.rule is None:
+        return timer
+    bound = bind_calendar(timer, find_calendar(timer.rule, around))
+    if bound.trouble:
+        raise DefinitionError([Problem(CALENDAR, UNKNOWN_CALENDAR, bound.trouble)])
+    return bound
+
+
+def with_present_days(program: Program) -> Program:
+    """`program` with the days of its calendar as they are now; the same one where they are those it has."""
+    rule = program.timer.rule
+    if rule is None:
+        return program
+    calendar = find_calendar(rule, program.surroundings)
+    if calendar is rule.calendar:
+        return program
+    timer = bind_calendar(program.timer, calendar)
+    problems = [one for one in program.problems if one.code != UNKNOWN_CALENDAR]
+    if timer.trouble:
+        problems.append(Problem(CALENDAR, UNKNOWN_CALENDAR, timer.trouble))
+    return msgspec.structs.replace(program, timer=timer, problems=tuple(problems))
 
 
 def _check_rest(definition: JobDefinition, *, system: bool) -> list[Problem]:

@@ -22,6 +22,7 @@ from scheduler_service.engine.compile import (
     RESERVED_IDS,
     Compiled,
     below_timer,
+    bind_timer,
     compile_posted_timer,
     digest_timer,
     join,
@@ -136,7 +137,8 @@ class CompileCache:
     def timer(self, raw: bytes) -> Timer:
         """The timer of a stored definition, compiled; `raw` is its member `timer` as posted, or `null`.
 
-        Raises DefinitionError, ModelError or msgspec.DecodeError where it is not a timer any more.
+        Without the days of its calendar. Raises DefinitionError, ModelError or msgspec.DecodeError where it
+        is not a timer any more.
         """
         return self._timer(raw).timer
 
@@ -153,7 +155,7 @@ class CompileCache:
             shape.program,
             job_id=job_id,
             fingerprint=join(shape.digest, timer.digest, own, bodies),
-            timer=timer.timer,
+            timer=bind_timer(timer.timer, shape.program.surroundings),
             steps=_fill_steps(shape, posted, bodies),
             job_name=own["jobName"],
             object_id=own["objectId"],

@@ -5,14 +5,14 @@ from scheduler_service.domain.effects import CountMissed
 from scheduler_service.domain.execution import FiringOutcome, TriggeredBy
 from scheduler_service.domain.moments import DAY, SECOND
 from scheduler_service.domain.records import FiringRecord
-from scheduler_service.domain.replies import Reply, Taken, Unchanged
+from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken, Unchanged
 from scheduler_service.domain.turn_events import MissedCounted
 from scheduler_service.engine.admission import DISABLED, line_up, new_execution, submit
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.turn_state import LATE_AFTER, TurnState, replace
 from scheduler_service.timing.durations import mean_length
 from scheduler_service.timing.misfire import DueFirings, MissedRun, plan
-from scheduler_service.timing.schedule import Firing, upcoming
+from scheduler_service.timing.schedule import Firing, advance, upcoming
 from scheduler_service.timing.timer import RECURRING, Timer, TimerKind
 
 MISFIRE, DEBUG = "misfire", "debug"
@@ -98,16 +98,47 @@ def fire(turn: TurnState, firing: Firing, *, queued: bool = False) -> None:
 def plan_next(turn: TurnState) -> None:
     """Computes the next planned firing after the cursor."""
     following = upcoming(turn.program.timer, turn.head.cursor, turn.head.uid)
-    turn.change_head(next_fire=_moment_of(following))
+    rule = turn.program.timer.rule
+    turn.change_head(next_fire=_moment_of(following), calendar=0 if rule is None else rule.version)
 
 
-def replan(turn: TurnState) -> Reply:
+def follow_calendar(turn: TurnState) -> None:
+    """Plans anew where the timer's calendar is not at the version by which the next firing was planned.
+
+    What is planned for a moment before the change stays so. From it on the days count as they are now, also
+    for moments that have passed since; earlier ones were planned by nobody.
+    """
+    rule, head = turn.program.timer.rule, turn.head
+    if rule is None or rule.version == head.calendar:
+        return
+    since = turn.now.wall if rule.calendar is None else min(rule.calendar.changed_at, turn.now.wall)
+    if head.active and head.next_fire is not None and head.next_fire < since:
+        owed = Firing(head.next_fire, head.next_fire)
+        turn.change_head(cursor=advance(head.cursor, owed))
+        if _is_skipped(turn, owed):
+            _record_skipped(turn, MISFIRE, owed.planned_at)
+        else:
+            fire(turn, owed)
+    if head.active:
+        cursor = turn.head.cursor
+        turn.change_head(cursor=replace(cursor, last=max(cursor.last or 0, since - 1)))
+    plan_next(turn)
+
+
+def _is_skipped(turn: TurnState, firing: Firing) -> bool:
+    timer = turn.program.timer
+    return timer.misfire_policy == "skip" and turn.now.wall - firing.planned_at > timer.misfire_grace
+
+
+def replan(turn: TurnState, calendar: int = 0) -> Reply:
     """Computes the next firing anew, where the timer is not what it was when that was computed.
 
     Firings that are owed already stay so. Where none is, moments of a recurring timer that have passed were
     planned by nobody, so it goes on from now.
     """
     head, timer, now = turn.head, turn.program.timer, turn.now.wall
+    if timer.rule is not None and timer.rule.version < calendar:
+        return Refusal(RefusalCode.CONFLICT, f"calendar {timer.rule.name!r} is not at {calendar} here yet")
     if not head.active:
         return Unchanged()
     if head.next_fire is not None and head.next_fire > now and timer.kind in RECURRING:

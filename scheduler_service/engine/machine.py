@@ -46,7 +46,14 @@ from scheduler_service.engine.chain import begin_again, handle_answer, record_st
 from scheduler_service.engine.checking import handle_check, record_check, send_check
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.feedback import handle_feedback
-from scheduler_service.engine.firing import count_from_end, fire_due, handle_count, repeat_counts, replan
+from scheduler_service.engine.firing import (
+    count_from_end,
+    fire_due,
+    follow_calendar,
+    handle_count,
+    repeat_counts,
+    replan,
+)
 from scheduler_service.engine.lifecycle import activate, answer_existing, create, destroy, pause, update
 from scheduler_service.engine.notification_events import (
     OWN_FAULT,
@@ -87,6 +94,8 @@ def decide(job: Job, event: Event, now: Now) -> Decision:
         return Decision(document, reply=OWN_JOB)
     if type(event) is Destroyed:
         return destroy(turn)
+    if turn.program.timer.rule is not None:
+        follow_calendar(turn)
     if type(event) is HandedOver:
         return turn.decision(hand_over(turn, event))  # nothing is started any more
     reply = _take(turn, event)
@@ -145,8 +154,8 @@ def _take(turn: TurnState, event: Event) -> Reply:
             return _cancel(turn, event)
         case Released():
             return _release(turn, event)
-        case Replanned():
-            return replan(turn)
+        case Replanned(calendar=calendar):
+            return replan(turn, calendar)
         case _:
             assert isinstance(event, MissedCounted), f"decide has no case for {event!r}"
             return handle_count(turn, event)

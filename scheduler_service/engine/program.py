@@ -13,6 +13,7 @@ from scheduler_service.domain.wire import Headers
 from scheduler_service.language.compiled import JsonTemplate, TextTemplate, UrlTemplate
 from scheduler_service.language.jsonpath import Path
 from scheduler_service.language.values import LARGE_BYTES
+from scheduler_service.timing.calendar_days import Calendar
 from scheduler_service.timing.timer import Timer
 
 USUAL_BYTES = 6_144
@@ -37,7 +38,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     no request to the host of an `http(s)` URL is ever let through, or None; without it no host is judged when
     a definition is posted. `unreachable`: a base of feedback URLs that targets on other machines cannot
     reach. `sampling`: which traces are recorded; None: nobody records any. `judge_secret` says why a tenant's
-    secret of that name cannot sign, or None; without it no name is judged.
+    secret of that name cannot sign, or None; without it no name is judged. `find_calendar`: the calendar of a
+    tenant with that name as it is now; without it there is none.
     """
 
     internal_url: str = "http://127.0.0.1:8000"
@@ -60,6 +62,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     unreachable: str | None = None
     sampling: Sampling | None = None
     judge_secret: Callable[[str, str], str | None] | None = None
+    find_calendar: Callable[[str, str], Calendar | None] | None = None
 
 
 class Policy(msgspec.Struct, frozen=True):

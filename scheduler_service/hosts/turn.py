@@ -28,6 +28,7 @@ from scheduler_service.domain.turn_events import (
 )
 from scheduler_service.domain.wire import Answer, Holder, Token
 from scheduler_service.engine import status
+from scheduler_service.engine.compile import with_present_days
 from scheduler_service.engine.decision import SMALL_BYTES, Decision, Job
 from scheduler_service.engine.program import weigh
 from scheduler_service.hosts.begun_mark import BegunMark
@@ -123,10 +124,12 @@ class Turn:
             return self._run_prepared(cached, command, moment)
         if moment is not None and cached.is_live:
             moment = None
+        _take_days(cached)
         return self._take(cached, command, moment)  # mostly: so it has no coroutine around it
 
     async def _run_prepared(self, cached: CachedJob, command: Command, moment: int | None) -> Reply:
         await self._prepare(cached)
+        _take_days(cached)
         if moment is not None and cached.is_live:
             moment = None
         remembered = command.remembered
@@ -199,6 +202,7 @@ class Turn:
         `loaded`: what the caller has just loaded; a job in memory is not loaded at all.
         """
         await self._prepare(cached, loaded)
+        _take_days(cached)
         return None if cached.document is None else Job(cached.document, cached.programs, self._holder)
 
     def glance(self, cached: CachedJob) -> Job | None:
@@ -209,6 +213,7 @@ class Turn:
         is_uncertain = cached.doubt is not None and not cached.is_committing
         if cached.document is None or is_uncertain or cached.cut_off:
             return None
+        _take_days(cached)
         return Job(cached.document, cached.programs, self._holder)
 
     async def look_up(self, job_id: str) -> CachedJob:
@@ -229,6 +234,7 @@ class Turn:
         except StoreError:
             self._alarms.again(cached.job_id)
             raise
+        _take_days(cached)
         return None if cached.document is None else Job(cached.document, cached.programs, self._holder)
 
     async def _prepare(self, cached: CachedJob, loaded: LoadedJob | None = None) -> None:
@@ -435,3 +441,12 @@ def _ahead(moment: int, now: Now) -> Now | None:
     """The wall `moment` on both lines, where it is still to come."""
     ahead = ahead_of(moment, now)
     return Now(now.wall + ahead, now.steady + ahead) if ahead else None
+
+
+def _take_days(cached: CachedJob) -> None:
+    """Where a timer names a calendar, its days are those of now."""
+    for program in cached.programs.values():  # mostly one, without
+        if program.timer.rule is not None:
+            known = cached.programs.items()
+            cached.programs = {revision: with_present_days(program) for revision, program in known}
+            return

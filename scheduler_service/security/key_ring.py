@@ -10,14 +10,13 @@ from hashlib import sha256
 from msgspec.structs import replace
 
 from scheduler_service.domain.access_keys import AccessKey, Role, read_key, write_key
+from scheduler_service.pacing.table_follower import Follower
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.keys import KeyTable, Mark
 from scheduler_service.security.callers import Session, SessionSeal
 
 _PROOF = b"punctual session 2"
 DIGEST = 32
-LOOK_SECONDS = 0.4
-"""So often the table is asked: what another process makes or revokes counts here within a second."""
 NOTED_MS = 60_000
 """The last use of a key is written once in so much time."""
 MOST_KEYS = 1_000
@@ -48,15 +47,13 @@ class KeyRing:
     ) -> None:
         self._table = table
         self._clock = clock
-        self._on_trouble = on_trouble
-        self._rest = rest
+        self._follower = Follower(self.look, on_trouble=on_trouble, rest=rest)
         self._is_equal = is_equal
         self._keys: dict[str, AccessKey] = {}
         self._mark: Mark = (0, 0)
         self._uses: dict[str, int] = {}
         self._watches: dict[asyncio.Timeout, tuple[str, int]] = {}
         self._reading = asyncio.Lock()
-        self._task: asyncio.Task[None] | None = None
 
     async def load(self) -> None:
         """Reads all keys. Raises StoreUnavailable."""
@@ -67,13 +64,11 @@ class KeyRing:
 
     def start(self) -> None:
         """Begins to follow the table."""
-        self._task = asyncio.create_task(self._run())
+        self._follower.start()
 
     async def stop(self) -> None:
         """Ends, and notes the last uses; those that cannot be written are lost."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._follower.stop()
         await asyncio.gather(self._note_uses(self._uses), return_exceptions=True)
 
     async def look(self) -> None:
@@ -223,15 +218,6 @@ class KeyRing:
             if known is None or known.version < key.version:
                 self._keys[key.key_id] = key
         self._end_watches()
-
-    async def _run(self) -> None:
-        while True:
-            await self._rest(LOOK_SECONDS)
-            try:
-                await self.look()
-                self._on_trouble(None)
-            except Exception as error:  # noqa: BLE001 - nobody awaits this task: a defect would end it unseen
-                self._on_trouble(str(error))
 
     def _end_watches(self) -> None:
         for limit, (key_id, rotations) in self._watches.items():

@@ -8,12 +8,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
+from scheduler_service.pacing.table_follower import Follower
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.secrets import Mark, SecretTable, StoredSecret
 from scheduler_service.security.secrets import KnownSecret
 
-LOOK_SECONDS = 0.4
-"""So often the table is asked: what another process stores counts here within a second."""
 MOST_SECRETS = 1_000
 """So many secrets one tenant may store."""
 KEY_BYTES = 32
@@ -94,11 +93,10 @@ class SecretVault:
     ) -> None:
         self._table, self._seal, self._clock = table, seal, clock
         self._on_trouble = on_trouble
-        self._rest = rest
+        self._follower = Follower(self.look, on_trouble=self._tell, rest=rest)
         self._reading = asyncio.Lock()
         self._mark: Mark = (0, 0)
         self._known: Mapping[str, Mapping[str, tuple[StoredSecret, tuple[str, ...]]]] = {}
-        self._task: asyncio.Task[None] | None = None
 
     async def load(self) -> None:
         """Reads all secrets. Raises StoreUnavailable."""
@@ -112,19 +110,16 @@ class SecretVault:
 
     def start(self) -> None:
         """Begins to follow the table."""
-        self._task = asyncio.create_task(self._run())
+        self._follower.start()
 
     async def stop(self) -> None:
         """Ends."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._follower.stop()
 
     async def look(self) -> None:
         """Reads what has changed. Raises StoreUnavailable."""
         if await self._table.mark() != self._mark:
             await self.load()
-        self._tell()
 
     def find(self, tenant: str, name: str) -> tuple[str, ...]:
         """The values of a secret; none where it cannot be opened."""
@@ -162,7 +157,10 @@ class SecretVault:
         await self._table.put(StoredSecret(tenant, name, sealed, now, now))
         await self.load()
 
-    def _tell(self) -> None:
+    def _tell(self, trouble: str | None = None) -> None:
+        if trouble is not None:
+            self._on_trouble(trouble)
+            return
         sealed = [one for known in self._known.values() for one, values in known.values() if not values]
         text = (
             f"{len(sealed)} stored secrets cannot be opened: secrets_key is not the key they are sealed under"
@@ -174,11 +172,3 @@ class SecretVault:
             return self._seal.open(secret)
         except Unsealable:
             return ()
-
-    async def _run(self) -> None:
-        while True:
-            await self._rest(LOOK_SECONDS)
-            try:
-                await self.look()
-            except Exception as error:  # noqa: BLE001 - nobody awaits this task: a defect would end it unseen
-                self._on_trouble(str(error))

@@ -2,6 +2,7 @@
 
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.timing import cron_chinese
+from scheduler_service.timing.calendar_days import SKIP, WORK
 from scheduler_service.timing.durations import Duration, amounts
 from scheduler_service.timing.timer import Timer, TimerKind
 from scheduler_service.timing.times import local_text
@@ -13,9 +14,12 @@ _UNITS = {
 }  # fmt: skip
 
 
+_OTHERWISE = {"next": "顺延到下一个此类日", "previous": "提前到上一个此类日"}
+
+
 def describe(timer: Timer) -> str:
     """The timer as one Chinese sentence, without a full stop."""
-    parts = [_describe_kind(timer)]
+    parts = [_on_days(timer, _describe_kind(timer))]
     if timer.kind is TimerKind.EXTERNAL:
         return parts[0]
     if timer.start_at is not None and timer.kind is not TimerKind.ONE_TIME:
@@ -56,6 +60,15 @@ def _describe_kind(timer: Timer) -> str:
             return f"{cron_chinese.describe(timer.cron)}（{timer.zone.name} 时间）"
         case _:
             return _describe_timing(timer)
+
+
+def _on_days(timer: Timer, words: str) -> str:
+    rule = timer.rule
+    if rule is None:
+        return words
+    days = f"{rule.name} 的{'工作日' if rule.days == WORK else '休息日'}"
+    words = f"{days}{words.removeprefix('每天')}" if words.startswith("每天") else f"{words}，仅在 {days}"
+    return words if rule.otherwise == SKIP else f"{words}，否则{_OTHERWISE[rule.otherwise]}"
 
 
 def _describe_timing(timer: Timer) -> str:

@@ -2,6 +2,7 @@
 
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.timing import cron_english
+from scheduler_service.timing.calendar_days import SKIP, WORK
 from scheduler_service.timing.durations import Duration, amounts
 from scheduler_service.timing.timer import Timer, TimerKind
 from scheduler_service.timing.times import local_text
@@ -10,7 +11,7 @@ from scheduler_service.timing.zones import Zone, step_of_day
 
 def describe(timer: Timer) -> str:
     """The timer as one English sentence, without a full stop."""
-    parts = [_describe_kind(timer)]
+    parts = [_on_days(timer, _describe_kind(timer))]
     if timer.kind is TimerKind.EXTERNAL:
         return parts[0]
     if timer.start_at is not None and timer.kind is not TimerKind.ONE_TIME:
@@ -49,6 +50,19 @@ def _describe_kind(timer: Timer) -> str:
             return f"{cron_english.describe(timer.cron)}, {timer.zone.name} time"
         case _:
             return _describe_timing(timer)
+
+
+def _on_days(timer: Timer, words: str) -> str:
+    rule = timer.rule
+    if rule is None:
+        return words
+    days = f"on {'working' if rule.days == WORK else 'free'} days of {rule.name}"
+    zone = f", {timer.zone.name} time"
+    if words.endswith(f" every day{zone}"):
+        words = f"{words.removesuffix(f' every day{zone}')} {days}{zone}"
+    else:
+        words = f"{words}, {days} alone"
+    return words if rule.otherwise == SKIP else f"{words}, else on the {rule.otherwise} such day"
 
 
 def _describe_timing(timer: Timer) -> str:

@@ -11,7 +11,7 @@ import msgspec
 from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.errors import Problem
 from scheduler_service.timing.backoff import digest
-from scheduler_service.timing.calendars import DaysOf
+from scheduler_service.timing.calendar_days import DaysOf
 from scheduler_service.timing.cron import Cron
 from scheduler_service.timing.durations import LATEST, Duration, mean_length, shift
 from scheduler_service.timing.timer import Timer, TimerKind

@@ -9,7 +9,7 @@ import msgspec
 
 from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
 from scheduler_service.domain.moments import DAY
-from scheduler_service.timing.calendars import MOST_A_DAY, SKIP, Calendar, DayRule
+from scheduler_service.timing.calendar_days import MOST_A_DAY, SKIP, Calendar, DayRule
 from scheduler_service.timing.cron import Cron, parse_cron
 from scheduler_service.timing.cron_text import MACROS
 from scheduler_service.timing.cron_warnings import find_warnings

@@ -8,7 +8,8 @@ from pydantic import AwareDatetime, Field
 from client_sdk.models.answers.form import AnswerModel, EventKind, FailureType, HealthStatus, TriggeredBy
 
 __all__ = [
-    "Alerts", "ApiKey", "AuditChange", "AuditLine", "Cleaned", "ConfiguredAlert", "Daily",
+    "Alerts", "ApiKey", "AuditChange", "AuditLine", "Calendar", "CalendarDetail", "CalendarList",
+    "CalendarPreview", "CalendarUse", "ChangedJob", "Cleaned", "ConfiguredAlert", "Daily",
     "DailyStatistics", "DayFigures", "Event", "FailingJob", "Figures", "Health", "HealthPart",
     "JobStatistics", "MadeKey", "Node", "NodeProcess", "OpenAlert", "Secret", "SecretList", "Session",
     "SlowJob", "Spread", "Statistics",
@@ -148,6 +149,62 @@ class AuditLine(AnswerModel):
     difference: list[AuditChange]
     items: list[str]
     truncated: bool
+
+
+class Calendar(AnswerModel):
+    """A calendar as it was stored; `version` counts its changes."""
+
+    name: str
+    timezone: str | None = None
+    week: list[int]
+    free: list[str]
+    work: list[str]
+    country: str | None = None
+    version: int
+    created_at: AwareDatetime
+    updated_at: AwareDatetime
+
+
+class CalendarList(AnswerModel):
+    """The calendars of a tenant."""
+
+    items: list[Calendar]
+
+
+class CalendarUse(AnswerModel):
+    """The first jobs that use a calendar; `isCapped`: there are more."""
+
+    jobs: list[str]
+    is_capped: bool
+
+
+class CalendarDetail(Calendar):
+    """A calendar with the days of a year that are not as its week says, and the jobs that use it."""
+
+    year: int
+    working_days: int
+    free_days: list[str]
+    make_up_days: list[str]
+    used_by: CalendarUse
+
+
+class ChangedJob(AnswerModel):
+    """The next firings of a job as it is, and as it would be."""
+
+    job_id: str
+    before: list[AwareDatetime]
+    after: list[AwareDatetime]
+
+
+class CalendarPreview(AnswerModel):
+    """A calendar that is not stored: its days of a year, and the first jobs that would follow it."""
+
+    year: int
+    working_days: int
+    free_days: list[str]
+    make_up_days: list[str]
+    jobs: list[ChangedJob]
+    is_capped: bool
 
 
 class Secret(AnswerModel):

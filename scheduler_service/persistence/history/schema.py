@@ -3,6 +3,7 @@
 import sqlalchemy as sa
 
 from scheduler_service.persistence.audit import lines as audit
+from scheduler_service.persistence.calendars import calendar_table
 from scheduler_service.persistence.keys import key_table
 from scheduler_service.persistence.secrets import secret_table
 from scheduler_service.persistence.services import table as services
@@ -202,8 +203,15 @@ alert_marks = sa.Table(
 MIGRATIONS = Migrations(
     subject="the history",
     scripts="scheduler_service.persistence.history:migrations",
-    head="0012",
+    head="0013",
     version_table="history_version",
-    metadata=(metadata, services.metadata, key_table.metadata, audit.metadata, secret_table.metadata),
+    metadata=(
+        metadata,
+        services.metadata,
+        key_table.metadata,
+        audit.metadata,
+        secret_table.metadata,
+        calendar_table.metadata,
+    ),
     lock=1_347_767_876,
 )

@@ -30,6 +30,7 @@ CANARY = "canary-7f3a-91c2"
 
 NO_CHANGE = {
     "previewTimer": "tries",
+    "previewCalendar": "tries",
     "previewTemplate": "tries",
     "checkDefinition": "tries",
     "showOutlook": "tries",

@@ -114,6 +114,7 @@ countExecutions
 countJobs countQueued countUpcoming
 createJob
 createJobs
+deleteCalendar
 deleteSecret
 destroyFamily
 destroyJob
@@ -122,6 +123,7 @@ dismissDelivery
 freePart
 listAlerts
 listAudit
+listCalendars
 listDeliveries
 listExecutions
 listExecutionsBySourcePath
@@ -139,11 +141,14 @@ listUpcoming
 makeKey
 pauseQueue
 pauseService
+previewCalendar
 previewTemplate
 previewTimer
+putCalendar
 putInstance
 putSecret
 putService
+readCalendarDays
 readChildLogs
 readChildLogsByExecution
 readExecution

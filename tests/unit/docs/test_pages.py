@@ -23,6 +23,7 @@ from scheduler_service.persistence.job_store import schema as cluster
 from scheduler_service.persistence.sqlite.schema import MIGRATIONS
 from scheduler_service.settings import Settings, load_settings
 from scheduler_service.settings.otel_variables import ENDPOINT, OTLP, PLAIN, PROTOCOL
+from scheduler_service.timing.calendar_days import make_calendar
 from tests.rows import each_row
 from tests.unit.docs.pages import (
     NAMED_TEST,
@@ -68,11 +69,16 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(there.read_text(encoding="utf-8")), target
 
 
+OFFICE = make_calendar("office", version=1, changed_at=0, week=0b11111, layers=(), zone=None)
+"""The one that the pages store."""
+
+
 @each_row(("page", "definition"), definitions())
 def test_every_definition_compiles(page: str, definition: dict[str, Any]) -> None:
     """An example is a whole definition that a service accepts, without unintended warnings."""
     left_out = {"jobId": "example", "creator": "me", "creatorName": "Me"}
-    compiled = compile_definition(parse_definition({**left_out, **definition}), Surroundings())
+    around = Surroundings(find_calendar=lambda _, name: OFFICE if name == OFFICE.name else None)
+    compiled = compile_definition(parse_definition({**left_out, **definition}), around)
     # The pages say what these two mean.
     assert {warning.code for warning in compiled.warnings} <= {"no_final_notification", "call_limit"}, page
 

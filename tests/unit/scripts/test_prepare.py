@@ -143,7 +143,7 @@ def test_what_was_prepared_for_the_tests_is_enough_to_run(checkout: tuple[Path, 
     installed = root / ".venv" / "installed"
     assert installed.read_text(encoding="utf-8").count("\n") == 1
     assert installed.read_text(encoding="utf-8").endswith(
-        ".[service,dapr,postgres,mysql,redis,secrets,otel,test]\n"
+        ".[service,dapr,postgres,mysql,redis,secrets,holidays,otel,test]\n"
     )
     (root / "constraints.txt").write_text("httpx==1", encoding="utf-8")
     run("scripts/run")

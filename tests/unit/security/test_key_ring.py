@@ -7,9 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler_service.domain.access_keys import AccessKey, Role, read_key, write_key
+from scheduler_service.pacing.table_follower import LOOK_SECONDS
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.security.callers import Session, SessionSeal
-from scheduler_service.security.key_ring import LOOK_SECONDS, NOTED_MS, KeyRing
+from scheduler_service.security.key_ring import NOTED_MS, KeyRing
 from tests.manual_clock import ManualClock
 from tests.unit.security.memory_keys import MemoryKeys
 

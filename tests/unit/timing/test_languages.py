@@ -1,15 +1,22 @@
 """Timers in words, for previews: each language says the same of a timer (SPEC section 3)."""
 
 from scheduler_service.domain.moments import HOUR
+from scheduler_service.timing.calendar_days import DayRule, make_calendar
 from scheduler_service.timing.durations import Duration, parse_duration
 from scheduler_service.timing.languages import LANGUAGES
 from scheduler_service.timing.preview import describe
-from scheduler_service.timing.timer import Timer
+from scheduler_service.timing.timer import Timer, bind_calendar
 from scheduler_service.timing.zones import load_zone
 from tests.rows import each_row
 from tests.unit.timing.timers import at, make
 
 ENGLISH, CHINESE = LANGUAGES["en"], LANGUAGES["zh"]
+
+
+def on_days(due_time: str, period: str, rule: DayRule, **members: object) -> Timer:
+    """A timer whose calendar is known."""
+    known = make_calendar(rule.name, version=1, changed_at=0, week=0b11111, layers=(), zone=None)
+    return bind_calendar(make(due_time, period, calendar=rule, **members), known)
 
 
 @each_row(
@@ -40,6 +47,16 @@ ENGLISH, CHINESE = LANGUAGES["en"], LANGUAGES["zh"]
             "一次，在 2024-04-01 09:00:00（UTC 时间）",
         ),
         (make("1h", "R1/P1D"), "Once, 1 hour after its creation", "一次，在创建后 1 小时"),
+        (
+            on_days("0s", "0 0 9 * * ?", DayRule("China"), timezone="Asia/Shanghai"),
+            "At 09:00 on working days of China, Asia/Shanghai time",
+            "China 的工作日 09:00（Asia/Shanghai 时间）",
+        ),
+        (
+            on_days("0s", "P1M", DayRule("China", days="free", otherwise="next")),
+            "Every month, first at once, on free days of China alone, else on the next such day",
+            "每个月，首次立即，仅在 China 的休息日，否则顺延到下一个此类日",
+        ),
         (make("0s", "external"), "Only when it is triggered", "仅在被触发时执行"),
         (
             make("0s", "0 0 9 * * ?", timezone="Asia/Shanghai"),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.domain.moments import DAY, HOUR, MINUTE, as_datetime, as_moment, rfc3339
-from scheduler_service.timing.calendars import FREE, WORK, Calendar, DayRule, DaySpan, make_calendar
+from scheduler_service.timing.calendar_days import FREE, WORK, Calendar, DayRule, DaySpan, make_calendar
 from scheduler_service.timing.durations import LATEST
 from scheduler_service.timing.misfire import plan
 from scheduler_service.timing.outlook import FiringCounts
@@ -91,7 +91,7 @@ def test_make_up_days_win_over_holidays_and_both_over_the_week(
     ],
 )
 def test_a_moment_on_another_day_is_none_or_moves(otherwise: str, expected: list[str]) -> None:
-    """On the first of each month: 2024-10-01 is a holiday, 2024-12-01 a Sunday. Over the end of the year, too."""
+    """On the first of each month: 2024-10-01 is a holiday, 2024-12-01 a Sunday. Over a new year, too."""
     cron = on_days(NATIONAL, "0 30 18 1 * ?", otherwise=otherwise)
     assert coming(cron, "2024-09-28T00:00:00Z", len(expected)) == expected
     monthly = on_days(NATIONAL, "P1M", due="2024-10-01 18:30:00", otherwise=otherwise)

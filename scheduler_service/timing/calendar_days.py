@@ -37,8 +37,8 @@ class DaySpan(msgspec.Struct, frozen=True, gc=False):
 class Calendar(msgspec.Struct, frozen=True):
     """Which days are working days, under a name and a version; it took effect at `changed_at` (wall ms).
 
-    Bit 0 of `week` is Monday. From the day `starts[i]` on, until `starts[i + 1]`, days are what `kinds[i]` says:
-    1 working days, 0 free ones, 2 as `week` has them. `zone` None: that of the timer.
+    Bit 0 of `week` is Monday. From the day `starts[i]` on, until `starts[i + 1]`, days are what `kinds[i]`
+    says: 1 working days, 0 free ones, 2 as `week` has them. `zone` None: that of the timer.
     """
 
     name: str
@@ -53,6 +53,10 @@ class Calendar(msgspec.Struct, frozen=True):
         """Whether it is a working day."""
         kind = self.kinds[bisect_right(self.starts, day) - 1]
         return self._is_in_week(day) if kind == _BY_WEEK else bool(kind)
+
+    def is_usual(self, day: int) -> bool:
+        """Whether it is what its weekday says."""
+        return self.is_work(day) is self._is_in_week(day)
 
     def find(self, day: int, days: str, *, step: int, last: int) -> int | None:
         """The first day of this kind from `day` on, in steps of 1 or -1, no farther than `last`; or None."""
@@ -150,7 +154,8 @@ class DaysOf:
     """The moments of `grid` on the days of `rule`, whose calendar is known."""
 
     def __init__(self, rule: DayRule, grid: Grid) -> None:
-        assert rule.calendar is not None and rule.zone is not None, "an unbound rule has no days"
+        assert rule.calendar is not None, "an unbound rule has no days"
+        assert rule.zone is not None, "a bound rule has a zone"
         self._calendar, self._zone, self._grid = rule.calendar, rule.zone, grid
         self._days, self._otherwise = rule.days, rule.otherwise
         self._seen: tuple[int, list[int]] | None = None
@@ -188,7 +193,7 @@ class DaysOf:
         return None
 
     def _moved(self, moment: int, step: int, choose: Callable[[list[int]], int | None]) -> int | None:
-        """The moment that `choose` finds on the day of `moment` or on the first day behind it that has any."""
+        """What `choose` finds on the day of `moment`, or on the first day behind it that has any."""
         day: int | None = self._day(moment)
         for _ in range(MOST_STEPS):
             if day is None:

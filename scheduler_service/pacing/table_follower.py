@@ -1,0 +1,43 @@
+"""Follows a table that processes share: what one of them writes, each knows within a second."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+LOOK_SECONDS = 0.4
+"""So often the table is asked."""
+
+
+class Follower:
+    """Calls `look` again and again, in a task of its own; it `rests` in between for so many seconds.
+
+    `on_trouble` is told why a look has failed, and with None that one has not; what was read last stays.
+    """
+
+    def __init__(
+        self,
+        look: Callable[[], Awaitable[object]],
+        *,
+        on_trouble: Callable[[str | None], None],
+        rest: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._look, self._on_trouble, self._rest = look, on_trouble, rest
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begins."""
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Ends."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            await self._rest(LOOK_SECONDS)
+            try:
+                await self._look()
+                self._on_trouble(None)
+            except Exception as error:  # noqa: BLE001 - nobody awaits this task: a defect would end it unseen
+                self._on_trouble(str(error))

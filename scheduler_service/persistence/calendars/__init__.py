@@ -1,0 +1,1 @@
+"""Calendars of working days in SQL."""

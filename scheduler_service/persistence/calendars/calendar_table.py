@@ -1,0 +1,80 @@
+"""Calendars in SQL: `ports.calendars.CalendarTable` in the history's database."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+import sqlalchemy as sa
+
+from scheduler_service.persistence.sql.database import Database, DatabaseThreads
+from scheduler_service.persistence.sql.expressions import text
+from scheduler_service.ports.calendars import Mark, StoredCalendar
+
+
+class SqlCalendarTable:
+    """`ports.calendars.CalendarTable` over the history's database, in a thread of its own.
+
+    The thread works within `working()`, which may see to it that others get the interpreter meanwhile.
+    """
+
+    def __init__(
+        self, *, database: Database, working: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> None:
+        thread = DatabaseThreads(database, name="calendars", working=working)
+        self._read, self._write, self.close = thread.read, thread.write, thread.close
+
+    async def mark(self) -> Mark:
+        return await self._read(_read_mark)
+
+    async def calendars(self) -> tuple[Mark, Sequence[StoredCalendar]]:
+        def read(connection: sa.Connection) -> tuple[Mark, Sequence[StoredCalendar]]:
+            mark = _read_mark(connection)
+            rows = connection.execute(sa.select(calendars).order_by(_TABLE.c.tenant, _TABLE.c.name))
+            return mark, [StoredCalendar(one[0], one[1], bytes(one[2]), *one[3:]) for one in rows]
+
+        return await self._read(read)
+
+    async def put(self, tenant: str, name: str, document: bytes, at: int) -> None:
+        def write(connection: sa.Connection) -> None:
+            is_own = (_TABLE.c.tenant == tenant, _TABLE.c.name == name)
+            known = connection.execute(sa.select(_TABLE.c.document).where(*is_own).with_for_update()).first()
+            values = {"document": document, "changed_at": at}
+            if known is None:
+                fresh = {"tenant": tenant, "name": name, "version": 1, "told": 0, "created_at": at}
+                connection.execute(sa.insert(_TABLE).values(**fresh, **values))
+                return
+            if not known.document:
+                values["created_at"] = at
+            changing = sa.update(_TABLE).where(*is_own).values(**values, version=_TABLE.c.version + 1)
+            connection.execute(changing)
+
+        await self._write(write)
+
+    async def note_told(self, tenant: str, name: str, version: int) -> None:
+        is_own = (_TABLE.c.tenant == tenant, _TABLE.c.name == name, _TABLE.c.told < version)
+        noting = sa.update(_TABLE).where(*is_own).values(told=version)
+        await self._write(lambda connection: connection.execute(noting))
+
+
+def _read_mark(connection: sa.Connection) -> Mark:
+    versions, told = connection.execute(_MARK).one()
+    return int(versions), int(told)
+
+
+metadata = sa.MetaData()
+
+# Members of `ports.calendars.StoredCalendar`. No row is removed: each change adds one to the sum of
+# `version`, by which processes see that there is something new.
+_TABLE = calendars = sa.Table(
+    "calendars",
+    metadata,
+    sa.Column("tenant", text(128), primary_key=True),
+    sa.Column("name", text(128), primary_key=True),
+    sa.Column("document", sa.LargeBinary(1 << 20), nullable=False),
+    sa.Column("version", sa.BigInteger, nullable=False),
+    sa.Column("told", sa.BigInteger, nullable=False),
+    sa.Column("created_at", sa.BigInteger, nullable=False),
+    sa.Column("changed_at", sa.BigInteger, nullable=False),
+)
+_MARK = sa.select(
+    sa.func.coalesce(sa.func.sum(_TABLE.c.version), 0), sa.func.coalesce(sa.func.sum(_TABLE.c.told), 0)
+)

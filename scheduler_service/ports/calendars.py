@@ -1,0 +1,41 @@
+"""The table of calendars, which all nodes and processes of a service share."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+Mark = tuple[int, int]
+"""Another one after every change of a calendar, by whichever process."""
+
+
+class StoredCalendar(msgspec.Struct, frozen=True, gc=False):
+    """A calendar as it lies in the database: `document` is JSON; empty: it was removed.
+
+    `version` counts its changes. `told`: the version that all jobs that use it have followed. Moments are
+    wall ms.
+    """
+
+    tenant: str
+    name: str
+    document: bytes
+    version: int
+    told: int
+    created_at: int
+    changed_at: int
+
+
+class CalendarTable(Protocol):
+    """Calendars of all tenants. All methods raise StoreUnavailable."""
+
+    async def mark(self) -> Mark:
+        """Where the table is now; cheap, for who asks several times a second."""
+
+    async def calendars(self) -> tuple[Mark, Sequence[StoredCalendar]]:
+        """All calendars, removed ones too, by tenant and name, and the mark of that moment."""
+
+    async def put(self, tenant: str, name: str, document: bytes, at: int) -> None:
+        """Stores a calendar as its next version, at this moment (wall ms)."""
+
+    async def note_told(self, tenant: str, name: str, version: int) -> None:
+        """All jobs have followed this version."""

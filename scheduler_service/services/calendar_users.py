@@ -1,0 +1,61 @@
+"""The jobs that use a calendar, found in their definitions (SPEC section 3, Calendars)."""
+
+import json
+from collections.abc import AsyncIterator
+
+from scheduler_service.pacing.slices import Slices
+from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry, JobQuery
+from scheduler_service.timing.timer import RECURRING
+
+PAGE = 50
+
+
+class CalendarUsers:
+    """The jobs that use a calendar, found in their definitions, a page at a time."""
+
+    def __init__(self, *, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+
+    async def pages(self, tenant: str, name: str) -> AsyncIterator[list[CatalogueEntry]]:
+        """Each page of them. Raises StoreUnavailable."""
+        slices = Slices()
+        for kind in RECURRING:
+            query = JobQuery(tenant=tenant, kind=kind, system=None, limit=PAGE)
+            while True:
+                page = await self._catalogue.list(query)
+                texts = await self._catalogue.definitions([entry.job_id for entry in page.items])
+                found = []
+                for entry in page.items:
+                    text = texts.get(entry.job_id) or await self._read_large(entry)
+                    await slices.pause(len(text))
+                    if names_calendar(text, name):
+                        found.append(entry)
+                if found:
+                    yield found
+                if page.next_cursor is None:
+                    break
+                query = JobQuery(tenant=tenant, kind=kind, system=None, limit=PAGE, cursor=page.next_cursor)
+
+    async def find(self, tenant: str, name: str, most: int) -> list[CatalogueEntry]:
+        """The first `most` of them. Raises StoreUnavailable."""
+        found: list[CatalogueEntry] = []
+        async for page in self.pages(tenant, name):
+            found += page
+            if len(found) >= most:
+                break
+        return found[:most]
+
+    async def _read_large(self, entry: CatalogueEntry) -> bytes:
+        revisions = await self._catalogue.revisions(entry.uid, after=entry.revision - 1, limit=1)
+        return revisions[0].text if revisions else b""
+
+
+def names_calendar(text: bytes, name: str) -> bool:
+    """Whether the timer of a definition names this calendar."""
+    if b"calendar" not in text:
+        return False
+    timer = json.loads(text).get("timer")
+    if isinstance(timer, str) and timer.strip():
+        timer = json.loads(timer)
+    used = timer.get("calendar") if isinstance(timer, dict) else None
+    return name == (used.get("name") if isinstance(used, dict) else used)

@@ -1,0 +1,165 @@
+"""The calendars of all tenants in the memory of a process (SPEC section 3, Calendars)."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
+
+from scheduler_service import how_to_install
+from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
+from scheduler_service.domain.moments import as_datetime
+from scheduler_service.pacing.table_follower import Follower
+from scheduler_service.ports.calendars import CalendarTable, Mark, StoredCalendar
+from scheduler_service.ports.clock import Clock
+from scheduler_service.timing.calendar_days import FREE, WORK, Calendar, make_calendar
+from scheduler_service.timing.calendar_text import day_of, read_spans, write_spans
+from scheduler_service.timing.zones import load_zone
+
+MOST_CALENDARS = 1_000
+"""So many calendars one tenant may have."""
+YEARS_AHEAD = 5
+"""The public holidays of a country are taken from the year before to so many years ahead."""
+Document = Mapping[str, Any]
+
+
+class Calendars:
+    """What is stored here counts at once, what other processes store within a second.
+
+    While the table cannot be read, the calendars that were read last are valid: `on_trouble` is told why, and
+    with None when it can be read again. Between two looks it `rests` for so many seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        table: CalendarTable,
+        clock: Clock,
+        on_trouble: Callable[[str | None], None] = lambda _: None,
+        rest: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._table, self._clock = table, clock
+        self._follower = Follower(self.look, on_trouble=on_trouble, rest=rest)
+        self._reading = asyncio.Lock()
+        self._mark: Mark | None = None
+        self._known: dict[tuple[str, str], tuple[StoredCalendar, Calendar | None]] = {}
+
+    async def load(self) -> None:
+        """Reads all calendars. Raises StoreUnavailable."""
+        async with self._reading:
+            self._mark, stored = await self._table.calendars()
+            self._known = {(one.tenant, one.name): (one, self._read(one)) for one in stored}
+
+    async def look(self) -> None:
+        """Reads what has changed. Raises StoreUnavailable."""
+        if await self._table.mark() != self._mark:
+            await self.load()
+
+    def start(self) -> None:
+        """Begins to follow the table."""
+        self._follower.start()
+
+    async def stop(self) -> None:
+        """Ends."""
+        await self._follower.stop()
+
+    def find(self, tenant: str, name: str) -> Calendar | None:
+        """The days of a calendar as they are now (`Surroundings.find_calendar`)."""
+        known = self._known.get((tenant, name))
+        return None if known is None else known[1]
+
+    def get(self, tenant: str, name: str) -> StoredCalendar | None:
+        """What is stored under a name; None: nothing is."""
+        known = self._known.get((tenant, name))
+        return None if known is None or not known[0].document else known[0]
+
+    def list(self, tenant: str) -> Sequence[StoredCalendar]:
+        """The calendars of a tenant by name."""
+        return [one for (owner, _), (one, _) in self._known.items() if owner == tenant and one.document]
+
+    def untold(self) -> Sequence[StoredCalendar]:
+        """Those whose jobs have not all followed their latest change, removed ones too."""
+        return [one for one, _ in self._known.values() if one.told < one.version]
+
+    async def put(self, tenant: str, name: str, document: Document) -> StoredCalendar:
+        """Stores a calendar that `complete` has made. Raises StoreUnavailable."""
+        await self._put(tenant, name, json.dumps(document).encode())
+        return self._known[tenant, name][0]
+
+    async def remove(self, tenant: str, name: str) -> None:
+        """Removes a calendar. Raises StoreUnavailable."""
+        await self._put(tenant, name, b"")
+
+    async def note_told(self, calendar: StoredCalendar) -> None:
+        """All jobs have followed this version. Raises StoreUnavailable."""
+        await self._table.note_told(calendar.tenant, calendar.name, calendar.version)
+
+    def complete(self, posted: Document) -> Document:
+        """A posted calendar with the public holidays of its country. Raises DefinitionError."""
+        problems: list[Problem] = []
+        read_calendar("", posted, problems)
+        holidays: dict[str, object] = {}
+        if posted.get("country"):
+            year = as_datetime(self._clock.now().wall).year
+            try:
+                holidays = find_holidays(posted["country"], range(year - 1, year + YEARS_AHEAD + 1))
+            except ExpressionError as error:
+                problems.append(error.as_problem("/country"))
+        if problems:
+            raise DefinitionError(problems)
+        return {**posted, "holidays": holidays} if holidays else posted
+
+    async def _put(self, tenant: str, name: str, document: bytes) -> None:
+        await self._table.put(tenant, name, document, self._clock.now().wall)
+        await self.load()
+
+    def _read(self, stored: StoredCalendar) -> Calendar | None:
+        known = self._known.get((stored.tenant, stored.name))
+        if known is not None and known[0].version == stored.version:
+            return known[1]  # the same value, so that what is compiled with it stays
+        if not stored.document:
+            return None
+        found = json.loads(stored.document)
+        return read_calendar(stored.name, found, [], revision=stored.version, changed_at=stored.changed_at)
+
+
+def read_calendar(
+    name: str, document: Document, problems: list[Problem], *, revision: int = 0, changed_at: int = 0
+) -> Calendar:
+    """The days of a calendar; what cannot be read is left out, and joins `problems`."""
+    zone = None
+    if document.get("timezone"):
+        try:
+            zone = load_zone(document["timezone"])
+        except ExpressionError as error:
+            problems.append(error.as_problem("/timezone"))
+    holidays = document.get("holidays") or {}
+    listed = [(kind, f"/{kind}", document.get(kind) or []) for kind in (FREE, WORK)]
+    public = [(kind, f"/holidays/{kind}", holidays.get(kind) or []) for kind in (FREE, WORK)]
+    layers = [(kind, read_spans(texts, pointer, problems)) for kind, pointer, texts in (*public, *listed)]
+    week = sum(1 << (day - 1) for day in set(document.get("week", (1, 2, 3, 4, 5))))
+    return make_calendar(name, version=revision, changed_at=changed_at, week=week, layers=layers, zone=zone)
+
+
+def find_holidays(country: str, years: range) -> dict[str, object]:
+    """The free days and the make-up working days of a country, from the package `holidays`.
+
+    Raises ExpressionError: it is not installed, or does not know the country.
+    """
+    try:
+        import holidays
+    except ImportError:
+        needed = how_to_install("service", "holidays")
+        raise ExpressionError(f"country needs the package holidays; {needed}", code="not_installed") from None
+    code, _, part = country.partition("-")
+    try:
+        found = holidays.country_holidays(code, subdiv=part or None, years=years)
+    except NotImplementedError as error:
+        raise ExpressionError(f"the package holidays does not have {country!r}: {error}") from None
+    worked = [day for day in getattr(found, "weekend_workdays", ()) if day.year in years]
+    return {
+        FREE: list(write_spans(map(day_of, found))),
+        WORK: list(write_spans(map(day_of, worked))),
+        "until": years.stop - 1,
+        "package": version("holidays"),
+    }

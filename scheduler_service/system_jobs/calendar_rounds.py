@@ -1,0 +1,105 @@
+"""After a change of a calendar all jobs that use it are planned anew, whatever fails in between.
+
+Which version all jobs have followed lies beside the calendar, and is noted when each has said that it has.
+Who has stored a change begins at once; where it ends before that, another process takes over.
+"""
+
+import asyncio
+
+from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.replies import Refusal, RefusalCode, Reply
+from scheduler_service.domain.turn_events import Replanned
+from scheduler_service.ports.calendars import StoredCalendar
+from scheduler_service.ports.clock import Clock
+from scheduler_service.ports.delivery import Command, Deliver
+from scheduler_service.ports.errors import StoreError, explain
+from scheduler_service.ports.log import Log
+from scheduler_service.services.calendar_users import CalendarUsers
+from scheduler_service.services.shared_calendars import Calendars
+
+REST_SECONDS = 1.0
+TAKEN_OVER_MS = 30_000
+"""A change that is so old, and not followed by all jobs, is told by any process."""
+
+
+class CalendarRounds:
+    """Tells jobs of changed calendars, in the background."""
+
+    def __init__(
+        self, *, calendars: Calendars, users: CalendarUsers, deliver: Deliver, clock: Clock, log: Log
+    ) -> None:
+        self._calendars, self._users, self._deliver = calendars, users, deliver
+        self._clock, self._log = clock, log
+        self._own: set[tuple[str, str]] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+
+    def start(self) -> None:
+        """Begins; what an earlier process has left is taken over."""
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Ends it; what is not told yet is told by the next process."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is left to be told here."""
+        return not any(self._is_mine(one) for one in self._calendars.untold())
+
+    def tell(self, calendar: StoredCalendar) -> None:
+        """Begins to tell the jobs of a change that was made here."""
+        self._own.add((calendar.tenant, calendar.name))
+        self._wake.set()
+
+    async def round(self) -> bool:
+        """Tells once of all that this process has to; whether all has been told. Raises StoreError."""
+        is_done = True
+        for calendar in filter(self._is_mine, list(self._calendars.untold())):
+            if await self._tell_jobs(calendar):
+                await self._calendars.note_told(calendar)
+                self._own.discard((calendar.tenant, calendar.name))
+            else:
+                is_done = False
+        if is_done:
+            await self._calendars.look()
+        return is_done
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self.round()
+            except Exception as error:  # noqa: BLE001 - nobody awaits this task: a defect would end it unseen
+                self._log("calendar_not_followed", error=explain(error))
+            self._wake.clear()
+            try:
+                async with asyncio.timeout(REST_SECONDS):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+
+    def _is_mine(self, calendar: StoredCalendar) -> bool:
+        is_old = self._clock.now().wall - calendar.changed_at > TAKEN_OVER_MS
+        return is_old or (calendar.tenant, calendar.name) in self._own
+
+    async def _tell_jobs(self, calendar: StoredCalendar) -> bool:
+        """Whether all of them follow this version now; a removed one is followed as none."""
+        version = calendar.version if calendar.document else 0
+        have_followed = True
+        async for page in self._users.pages(calendar.tenant, calendar.name):
+            living = [entry.job_id for entry in page if entry.state is not JobState.DESTROYED]
+            asked = (self._deliver(job_id, Command(Replanned(version))) for job_id in living)
+            for answer in await asyncio.gather(*asked, return_exceptions=True):
+                if isinstance(answer, BaseException) and not isinstance(answer, StoreError):
+                    raise answer
+                have_followed &= not _is_behind(answer)
+        return have_followed
+
+
+def _is_behind(answer: Reply | BaseException) -> bool:
+    """Whether its job is to be told again: it was not reached, or does not know the change yet."""
+    if isinstance(answer, Refusal):
+        return answer.code is RefusalCode.CONFLICT
+    return isinstance(answer, StoreError)

@@ -1,0 +1,50 @@
+"""The table of calendars: what one process writes, another one sees (SPEC section 3, Calendars)."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from scheduler_service.persistence.calendars.calendar_table import SqlCalendarTable
+from scheduler_service.persistence.history.database import HistoryDatabase
+from scheduler_service.ports.calendars import StoredCalendar
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def table(url: str) -> AsyncIterator[SqlCalendarTable]:
+    database = HistoryDatabase(url=url, durability="process")
+    table = SqlCalendarTable(database=database)
+    yield table
+    await table.close()
+    database.close()
+
+
+async def test_a_calendar_is_read_back_with_its_version(table: SqlCalendarTable) -> None:
+    """Each change is another one, a removal too; a large one as well."""
+    assert await table.calendars() == ((0, 0), [])
+    large = b"{" + b" " * 100_000 + b"}"
+    await table.put("team", "work", large, 1_000)
+    await table.put("default", "work", b"{}", 2_000)
+    await table.put("team", "work", b"{}", 3_000)
+    mark, found = await table.calendars()
+    assert found == [
+        StoredCalendar("default", "work", b"{}", 1, 0, 2_000, 2_000),
+        StoredCalendar("team", "work", b"{}", 2, 0, 1_000, 3_000),
+    ]
+    assert mark == await table.mark()
+    await table.put("team", "work", b"", 4_000)
+    await table.put("team", "work", large, 5_000)
+    assert (await table.calendars())[1][1] == StoredCalendar("team", "work", large, 4, 0, 5_000, 5_000)
+    assert await table.mark() != mark
+
+
+async def test_what_all_jobs_have_followed_is_noted(table: SqlCalendarTable) -> None:
+    """And never goes back."""
+    await table.put("default", "work", b"{}", 1_000)
+    await table.put("default", "work", b"[]", 1_000)
+    before = await table.mark()
+    await table.note_told("default", "work", 2)
+    await table.note_told("default", "work", 1)
+    assert (await table.calendars())[1][0].told == 2
+    assert await table.mark() != before

@@ -1,0 +1,37 @@
+"""The table of calendars in memory."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from scheduler_service.ports.calendars import Mark, StoredCalendar
+from scheduler_service.ports.errors import StoreUnavailable
+
+
+class MemoryCalendars:
+    """`ports.calendars.CalendarTable` in memory, for several processes."""
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[str, str], StoredCalendar] = {}
+        self.is_away = False
+
+    async def mark(self) -> Mark:
+        if self.is_away:
+            raise StoreUnavailable("the database is away")
+        known = self.rows.values()
+        return sum(one.version for one in known), sum(one.told for one in known)
+
+    async def calendars(self) -> tuple[Mark, Sequence[StoredCalendar]]:
+        return await self.mark(), list(self.rows.values())
+
+    async def put(self, tenant: str, name: str, document: bytes, at: int) -> None:
+        known = self.rows.get((tenant, name))
+        fresh = StoredCalendar(tenant, name, document, 1, 0, at, at)
+        if known is not None:
+            began = known.created_at if known.document else at
+            fresh = replace(fresh, version=known.version + 1, told=known.told, created_at=began)
+        self.rows[tenant, name] = fresh
+
+    async def note_told(self, tenant: str, name: str, version: int) -> None:
+        known = self.rows[tenant, name]
+        self.rows[tenant, name] = replace(known, told=max(known.told, version))
