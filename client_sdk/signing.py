@@ -4,6 +4,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,8 @@ TOLERANCE_SECONDS = 300.0
 SHORT_BYTES = 65_536
 MOST_REPLAYS = 100_000
 """So many requests a verifier remembers, unless it is told otherwise: 20 MB."""
+_TIME_IN_ID = re.compile(r"\.\d{10,12}(?:\.|$)", re.ASCII)
+"""A part of an id that may be a time: the id `a.1700000000` is signed as `a`, that time and a longer body."""
 ID, TIMESTAMP, SIGNATURE = HEADERS = "webhook-id", "webhook-timestamp", "webhook-signature"
 
 
@@ -96,7 +99,8 @@ class Verifier:
         """The `webhook-id` of a request with a valid signature; `body` is the raw body.
 
         Header names may be in any case. A request that was accepted before is not refused. Raises
-        SignatureRefused, which never shows the expected signature.
+        SignatureRefused, which never shows the expected signature; also for an id with a part that reads as
+        a time, since what was signed can then be cut into id, time and body in two ways.
         """
         return self._check(headers, body)[0]
 
@@ -107,6 +111,11 @@ class Verifier:
         if not (message_id and moment and signatures):
             raise SignatureRefused(f"not signed: send {', '.join(HEADERS)}")
         self._check_moment(moment)
+        if _TIME_IN_ID.search(message_id):
+            raise SignatureRefused(
+                "webhook-id has a part that reads as a time, so that what was signed is not clear: give the "
+                "step another Idempotency-Key"
+            )
         signed = begin(message_id, moment)
         expected = [mac(key, signed, body) for key in self._keys]
         if not _any_equal(_read_signatures(signatures), expected):

@@ -78,6 +78,32 @@ def test_a_changed_request_is_refused(changed: dict[str, str]) -> None:
     assert not holds(verifier(OLD), headers(sign(OLD)), BODY + b" ")
 
 
+@each_row("body", [f"{NOW + 1}.paid", f"{NOW}.", f"x.{NOW}.y", f"{NOW}.{NOW}.{NOW}.z", "1.2.3", "."])
+def test_what_was_signed_is_cut_in_one_way_alone(body: str) -> None:
+    """No place but that of its signer makes another id, time or body of a signed text."""
+    own = f"life-1.a.{NOW}.{body}"
+    signature = sign(OLD, message_id="life-1.a", body=body.encode())
+    parts = own.split(".")
+    taken = []
+    for place in range(1, len(parts)):
+        given = {"webhook-id": ".".join(parts[:place]), "webhook-timestamp": parts[place]}
+        rest = ".".join(parts[place + 1 :]).encode()
+        if holds(verifier(OLD), given | {"webhook-signature": signature}, rest):
+            taken.append(given["webhook-id"])
+    assert taken == ["life-1.a"]
+
+
+@each_row("message_id", [f"a.{NOW}", f"a.{NOW}.b", "a.123456789012"])
+def test_an_id_with_a_time_in_it_is_refused(message_id: str) -> None:
+    """Whoever signed it: where it ends is not known. Other dots are as good as any letter."""
+    given = headers(sign(OLD, message_id=message_id)) | {"webhook-id": message_id}
+    with pytest.raises(SignatureRefused, match="reads as a time"):
+        verifier(OLD).verify(given, BODY)
+    for fine in ("v1.2.3", "order.2026", f"x{NOW}", f"{NOW}"):
+        given = headers(sign(OLD, message_id=fine)) | {"webhook-id": fine}
+        assert verifier(OLD).verify(given, BODY) == fine
+
+
 def test_a_secret_is_never_shown() -> None:
     """Not even where it cannot be read."""
     with pytest.raises(ValueError, match="not base64") as caught:

@@ -19,7 +19,7 @@ from tests.wire.docs.shown import compare, fill_in
 from tests.wire.docs.steps import Enter, Save, Start, Step, steps
 from tests.wire.processes.process import Process, bare_environment, free_port
 
-PORTS = ("8000", "9000", "9001")
+PORTS = ("8000", "9000", "9001", "9002")
 SERVICE = PORTS[0]
 SETTLING = 30.0
 READY = r"listens|\"listening\"|running on"
