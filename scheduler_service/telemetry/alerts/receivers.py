@@ -206,7 +206,7 @@ def _refuse_by_code(body: bytes, *names: tuple[str, str]) -> str | None:
     """`names` are those of the code and of the message; the first code that is there counts."""
     try:
         answer = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):  # it is no JSON, or nested too deep
         answer = None
     if isinstance(answer, dict):
         for code, message in names:

@@ -186,3 +186,10 @@ def test_a_long_refusal_is_cut() -> None:
     refused = read_refusal(RECEIVERS["slack"], 500, b"x" * 100_000)
     assert refused is not None
     assert len(refused) <= 200
+
+
+@each_row("name", ["dingtalk", "wecom", "feishu"])
+def test_an_answer_that_nests_too_deep_is_no_delivery(name: str) -> None:
+    """It ends the try as any other answer that is none; the next one follows."""
+    body = b"[" * 100_000
+    assert read_refusal(RECEIVERS[name], 200, body) == (body[:200].decode()[:197] + "…")
