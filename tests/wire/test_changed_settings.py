@@ -25,8 +25,10 @@ ELSEWHERE = frozenset({
     "contexts.url", "database.url", "egress.client_certificates", "services.static", "signing.",
     "traces.exporter", "traces.endpoint", "traces.certificate", "traces.client_certificate",
     "traces.client_key", "env", "env_file", "alerts",
+    "limits.tenant_jobs", "limits.tenant_executions_per_minute", "limits.tenant_waiting",
 })  # fmt: skip
-"""Where a service listens and stores, and what it calls with: other folders, other processes, other tests."""
+"""Where a service listens and stores, what it calls with: other folders, other processes, other tests; and
+what tenants may have in all: a trigger beyond it is refused."""
 OTHERS: tuple[object, ...] = (
     "http://else.test", "else", "UTC", "203.0.113.1", ("203.0.113.1",), ("http://else.test",), ("else",),
     {"else": "x"}, {"else": ("http://else.test",)}, ({"errorEquals": "500"},), 1, 0, None, (), {},
