@@ -27,6 +27,8 @@ from tests.simulation.loop import VirtualLoop
 T = TypeVar("T")
 Put = Callable[[SqliteStateStore], Awaitable[Any]]
 Waiting = tuple[Commit | None, Put, "asyncio.Future[Any]"]
+SLOWEST_SECONDS = 4.0
+"""So long a write takes at most that began while the store was slow."""
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -199,7 +201,7 @@ class SimulatedStore(StateStore):
 
     def _pause(self, trouble: str) -> float:
         return (
-            self._risks.chance.uniform(0.2, 4.0)
+            self._risks.chance.uniform(0.2, SLOWEST_SECONDS)
             if trouble == "slow"
             else self._risks.chance.uniform(0.0001, 0.004)
         )

@@ -23,7 +23,7 @@ from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.state import StoredJob
 from tests.simulation.alone import Life
 from tests.simulation.callers import Callers, NoAnswer
-from tests.simulation.disk import Disk
+from tests.simulation.disk import SLOWEST_SECONDS, Disk
 from tests.simulation.faults import (
     Freeze,
     HistoryTrouble,
@@ -226,7 +226,8 @@ class World:
                 await asyncio.sleep(fault.during / 1_000)
                 self.troubles.end(fault)
         self.note("fault", f"over: {type(fault).__name__}")
-        self.troubled.append((began, self.loop.time()))
+        is_slow = isinstance(fault, StoreTrouble) and fault.kind == "slow"
+        self.troubled.append((began, self.loop.time() + (SLOWEST_SECONDS if is_slow else 0)))
 
     async def _freeze(self, life: Life, during: int) -> None:
         life.process.freeze()
