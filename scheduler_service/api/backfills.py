@@ -88,7 +88,8 @@ async def backfill_job(request: ApiRequest) -> Response:
         reply = await run_command(request, entry.job_id, command)
         assert isinstance(reply, StartedMany)
         started = reply
-    left = [one for one in moments if one not in set(started.moments)]
+    begun = set(started.moments)
+    left = [one for one in moments if one not in begun]
     data = {"items": _begun(started), "left": [_line(known[one].execution) for one in left if one in known]}
     return succeed(data, warnings=behind)
 

@@ -221,6 +221,7 @@ class RunningService(ProcessParts):
         return LimitedJobs(
             self.jobs,
             catalogue=self.catalogue,
+            recall=self.service_store.recall,
             clock=self.clock,
             limit_of=lambda name, tenant: limits[name].of(tenant),
             tell=self.limits_reached.note,

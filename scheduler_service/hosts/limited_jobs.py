@@ -4,7 +4,7 @@ Nothing here is on the way of an execution (docs/decisions/0109).
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from scheduler_service.domain.execution import WAITING, JobState
 from scheduler_service.domain.job_key import read_job_key
@@ -24,6 +24,7 @@ from scheduler_service.ports.catalogue import LIVING, Catalogue, JobCounts
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.state import Remembered
 
 JOBS, WAITS = "tenant_jobs", "tenant_waiting"
 AGAIN_MS: Mapping[str, int] = {JOBS: MINUTE, WAITS: 10 * SECOND}
@@ -34,6 +35,8 @@ NEAR = 0.9
 
 LimitOf = Callable[[str, str], int]
 """The limit of this name that a tenant has; 0: none."""
+Recall = Callable[[str, str, int], Awaitable[Remembered | None]]
+"""`JobStore.recall`: a request that is repeated under its key has its answer, whatever there is room for."""
 Tell = Callable[[str, str, int], None]
 """Is told the name, the tenant and the value of a limit that was reached."""
 
@@ -97,10 +100,18 @@ class LimitedJobs:
     """
 
     def __init__(
-        self, jobs: Shard, *, catalogue: Catalogue, clock: Clock, limit_of: LimitOf, tell: Tell
+        self,
+        jobs: Shard,
+        *,
+        catalogue: Catalogue,
+        recall: Recall,
+        clock: Clock,
+        limit_of: LimitOf,
+        tell: Tell,
     ) -> None:
         self._jobs = jobs
         self._catalogue = catalogue
+        self._recall = recall
         self._clock = clock
         self._limit_of = limit_of
         self._tell = tell
@@ -170,7 +181,8 @@ class LimitedJobs:
         await use.renew(JOBS, limit, 1)
         if use.of(JOBS) >= limit:
             entry = await self._catalogue.get(job_id)
-            if entry is None or entry.state is JobState.DESTROYED:
+            is_new = entry is None or entry.state is JobState.DESTROYED
+            if is_new and not await self._is_known(command):
                 return self._refuse(JOBS, tenant, limit)
         return await self._take(use, JOBS, job_id, command, 1, lambda reply: isinstance(reply, Taken))
 
@@ -181,9 +193,15 @@ class LimitedJobs:
         limit, use = self._limit_of(WAITS, tenant), self._use(tenant)
         number = len(event.moments) if isinstance(event, Backfilled) else 1
         await use.renew(WAITS, limit, number)
-        if use.of(WAITS) + number > limit and await self._would_wait(job_id, event):
+        is_full = use.of(WAITS) + number > limit
+        if is_full and await self._would_wait(job_id, event) and not await self._is_known(command):
             return self._refuse(WAITS, tenant, limit)
         return await self._take(use, WAITS, job_id, command, number, _waits)
+
+    async def _is_known(self, command: Command) -> bool:
+        """Whether it has been answered before."""
+        asked = command.remembered
+        return asked is not None and await self._recall(asked.scope, asked.key, asked.since) is not None
 
     async def _would_wait(self, job_id: str, event: Triggered | Backfilled) -> bool:
         if isinstance(event, Backfilled):

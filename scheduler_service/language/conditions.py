@@ -14,6 +14,7 @@ from jsonpath_rfc9535.filter_expressions import (
     Expression,
     FilterExpressionLiteral,
     FilterQuery,
+    FunctionExtension,
     LogicalExpression,
     NullLiteral,
     PrefixExpression,
@@ -24,6 +25,7 @@ from jsonpath_rfc9535.selectors import FilterSelector
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.language.filters import Budget, Exhausted
+from scheduler_service.language.iregexp import is_pattern
 from scheduler_service.language.jsonpath import (
     MEMBER_NAME,
     NODES_MAX,
@@ -102,7 +104,8 @@ def holds(condition: Path, value: object) -> bool | Stopped:
 
 def find_slips(text: str) -> Iterator[Slip]:
     """`text_compared`: with a text that looks like a number. `exists_only`: a member that is compared with
-    nothing, which is true of `false` too. Of a condition that cannot be read there is none.
+    nothing, which is true of `false` too. `pattern_unread`: of `match` or `search`, so that nothing matches.
+    Of a condition that cannot be read there is none.
     """
     try:
         expression = _expression_of(text)
@@ -111,6 +114,8 @@ def find_slips(text: str) -> Iterator[Slip]:
     for part in _tests(expression):
         if isinstance(part, ComparisonExpression):
             yield from _find_texts(part)
+        elif isinstance(part, FunctionExtension):
+            yield from _find_patterns(part)
         elif isinstance(part, FilterQuery) and part.query.singular_query():
             shown = _show(part)
             message = f"{shown} alone asks whether it is there, be it false or 0; compare it: {shown} == true"
@@ -175,6 +180,15 @@ def _find_texts(comparison: ComparisonExpression) -> Iterator[Slip]:
                 f"it in quotes write {shown} {comparison.operator} {literal.value}"
             )
             yield Slip("text_compared", message)
+
+
+def _find_patterns(function: FunctionExtension) -> Iterator[Slip]:
+    patterns = function.args[1:] if function.name in ("match", "search") else ()
+    for pattern in patterns:
+        if isinstance(pattern, StringLiteral) and not is_pattern(pattern.value):
+            shown = pattern.value[:80]
+            message = f"{shown!r} is no regular expression of RFC 9485, or too large: no text fits it"
+            yield Slip("pattern_unread", message)
 
 
 def _compare(query: FilterQuery, literal: object, value: object) -> Iterator[Slip]:

@@ -51,6 +51,11 @@ def compile_pattern(pattern: str, *, whole: bool) -> CompiledRegexp:
     return CompiledRegexp() if compiled is None else CompiledRegexp(compiled, whole, compiled.programsize)
 
 
+def is_pattern(pattern: str) -> bool:
+    """Whether a text can match it at all."""
+    return compile_pattern(pattern, whole=False).compiled is not None
+
+
 def compile_re2(pattern: str, *, max_mem: int | None = None) -> Any:
     """The pattern compiled by RE2 with at most `max_mem` bytes; None: RE2 cannot run it."""
     options = re2.Options()

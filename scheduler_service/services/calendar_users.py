@@ -51,11 +51,14 @@ class CalendarUsers:
 
 
 def names_calendar(text: bytes, name: str) -> bool:
-    """Whether the timer of a definition names this calendar."""
-    if b"calendar" not in text:
+    """Whether the timer of a definition names this calendar; one that cannot be read names none."""
+    if b"calendar" not in text and b"\\u" not in text:  # its letters may be escaped
         return False
-    timer = json.loads(text).get("timer")
-    if isinstance(timer, str) and timer.strip():
-        timer = json.loads(timer)
+    try:
+        timer = json.loads(text).get("timer")
+        if isinstance(timer, str):
+            timer = json.loads(timer)
+    except ValueError:
+        return False
     used = timer.get("calendar") if isinstance(timer, dict) else None
     return name == (used.get("name") if isinstance(used, dict) else used)

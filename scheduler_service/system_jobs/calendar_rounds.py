@@ -5,6 +5,7 @@ Who has stored a change begins at once; where it ends before that, another proce
 """
 
 import asyncio
+import contextlib
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply
@@ -17,7 +18,8 @@ from scheduler_service.ports.log import Log
 from scheduler_service.services.calendar_users import CalendarUsers
 from scheduler_service.services.shared_calendars import Calendars
 
-REST_SECONDS = 1.0
+REST_SECONDS, LONGEST_REST_SECONDS = 1.0, 30.0
+"""Between two rounds; longer and longer while a job cannot be reached, as each round walks over all jobs."""
 TAKEN_OVER_MS = 30_000
 """A change that is so old, and not followed by all jobs, is told by any process."""
 
@@ -68,17 +70,19 @@ class CalendarRounds:
         return is_done
 
     async def _run(self) -> None:
+        rest = REST_SECONDS
         while True:
+            is_done = False
             try:
-                await self.round()
+                is_done = await self.round()
             except Exception as error:  # noqa: BLE001 - nobody awaits this task: a defect would end it unseen
                 self._log("calendar_not_followed", error=explain(error))
+            rest = REST_SECONDS if is_done or self._wake.is_set() else rest
             self._wake.clear()
-            try:
-                async with asyncio.timeout(REST_SECONDS):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(rest):
                     await self._wake.wait()
-            except TimeoutError:
-                pass
+            rest = min(2 * rest, LONGEST_REST_SECONDS)
 
     def _is_mine(self, calendar: StoredCalendar) -> bool:
         is_old = self._clock.now().wall - calendar.changed_at > TAKEN_OVER_MS

@@ -127,9 +127,11 @@ async def test_triggers_that_would_wait_are_refused_when_too_many_wait() -> None
         for caller in (on.small, on.large):
             for job in ("one", "two"):
                 data_of(await caller.post(f"/jobs/{job}", json=definition()), 201)
-            for _ in range(2):
-                data_of(await caller.post("/jobs/one/trigger?delaySeconds=60"))
-        check_refused(await on.small.post("/jobs/one/trigger?delaySeconds=60"), "tenant_waiting", 2)
+            data_of(await caller.post("/jobs/one/trigger?delaySeconds=60"))
+        later, key = "/jobs/one/trigger?delaySeconds=60", {"Idempotency-Key": "second"}
+        begun = [data_of(await caller.post(later, headers=key)) for caller in (on.small, on.large)]
+        check_refused(await on.small.post(later), "tenant_waiting", 2)
+        assert data_of(await on.small.post(later, headers=key)) == begun[0], "it is there already"
         data_of(await on.large.post("/jobs/one/trigger?delaySeconds=60"))
         data_of(await on.small.post("/jobs/two/trigger"))
         assert await used(on.small) == {"tenant_waiting": (2, 2)}
