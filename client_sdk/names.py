@@ -10,13 +10,16 @@ SERVICE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 OF_SECRETS = r"^[A-Za-z_][A-Za-z0-9_-]{0,127}$"
 _GIVEN_ID = r"^(?!\.{1,2}$)[!\"$&-.0->@-~]{1,256}$"
 """Printable ASCII without what ends or changes a segment: `/`, `?`, `#` and `%`."""
+_EXECUTION = r"^(?!\.{1,2}$)[!-$&-.0->@-~]{1,256}$"
+"""With `#`, as in `nightly#7` and `nightly#last`."""
 FORM_OF_ID = "use 1 to 128 of letters, digits, '.', '_', ':' and '-', the first a letter or digit"
 _OF_NAME = "use 1 to 128 of letters, digits, '.', '_' and '-', the first a letter or digit"
 _OF_GIVEN = "use the id that the scheduler gave"
+_OF_EXECUTION = f"{_OF_GIVEN}, or JOB#NUMBER or JOB#last"
 _LIKE_A_VARIABLE = "use 1 to 128 of letters, digits, '_' and '-', the first a letter or '_'"
 FORMS = {
     "job": ("job_id", JOB_ID, FORM_OF_ID),
-    "execution": ("execution", _GIVEN_ID, _OF_GIVEN),
+    "execution": ("execution", _EXECUTION, _OF_EXECUTION),
     "delivery": ("delivery", _GIVEN_ID, _OF_GIVEN),
     "operation": ("operation", _GIVEN_ID, _OF_GIVEN),
     "key": ("key_id", _GIVEN_ID, _OF_GIVEN),

@@ -19,7 +19,10 @@ SomeDelivery = str | answers.DeliveryLine
 
 
 class Executions(CallGroup):
-    """The executions of one service. Every method raises SdkError; `Absent` if it does not exist."""
+    """The executions of one service. Every method raises SdkError; `Absent` if it does not exist.
+
+    One is named by its executionId, as `nightly#7` (job, number), or `nightly#last`, the job's newest.
+    """
 
     async def get(
         self, execution: SomeExecution, *, request_counts: int | None = None
@@ -43,6 +46,7 @@ class Executions(CallGroup):
             found = await self._look(execution, waited)
             if found is not None and found.state in TERMINAL:
                 return found
+            execution = execution if found is None else found  # the last one may be another one by now
             state = "not recorded yet" if found is None else found.state
         raise WaitTimedOut(f"{id_of(execution)} is {state} after {timeout:g} s; it continues")
 

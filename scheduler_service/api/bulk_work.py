@@ -194,6 +194,14 @@ async def select_jobs(
         query = msgspec.structs.replace(query, cursor=page.next_cursor)
 
 
+async def _name(request: ApiRequest, given: str) -> str:
+    """The executionId; what names no execution stays, so that it is refused alone. Raises StoreError."""
+    try:
+        return await request.execution_id(given)
+    except ApiProblem:
+        return given
+
+
 async def select_executions(
     request: ApiRequest, posted: BulkExecutions
 ) -> tuple[Sequence[str], Sequence[FoundFlaw]]:
@@ -204,7 +212,7 @@ async def select_executions(
     select, behind = posted.select, await request.catch_up()
     _check_way(select.execution_ids, select.filter, "executionIds")
     if select.execution_ids is not None:
-        return list(dict.fromkeys(select.execution_ids)), behind
+        return list(dict.fromkeys([await _name(request, one) for one in select.execution_ids])), behind
     filters = read_filter(select.filter or {}, (text("jobId", "Only of this job."), *EXECUTION_FILTERS))
     query = await execution_query(request, key_of(request, filters), filters)
     states = (query.state,) if query.state or posted.action != "cancel" else OPEN_STATES

@@ -114,11 +114,12 @@ async def stream_events(request: ApiRequest) -> Response:
     if request.scope["method"] == "HEAD":
         return _head()
     feed, wanted = deps.events, request.query["label"]
+    executions = [await request.execution_id(given) for given in request.query["executionId"]]
     is_chosen = wanted or request.caller.is_narrow
     labels = JobLabels(wanted=wanted, catalogue=deps.catalogue, caller=request.caller) if is_chosen else None
     return EventStreamResponse(
         reader=await _follow(feed, last),
-        wants=choose(request.query, request.caller.tenant, labels),
+        wants=choose({**request.query, "executionId": executions}, request.caller.tenant, labels),
         look_up=None if labels is None else labels.look_up,
         readers=lambda: feed.readers,
         wall=lambda: deps.clock.now().wall,

@@ -14,9 +14,9 @@ from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.jobs import find_job, read_definition, show_started
 from scheduler_service.api.narrow_keys import sees
 from scheduler_service.api.query_filters import EXECUTION_FILTERS, execution_query, key_of
-from scheduler_service.api.request import OF_JOBS, ApiRequest, PostedBody, Routes
+from scheduler_service.api.request import OF_JOBS, ApiRequest, PostedBody, Routes, no_execution
 from scheduler_service.api.request_room import WaitingLine
-from scheduler_service.api.responses import ApiProblem, FoundFlaw, absent, invalid, refuse, succeed
+from scheduler_service.api.responses import ApiProblem, FoundFlaw, invalid, refuse, succeed
 from scheduler_service.api.shapes import show_queued_parts
 from scheduler_service.domain.execution import ExecutionState, JobState, parse_execution_id
 from scheduler_service.domain.job_key import write_job_key
@@ -84,7 +84,7 @@ async def list_executions_of_job(request: ApiRequest) -> Response:
 async def read_execution(request: ApiRequest) -> Response:
     """Read an execution in full: attempts, steps, checks, feedback and notifications."""
     behind = await request.catch_up()
-    execution_id, counts = request.path["executionId"], request.query["requestCounts"]
+    execution_id, counts = await _named(request), request.query["requestCounts"]
     execution = await find_execution(request, execution_id, behind, request_counts=counts)
     parsed = parse_execution_id(execution_id)
     assert parsed is not None, "the history has it"
@@ -103,12 +103,12 @@ async def read_execution(request: ApiRequest) -> Response:
 )
 async def read_log(request: ApiRequest) -> Response:
     """Read the log of an execution."""
-    execution_id, tenant = request.path["executionId"], request.caller.tenant
+    execution_id, tenant = await _named(request), request.caller.tenant
     limit, cursor = request.query["limit"], request.query["cursor"]
     behind = await request.catch_up()
     page = await request.deps.history.log(tenant, execution_id, limit=limit, cursor=cursor)
     if page is None:
-        raise _not_found(execution_id, behind)
+        raise _not_found(request, execution_id, behind)
     return succeed(page.wire(), warnings=behind)
 
 
@@ -125,7 +125,7 @@ async def cancel_execution(request: ApiRequest) -> Response:
     """Cancel an execution that has not ended; 409 if it has."""
     raw, value = await request.json_object()
     posted = read_model(Cancellation, value)
-    execution_id = request.path["executionId"]
+    execution_id = await _meant(request, raw)
     remembered = request.remembered(f"executions/{execution_id}/cancel", raw)
     number = await cancel_one(request, execution_id, posted.reason, remembered)
     state = ExecutionState.CANCELLED
@@ -144,7 +144,7 @@ async def cancel_execution(request: ApiRequest) -> Response:
 async def release_execution(request: ApiRequest) -> Response:
     """Run an execution that a debug switch holds."""
     raw, _ = await request.json_object()
-    execution_id = request.path["executionId"]
+    execution_id = await _meant(request, raw)
     entry, number = await _find_life(request, execution_id)
     remembered = request.remembered(f"executions/{execution_id}/release", raw)
     act = request.act(execute_number=number)
@@ -165,7 +165,7 @@ async def replay_execution(request: ApiRequest) -> Response:
     """Run an execution again, from the start or from a step."""
     raw, value = await request.json_object()
     posted = read_model(ReplayRequest, value)
-    execution_id = request.path["executionId"]
+    execution_id = await _meant(request, raw)
     remembered = request.remembered(f"executions/{execution_id}/replay", raw)
     behind = await request.catch_up()
     return show_started((await replay_one(request, execution_id, posted, remembered, behind))[1])
@@ -219,8 +219,23 @@ async def find_execution(
     """
     found = await request.deps.history.execution(request.caller.tenant, execution_id, request_counts)
     if found is None:
-        raise _not_found(execution_id, behind)
+        raise _not_found(request, execution_id, behind)
     return found
+
+
+async def _named(request: ApiRequest) -> str:
+    """The executionId of what the path names. Raises as `ApiRequest.execution_id`."""
+    return await request.execution_id(request.path["executionId"])
+
+
+async def _meant(request: ApiRequest, raw: bytes) -> str:
+    """The same for a command: under a known Idempotency-Key that which was the last one then."""
+    given = request.path["executionId"]
+    if not given.endswith("#last"):
+        return await _named(request)
+    subject = f"executions/{given}/{request.operation}"
+    found = await request.run_once(subject, raw, lambda: _named(request))
+    return msgspec.json.decode(found, type=str) if isinstance(found, msgspec.Raw) else str(found)
 
 
 async def _with_queue(request: ApiRequest, execution: Wire) -> Wire:
@@ -228,7 +243,7 @@ async def _with_queue(request: ApiRequest, execution: Wire) -> Wire:
     given = execution["attempts"]
     assert isinstance(given, list)
     attempts: list[Wire] = [{**attempt, "queue": None} for attempt in given]
-    parsed = parse_execution_id(request.path["executionId"])
+    parsed = parse_execution_id(str(execution["executionId"]))
     is_running = execution["state"] == ExecutionState.PROCESSING
     # Asked for by its number it may be an earlier one.
     is_latest = request.query["requestCounts"] is None or (attempts and attempts[-1]["endedAt"] is None)
@@ -260,7 +275,7 @@ async def _find_life(request: ApiRequest, execution_id: str) -> tuple[CatalogueE
     """The job of the execution, in the life that ran it, and its number. Raises ApiProblem (404, 409)."""
     parsed = parse_execution_id(execution_id)
     if parsed is None:
-        raise _no_execution(execution_id)
+        raise no_execution(execution_id)
     entry = await request.deps.catalogue.find(parsed[0])
     is_own = entry is not None and entry.tenant == request.caller.tenant
     if entry is not None and is_own and entry.state is not JobState.DESTROYED:
@@ -314,15 +329,11 @@ def _no_response(index: int, what: str) -> ApiProblem:
     return invalid("/fromStep", "no_response", f"step {index} {what}; replay from it or from an earlier one")
 
 
-def _not_found(execution_id: str, behind: Sequence[FoundFlaw]) -> Exception:
+def _not_found(request: ApiRequest, execution_id: str, behind: Sequence[FoundFlaw]) -> Exception:
     """A 404, or a 503 where it may be that the history lacks an execution which is there."""
     if behind and parse_execution_id(execution_id) is not None:
         return StoreUnavailable(behind[0].message, is_public=True)
-    return _no_execution(execution_id)
-
-
-def _no_execution(execution_id: str) -> ApiProblem:
-    return absent("/executionId", f"there is no execution {execution_id[:200]!r}")
+    return no_execution(request.path.get("executionId", execution_id))
 
 
 @ROUTES.add(

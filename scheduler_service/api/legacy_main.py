@@ -89,7 +89,7 @@ async def read_child_logs(request: ApiRequest) -> Response:
 async def read_child_logs_by_execution(request: ApiRequest) -> Response:
     """Read the newest execution of each child, by the id of the parent's execution."""
     behind = await request.catch_up()
-    parent = await find_execution(request, request.query["executionId"], behind)
+    parent = await find_execution(request, await request.execution_id(request.query["executionId"]), behind)
     number = parent["executeNumber"]
     assert isinstance(number, int)
     return await _show_children(request, str(parent["jobId"]), number, behind)

@@ -4,7 +4,7 @@ from http import HTTPStatus
 
 from msgspec.structs import replace
 
-from scheduler_service.api.request import ApiOperation, ApiRequest, KeyScope
+from scheduler_service.api.request import ApiOperation, ApiRequest, KeyScope, no_execution
 from scheduler_service.api.responses import absent, no_job, refuse
 from scheduler_service.domain.execution import parse_execution_id
 from scheduler_service.engine.program import Program
@@ -41,10 +41,10 @@ async def check_sight(request: ApiRequest) -> None:
         if entry is not None and not sees(caller, entry):
             raise no_job(request.job_key)
     if "executionId" in path:
-        parsed = parse_execution_id(path["executionId"])
+        parsed = parse_execution_id(await request.execution_id(path["executionId"]))
         entry = None if parsed is None else await catalogue.find(parsed[0])
         if entry is None or not sees(caller, entry):
-            raise absent("/executionId", f"there is no execution {path['executionId'][:200]!r}")
+            raise no_execution(path["executionId"])
 
 
 async def check_reach(request: ApiRequest, program: Program) -> None:

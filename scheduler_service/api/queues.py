@@ -236,7 +236,7 @@ async def free_part(request: ApiRequest) -> Response:
     queues, name = request.deps.queues, _read_name(request)
     _, value = await request.json_object()
     posted = read_model(HeldPartName, value)
-    named = parse_execution_id(posted.execution_id)
+    named = parse_execution_id(await request.execution_id(posted.execution_id))
     if named is None:
         text = f"{posted.execution_id[:80]!r} is no id of an execution; GET /queues/{name} shows them"
         raise invalid("/executionId", "invalid", text)

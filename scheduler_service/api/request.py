@@ -29,15 +29,17 @@ from scheduler_service.api.definitions import Creator
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.parameters import LARGEST, Parameter, Values, read_integer
 from scheduler_service.api.request_room import BODIES_BUSY, WaitingLine, take_place, weigh
-from scheduler_service.api.responses import FoundFlaw, invalid
+from scheduler_service.api.responses import ApiProblem, FoundFlaw, absent, invalid
 from scheduler_service.domain.acts import Act, ActKind
 from scheduler_service.domain.errors import Problem
+from scheduler_service.domain.execution import parse_execution_id, write_execution_id
 from scheduler_service.domain.job_key import DEFAULT_TENANT, write_job_key
 from scheduler_service.domain.tracing import read_traceparent
 from scheduler_service.hosts.large_work import work_by_size
 from scheduler_service.pacing.room import Place
 from scheduler_service.persistence.common.pagination import read_cursor
-from scheduler_service.ports.errors import StoreError
+from scheduler_service.persistence.history.queries import ExecutionQuery
+from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.state import Remembered
 from scheduler_service.security.callers import Caller, Role
 from scheduler_service.security.secret_masks import NO_MASK, SecretMask
@@ -111,6 +113,32 @@ class ApiRequest:
     def job_key(self) -> str:
         """The key of the job that the path names, in the caller's tenant. Raises ApiProblem as `job_id`."""
         return write_job_key(self.caller.tenant, self.job_id)
+
+    async def execution_id(self, given: str) -> str:
+        """The executionId of `JOB#NUMBER` or `JOB#last`; any other text is one already (SPEC section 10).
+
+        The number counts in the job's present or last life; `last` is the newest execution of all its lives,
+        in whatever state. Raises ApiProblem (404), StoreUnavailable.
+        """
+        job_id, sign, number = given.rpartition("#")
+        if not sign:
+            return given
+        if JOB_ID_FORM.fullmatch(job_id) is None:
+            raise no_execution(given)
+        tenant, key = self.caller.tenant, write_job_key(self.caller.tenant, job_id)
+        if number == "last":
+            if await self.catch_up(key):
+                raise StoreUnavailable(BEHIND.message, is_public=True)
+            newest = (
+                await self.deps.history.executions(ExecutionQuery(tenant=tenant, job_id=key, limit=1))
+            ).items
+            if newest:
+                return str(newest[0]["executionId"])
+        elif parse_execution_id(f"{job_id}-{number}") is not None:
+            entry = await self.deps.catalogue.get(key)
+            if entry is not None and entry.tenant == tenant:
+                return write_execution_id(entry.uid, int(number))
+        raise no_execution(given)
 
     @property
     def service(self) -> str:
@@ -354,6 +382,14 @@ class Routes:
             return handler
 
         return declare
+
+
+def no_execution(given: str) -> ApiProblem:
+    """A 404 for an execution, named as it was asked for."""
+    _, sign, number = given.rpartition("#")
+    is_formed = sign and (number == "last" or number.isdigit())
+    remedy = "" if is_formed else "; write its executionId, JOB#NUMBER or JOB#last"
+    return absent("/executionId", f"there is no execution {given[:200]!r}{remedy}")
 
 
 def write_scope(tenant: str, subject: str) -> str:

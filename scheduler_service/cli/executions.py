@@ -3,7 +3,6 @@
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -198,9 +197,7 @@ def get_execution(
 
     Example: punctual executions get nightly#1
     """
-    path = path_of_execution(api, execution_id)
-    with naming(api, execution_id):
-        return api.get(path, requestCounts=request_counts)
+    return api.get(path_of("execution", execution_id), requestCounts=request_counts)
 
 
 @app.command("log", page=RowsPage(LOG, "the log is empty"))
@@ -209,9 +206,7 @@ def show_log(api: ApiConnection, execution_id: ExecutionId, limit: Limit = 500, 
 
     Example: punctual executions log nightly#1
     """
-    path = path_of_execution(api, execution_id)
-    with naming(api, execution_id):
-        return api.get(f"{path}/log", limit=limit, cursor=cursor)
+    return api.get(f"{path_of('execution', execution_id)}/log", limit=limit, cursor=cursor)
 
 
 @app.command("watch")
@@ -222,9 +217,7 @@ def watch(
 
     Example: punctual executions watch nightly#1 --timeout 1h
     """
-    found = find_id(api, execution_id)
-    with naming(api, execution_id):
-        show_end(api, found, timeout, output)
+    show_end(api, execution_id, timeout, output)
 
 
 @app.command("cancel")
@@ -238,10 +231,9 @@ def cancel(
     Example: punctual executions cancel nightly#1 --reason "wrong input"
     """
     body = {} if reason is None else {"reason": reason}
-    path = path_of_execution(api, execution_id)
-    with naming(api, execution_id):
-        api.send("POST", f"{path}/cancel", body=body)
-    note(f"{execution_id} is cancelled")
+    cancelled = api.send("POST", f"{path_of('execution', execution_id)}/cancel", body=body)
+    name = execution_id.replace("#last", f"#{cancelled['executeNumber']}")
+    note(f"{name} is cancelled")
 
 
 @app.command("replay")
@@ -261,9 +253,7 @@ def replay(
     body: dict[str, object] = {"fromStep": from_step}
     if parameters:
         body["params"] = read_pairs(parameters)
-    path = path_of_execution(api, execution_id)
-    with naming(api, execution_id):
-        started = api.send("POST", f"{path}/replay", body=body)
+    started = api.send("POST", f"{path_of('execution', execution_id)}/replay", body=body)
     if wait:
         show_end(api, started["executionId"], timeout, output)
     else:
@@ -304,56 +294,19 @@ def check_success(execution: dict[str, Any]) -> None:
         raise CommandError(text, Exit.FAILED)
 
 
-def find_id(connection: ApiConnection, given: str) -> str:
-    """The executionId of `JOB_ID#NUMBER`; any other text is one already. Raises CommandError.
-
-    The number is that of the job's present life: executions of earlier lives have their executionId alone.
-    """
-    job_id, sign, number = given.rpartition("#")
-    if not sign:
-        return given
-    if not (job_id and number.isascii() and number.isdigit()):
-        raise CommandError(f"{given!r} is not JOB_ID#NUMBER, as nightly#7", Exit.USAGE)
-    uid = connection.get(path_of("job", job_id))["uid"]
-    return f"{uid}-{int(number)}"
-
-
-@contextmanager
-def naming(connection: ApiConnection, given: str) -> Iterator[None]:
-    """Inside, an execution that is not there is named as `given` on the command line. Raises CommandError."""
-    try:
-        yield
-    except AbsentError as error:
-        raise AbsentError(_explain_absent(connection, given)) from error
-
-
-def _explain_absent(connection: ApiConnection, given: str) -> str:
-    if "#" in given:
-        return f"there is no execution {given}"
-    try:
-        number = connection.get(path_of("job", given))["executeNumber"]
-    except CommandError:
-        return f"there is no execution {given}; write JOB_ID#NUMBER, as nightly#7, or an executionId"
-    latest = f", as {given}#{number} for its latest one" if number else "; it has none yet"
-    return f"{given} is a job and not an execution: write {given}#NUMBER{latest}"
-
-
-def path_of_execution(connection: ApiConnection, given: str) -> str:
-    """The path of an execution. Raises CommandError."""
-    return path_of("execution", find_id(connection, given))
-
-
 def _poll(connection: ApiConnection, execution_id: str) -> Iterator[dict[str, Any] | None]:
     """The execution, read repeatedly; None while it is not in the history yet.
 
     Raises CommandError for one that does not appear.
     """
-    recorded, path = time.monotonic() + RECORDED_SECONDS, path_of_execution(connection, execution_id)
+    recorded = time.monotonic() + RECORDED_SECONDS
     following: Following | None = None
     begun = time.monotonic()
     while True:
         try:
-            yield connection.get(path)
+            found = connection.get(path_of("execution", execution_id))
+            execution_id = found["executionId"]  # the last one may be another one by now
+            yield found
         except AbsentError:
             if time.monotonic() >= recorded:
                 raise

@@ -28,7 +28,8 @@ def show_events(
         list[str] | None, typer.Option(help="Only of this kind, as finalFailed; may be given again.")
     ] = None,
     execution: Annotated[
-        str | None, typer.Option(help="Only of this execution: its executionId.", metavar="EXECUTION")
+        str | None,
+        typer.Option(help="Only of this execution, as nightly#7 or nightly#last.", metavar="EXECUTION"),
     ] = None,
     label: JobLabels = None,
     after: Annotated[str | None, typer.Option(help="What came after the event with this id.")] = None,

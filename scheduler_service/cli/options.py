@@ -169,7 +169,7 @@ JobLabels = Annotated[
     typer.Option("--label", help="Only of jobs with this label, KEY:VALUE; may be given again."),
 ]
 ExecutionId = Annotated[
-    str, typer.Argument(help="The execution: JOB_ID#NUMBER, or its executionId.", metavar="EXECUTION")
+    str, typer.Argument(help="The execution: JOB#NUMBER, JOB#last, or its executionId.", metavar="EXECUTION")
 ]
 End = Annotated[
     float | None,

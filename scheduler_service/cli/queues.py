@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 import typer
 
-from scheduler_service.cli.executions import find_id
 from scheduler_service.cli.options import Commands, Cursor, ExecutionId, Limit, path_of
 from scheduler_service.cli.output import (
     Column,
@@ -77,7 +76,7 @@ def free_part(
     Example: punctual queues free images resize#1 --request-counts 1
     """
     part = {
-        "executionId": find_id(api, execution),
+        "executionId": execution,
         "requestCounts": requests,
         "step": step,
         "shardIndex": shard,

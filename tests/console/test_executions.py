@@ -53,6 +53,11 @@ def test_new_rows_wait_behind_a_button(console: Console, started: Starter) -> No
     expect(names).to_have_text(["calm #1"])
     button.click()
     expect(names).to_have_text(["calm #2", "calm #1"])
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox", name="Open by id or name").fill("calm#last")
+    page.get_by_role("option", name="calm#last").click()
+    expect(page.get_by_role("heading", name="calm #2")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"/executions/[^#]+-2$"))
 
 
 def test_all_that_the_filters_find_are_replayed(

@@ -146,6 +146,50 @@ async def test_a_live_execution_is_cancelled_once(client: httpx.AsyncClient) -> 
     assert (wrong.status_code, pointers(wrong)) == (422, [("/why", "unknown_field")])
 
 
+async def test_an_execution_is_named_by_job_and_number(client: httpx.AsyncClient, world: World) -> None:
+    """`JOB#NUMBER` and `JOB#last` wherever one is asked for; `last` outlives the job (SPEC section 10)."""
+    first = await start(client)
+    await world.answer_calls()
+    last = (await client.post("/jobs/j1/trigger")).json()["data"]["executionId"]
+    for name, expected in (("j1%23last", last), ("j1%231", first), ("j1%2302", last)):
+        assert (await client.get(f"/executions/{name}")).json()["data"]["executionId"] == expected, name
+        assert (await client.get(f"/executions/{name}/log")).status_code == 200, name
+    assert (await client.get("/main/getChildJobLogsByExecutionId?executionId=j1%23last")).status_code == 200
+    bulk = {"action": "cancel", "select": {"executionIds": ["j1#last", "none#last"]}}
+    report = (await client.post("/bulk/executions", json=bulk)).json()["data"]["operation"]
+    assert (report["succeeded"], report["failed"]) == (1, 1)
+    replayed = (await client.post("/executions/j1%23last/replay")).json()["data"]
+    assert replayed["executeNumber"] == 3
+    await client.delete("/jobs/j1")
+    assert (await client.get("/executions/j1%23last")).json()["data"]["executeNumber"] == 3
+    for name in ("j1", "j1%23", "j1%23x", "j1%239", "none%23last", "none%231", "a%20b%23last", "%23last"):
+        absent = await client.get(f"/executions/{name}")
+        assert (absent.status_code, pointers(absent)) == (404, [("/executionId", "absent")]), name
+        assert repr(httpx.URL(f"http://x/{name}").path[1:]) in absent.json()["detail"], name
+    assert "JOB#last" in (await client.get("/executions/j1")).json()["detail"]
+
+
+async def test_a_command_that_comes_again_means_the_same_execution(
+    client: httpx.AsyncClient, world: World
+) -> None:
+    """Under its Idempotency-Key `JOB#last` stays that which was the last one, whatever began since."""
+    await start(client, maxConcurrency=2)
+    key = {"Idempotency-Key": "k"}
+    first = (await client.post("/executions/j1%23last/cancel", headers=key)).json()["data"]
+    await client.post("/jobs/j1/trigger")
+    assert (await client.post("/executions/j1%23last/cancel", headers=key)).json()["data"] == first
+    assert (await client.get("/executions/j1%23last")).json()["data"]["state"] == "processing"
+
+
+async def test_the_last_one_is_not_known_while_the_history_is_behind(world: World) -> None:
+    """503 and no other execution; by its number it is known to the job, and can be cancelled."""
+    async with world.client() as client:
+        await start(client)
+        world.is_history_stuck = True
+        assert (await client.post("/executions/j1%23last/cancel")).status_code == 503
+        assert (await client.post("/executions/j1%231/cancel")).status_code == 200
+
+
 async def test_a_replay_goes_on_from_a_step(client: httpx.AsyncClient, world: World) -> None:
     """From a step on, with the earlier responses and edited parameters (SPEC section 10)."""
     steps = [{"url": "http://t.test/a"}, {"url": "http://t.test/${$.rows}?day=${$.trigger.day}"}]

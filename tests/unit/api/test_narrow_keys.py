@@ -73,6 +73,8 @@ async def judge(part: Part, execution: str, own: str) -> None:
         ("GET", f"/executions/{execution}"),
         ("GET", f"/executions/{execution}/log"),
         ("POST", f"/executions/{execution}/cancel"),
+        ("GET", "/executions/theirs%23last"),
+        ("GET", "/executions/theirs%231"),
         ("POST", f"/executions/{execution}/replay"),
         ("GET", "/executions/nobody-1"),
     ):

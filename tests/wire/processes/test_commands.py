@@ -239,15 +239,18 @@ def test_an_execution_is_named_as_it_was_entered(terminal: Terminal) -> None:
     job = terminal.make()
     for command in ("get", "replay"):
         ended = terminal.enter("executions", command, f"{job}#7")
-        assert (ended.code, ended.err) == (1, f"punctual: there is no execution {job}#7\n")
+        assert (ended.code, ended.err) == (1, f"punctual: there is no execution '{job}#7'\n")
         ended = terminal.enter("executions", command, job)
-        said = f"punctual: {job} is a job and not an execution: write {job}#NUMBER; it has none yet\n"
-        assert (ended.code, ended.err) == (1, said)
-        ended = terminal.enter("executions", command, "none")
-        said = "punctual: there is no execution none; write JOB_ID#NUMBER, as nightly#7, or an executionId\n"
+        said = f"punctual: there is no execution '{job}'; write its executionId, JOB#NUMBER or JOB#last\n"
         assert (ended.code, ended.err) == (1, said)
     terminal.done("jobs", "trigger", job, "--wait")
-    assert terminal.enter("executions", "log", job).err.endswith(f"#NUMBER, as {job}#1 for its latest one\n")
+    last = f"{job}#last"
+    assert terminal.done("executions", "replay", last, "-o", "json").data["executeNumber"] == 2
+    assert terminal.done("executions", "watch", last, "-o", "json").data["executeNumber"] == 2
+    terminal.done("executions", "log", last)
+    terminal.done("jobs", "trigger", job, "--delay", "3600")
+    assert terminal.done("executions", "cancel", last).err == f"{job}#3 is cancelled\n"
+    assert terminal.done("executions", "get", last, "-o", "json").data["state"] == "cancelled"
 
 
 def test_a_trigger_waits_for_its_end(terminal: Terminal) -> None:
@@ -381,7 +384,7 @@ def test_a_job_and_an_execution_have_pages(terminal: Terminal) -> None:
     assert [line.split()[2] for line in terminal.done("executions", "log", f"{job}#1").out.splitlines()][
         -1
     ] == "ended"
-    assert terminal.enter("executions", "get", f"{job}#x").code == 2
+    assert terminal.enter("executions", "get", f"{job}#x").code == 1
 
 
 def test_what_became_of_firings_revisions_and_retries_is_shown(terminal: Terminal) -> None:

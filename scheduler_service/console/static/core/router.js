@@ -29,10 +29,15 @@ export function navigate(place) {
   followPlace();
 }
 
-/** Changes members of the query in place, without an entry in the browser's history: while somebody types. */
-export function replaceQuery(changes) {
-  history.replaceState(null, "", placeOf(route.path, { ...route.query, ...changes }));
+/** Goes to a place in the present one's stead, without an entry in the browser's history: another name of the same. */
+export function replacePlace(place) {
+  history.replaceState(null, "", place);
   followPlace();
+}
+
+/** Changes members of the query in place: while somebody types. */
+export function replaceQuery(changes) {
+  replacePlace(placeOf(route.path, { ...route.query, ...changes }));
 }
 
 /** The same with an entry: a choice that one may want to take back. */

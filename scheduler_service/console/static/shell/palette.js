@@ -39,7 +39,7 @@ export const Palette = {
       else jobs.value = (await attempt(() => get("jobs", { text: value, limit: SHOWN_JOBS }, { signal: aborter.signal })))?.items ?? jobs.value;
     }
 
-    const commands = computed(() => [...jobs.value.flatMap(commandsOf), ...partsLike(text.value)]);
+    const commands = computed(() => [...executionNamed(text.value.trim()), ...jobs.value.flatMap(commandsOf), ...partsLike(text.value)]);
 
     function run(command) {
       element.value.close();
@@ -94,6 +94,10 @@ function partsLike(text) {
   return all
     .filter(([path, , name]) => wanted === "" || path.includes(wanted) || t(name).toLowerCase().includes(wanted))
     .map(([path, icon, name]) => ({ key: path, icon, text: t(name), run: () => navigate(`#${path}`) }));
+}
+
+function executionNamed(text) {
+  return /^[^#\s]+#(\d+|last)$/.test(text) ? [{ key: `execution ${text}`, icon: "executions", text, run: () => navigate(linkTo("executions", text)) }] : [];
 }
 
 function commandsOf(job) {

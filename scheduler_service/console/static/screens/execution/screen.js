@@ -1,6 +1,6 @@
 // One execution: its head, its waterfall, each request and response, its log, and the comparison with one that succeeded.
 
-import { JsonView, Loaded, NumberFilter, Tabs, computed, html, navigate, pathOf, pushQuery, ref, replaceQuery, route, t, useKeys, useResource } from "../../core.js";
+import { JsonView, Loaded, NumberFilter, Tabs, computed, html, navigate, pathOf, pushQuery, ref, replacePlace, replaceQuery, route, t, useKeys, useResource, watch } from "../../core.js";
 import { ExecutionActions } from "./actions.js";
 import { ComparisonView } from "./comparison.js";
 import { RowDetail } from "./detail.js";
@@ -23,6 +23,8 @@ export const Screen = {
     const chain = computed(() => chainOf(job.data, resource.data));
     const rows = computed(() => (resource.data === null ? [] : rowsOf(resource.data, chain.value, isPart(resource.data))));
 
+    // `job#last` is the name of one for a moment only.
+    watch(() => resource.data?.executionId, (id) => id !== undefined && id !== props.executionId && replacePlace(besides(id)));
     const go = (id) => id !== null && navigate(besides(id));
     useKeys([
       { keys: "[", text: "execution.before", run: () => go(neighbours.value.before) },
