@@ -65,11 +65,15 @@ class RefusalCode(StrEnum):
 
 
 class ReachedLimit(msgspec.Struct, frozen=True):
-    """A limit of the tenant: its setting without the group, its value, and when to ask again (in ms)."""
+    """A limit of the tenant: its setting without the group, its value, and when to ask again (in ms).
+
+    `left`: so many more there may be; 0: it is reached.
+    """
 
     name: str
     value: int
     retry_after: int
+    left: int = 0
 
 
 class Refusal(Reply, frozen=True):

@@ -21,7 +21,8 @@ class Job(msgspec.Struct, frozen=True, gc=False):
     `programs` has the program of each revision that the document or the event names. `holder` is the process
     that takes this turn and holds the calls that it starts. `is_full`: the open executions of that process
     keep as much as they may, so this one keeps nothing more that is larger than `SMALL_BYTES`. `held_back`:
-    by this limit the tenant may begin no execution now, but for jobs of the system: what is due stays due.
+    by this limit the tenant may begin no more executions now than are `left`, but for jobs of the system:
+    what is due beyond them stays due.
     """
 
     document: Document | None

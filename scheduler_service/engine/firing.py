@@ -34,7 +34,7 @@ def fire_due(turn: TurnState) -> None:
     if turn.held_back is not None and turn.is_held_back():
         return  # it stays due, and the misfire policy decides what becomes of it when there is room
     in_order = program.timer.misfire_policy == "fire_all"
-    most = MOST_FIRINGS if in_order else SHORT_FIRINGS
+    most = turn.may_begin(MOST_FIRINGS if in_order else SHORT_FIRINGS)
     due = plan(program.timer, head.cursor, head.uid, now=turn.now.wall, lead=program.lead, most=most)
     turn.change_head(cursor=due.cursor, next_fire=_moment_of(due.following))
     if due.missed is not None:

@@ -73,10 +73,11 @@ def backfill(turn: TurnState, event: Backfilled) -> Reply:
 
 
 def submit_due_triggers(turn: TurnState) -> None:
-    """Takes the delayed triggers that are due; one whose parameters have no room now stays due."""
-    if turn.is_held_back():
-        return
-    for run in _due_triggers(turn):
+    """Takes the delayed triggers that are due, as many as may begin; one whose parameters have no room now
+    stays due.
+    """
+    due = _due_triggers(turn)
+    for run in due[: turn.may_begin(len(due))]:
         if not turn.lacks_room(_brought(run.params, run.replayed)):
             submit(turn, run)
 

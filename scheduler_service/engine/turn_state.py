@@ -116,7 +116,13 @@ class TurnState:
 
     def is_held_back(self) -> bool:
         """Whether a limit of the tenant lets no execution of this job begin now."""
-        return self.held_back is not None and not self.program.system
+        held_back = self.held_back
+        return held_back is not None and not held_back.left and not self.program.system
+
+    def may_begin(self, most: int) -> int:
+        """So many executions, at most `most`, the tenant of this job may begin now."""
+        held_back = self.held_back
+        return most if held_back is None or self.program.system else min(most, held_back.left)
 
     def program_of(self, run: Open) -> Program:
         """The definition with which `run` started; the current one while it waits."""

@@ -5,6 +5,7 @@ Nothing here is on the way of an execution (docs/decisions/0109).
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from weakref import WeakValueDictionary
 
 from scheduler_service.domain.execution import WAITING, JobState
 from scheduler_service.domain.job_key import read_job_key
@@ -53,13 +54,29 @@ class TenantUse:
         self._reserved = {JOBS: 0, WAITS: 0}
         self._counted_at: int | None = None
         self._counting = asyncio.Lock()
+        self._settled = asyncio.Event()
 
     def of(self, name: str) -> int:
         """How many there are, with those that are about to be."""
         return self._known[name] + self._added[name] + self._reserved[name]
 
-    async def renew(self, name: str, limit: int, more: int) -> None:
-        """Counts anew where that is due, for who asks whether `more` fit. Raises StoreUnavailable."""
+    async def find_room(self, name: str, limit: int, more: int) -> int:
+        """How many may be added, for who asks whether `more` fit; it can be less than 0.
+
+        What is about to be may turn out to be nothing new, and what has been added since the count may be
+        counted twice: where `more` do not fit, that is waited for, and counted. Raises StoreUnavailable.
+        """
+        await self._renew(name, limit, more)
+        while self.of(name) + more > limit and (self._reserved[name] or self._added[name]):
+            if self._reserved[name]:
+                await self._settled.wait()
+            else:
+                self.forget()
+                await self._renew(name, limit, more)
+        return limit - self.of(name)
+
+    async def _renew(self, name: str, limit: int, more: int) -> None:
+        """Counts anew where that is due."""
         pause = COUNT_LEAST_MS if self.of(name) + more > limit * NEAR else COUNT_AGAIN_MS
         async with self._counting:
             now = self._clock.now()
@@ -84,6 +101,9 @@ class TenantUse:
         """Of `number` that were reserved so many came to be."""
         self._reserved[name] -= number
         self._added[name] += added
+        if added < number or not self._reserved[name]:  # else whoever waits finds no more room than before
+            self._settled.set()
+            self._settled = asyncio.Event()
 
 
 def used_of(counts: JobCounts) -> dict[str, int]:
@@ -116,6 +136,7 @@ class LimitedJobs:
         self._limit_of = limit_of
         self._tell = tell
         self._uses: dict[str, TenantUse] = {}
+        self._beginning: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.peek, self.read, self.flush, self.status = jobs.peek, jobs.read, jobs.flush, jobs.status
         self.resend, self.dismiss, self.resend_outbox = jobs.resend, jobs.dismiss, jobs.resend_outbox
 
@@ -129,8 +150,8 @@ class LimitedJobs:
         event = command.event
         tenant = read_job_key(job_id)[0]
         if isinstance(event, Destroyed) and tenant in self._uses:
-            self._uses[tenant].forget()
-        elif isinstance(event, Created) and command.definition is not None:
+            return await self._destroy(self._uses[tenant], job_id, command)
+        if isinstance(event, Created) and command.definition is not None:
             if not command.definition.program.system and self._limit_of(JOBS, tenant):
                 return await self._create(tenant, job_id, command)
         elif isinstance(event, (Triggered, Backfilled)) and self._limit_of(WAITS, tenant):
@@ -145,41 +166,41 @@ class LimitedJobs:
         limit = self._limit_of(JOBS, tenant)
         if not limit:
             return await self._jobs.create_all(definitions, owner)
-        use = self._use(tenant)
+        use, there = self._use(tenant), set[str]()
         try:
-            await use.renew(JOBS, limit, len(definitions))
-            taken = await self._choose(definitions, limit - use.of(JOBS))
+            if len(definitions) > await use.find_room(JOBS, limit, len(definitions)):
+                there = await self._find_living(definitions)
+                await use.find_room(JOBS, limit, len({one.program.key for one in definitions} - there))
         except StoreError as error:
             return [error] * len(definitions)
-        use.reserve(JOBS, len(taken))
+        taken = _choose(definitions, there, limit - use.of(JOBS))
+        number = sum(taken)
+        use.reserve(JOBS, number)
         replies: list[Reply | StoreError] = []
         try:
             some = [definition for definition, fits in zip(definitions, taken, strict=True) if fits]
             replies = list(await self._jobs.create_all(some, owner))
         finally:
-            use.settle(JOBS, len(taken), sum(isinstance(reply, Taken) for reply in replies))
+            use.settle(JOBS, number, sum(isinstance(reply, Taken) for reply in replies))
         rest = iter(replies)
         return [next(rest) if fits else self._refuse(JOBS, tenant, limit) for fits in taken]
 
-    async def _choose(self, definitions: Sequence[Definition], room: int) -> list[bool]:
-        """Which of them may be created: those that exist, and of the others as many as there is room for."""
-        if len(definitions) <= room:
-            return [True] * len(definitions)
+    async def _find_living(self, definitions: Sequence[Definition]) -> set[str]:
+        """The keys of those that exist."""
         known = await self._catalogue.some([one.program.key for one in definitions])
-        there = {key for key, entry in known.items() if entry.state is not JobState.DESTROYED}
-        chosen: list[bool] = []
-        for definition in definitions:
-            key = definition.program.key
-            if key not in there and room > 0:
-                room -= 1
-                there.add(key)
-            chosen.append(key in there)
-        return chosen
+        return {key for key, entry in known.items() if entry.state is not JobState.DESTROYED}
+
+    async def _destroy(self, use: TenantUse, job_id: str, command: Command) -> Reply:
+        """What is counted meanwhile may have the job still."""
+        use.forget()
+        try:
+            return await self._jobs.deliver(job_id, command)
+        finally:
+            use.forget()
 
     async def _create(self, tenant: str, job_id: str, command: Command) -> Reply:
         limit, use = self._limit_of(JOBS, tenant), self._use(tenant)
-        await use.renew(JOBS, limit, 1)
-        if use.of(JOBS) >= limit:
+        if await use.find_room(JOBS, limit, 1) < 1:
             entry = await self._catalogue.get(job_id)
             is_new = entry is None or entry.state is JobState.DESTROYED
             if is_new and not await self._is_known(command):
@@ -189,14 +210,18 @@ class LimitedJobs:
     async def _trigger(
         self, tenant: str, job_id: str, command: Command, event: Triggered | Backfilled
     ) -> Reply:
-        """One that begins at once waits for nobody, and is none of those that wait."""
+        """One that begins at once waits for nobody, and is none of those that wait.
+
+        Where there is no room, those of one job come one by one: only the first of them can begin at once.
+        """
         limit, use = self._limit_of(WAITS, tenant), self._use(tenant)
         number = len(event.moments) if isinstance(event, Backfilled) else 1
-        await use.renew(WAITS, limit, number)
-        is_full = use.of(WAITS) + number > limit
-        if is_full and await self._would_wait(job_id, event) and not await self._is_known(command):
-            return self._refuse(WAITS, tenant, limit)
-        return await self._take(use, WAITS, job_id, command, number, _waits)
+        if await use.find_room(WAITS, limit, number) >= number:
+            return await self._take(use, WAITS, job_id, command, number, _waits)
+        async with self._beginning.setdefault(job_id, asyncio.Lock()):
+            if await self._would_wait(job_id, event) and not await self._is_known(command):
+                return self._refuse(WAITS, tenant, limit)
+            return await self._take(use, WAITS, job_id, command, number, _waits)
 
     async def _is_known(self, command: Command) -> bool:
         """Whether it has been answered before."""
@@ -245,6 +270,20 @@ class LimitedJobs:
             use = TenantUse(tenant=tenant, catalogue=self._catalogue, clock=self._clock)
             self._uses[tenant] = use
         return use
+
+
+def _choose(definitions: Sequence[Definition], there: set[str], room: int) -> list[bool]:
+    """Which of them may be created: those that are `there`, and others while there is `room`."""
+    if len(definitions) <= room:
+        return [True] * len(definitions)
+    chosen: list[bool] = []
+    for definition in definitions:
+        key = definition.program.key
+        if key not in there and room > 0:
+            room -= 1
+            there.add(key)
+        chosen.append(key in there)
+    return chosen
 
 
 def _waits(reply: Reply) -> bool:

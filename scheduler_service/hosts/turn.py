@@ -10,7 +10,7 @@ from scheduler_service.domain.document import Document
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.records import ExecutionRecord
-from scheduler_service.domain.replies import ReachedLimit, Recalled, Reply
+from scheduler_service.domain.replies import ReachedLimit, Recalled, Refusal, Reply
 from scheduler_service.domain.turn_events import (
     Activated,
     AlarmRang,
@@ -158,7 +158,7 @@ class Turn:
         decision = self._core.decide(job, born, now)
         if decision.document is None:
             return None
-        self._count_begun(cached.job_id, None, decision.document)
+        self._count_begun(cached.job_id, None, decision)
         if command.act is not None:
             decision = note_act(decision, event, command.act)
         kept = remembered and remember_reply(cached.job_id, remembered, decision.reply, command.answer)
@@ -286,7 +286,7 @@ class Turn:
             if decision.counts_more:  # at once: the next turn may be decided before this one is durable
                 decision = self._admit(cached, decision, job, event, now)
         if rates is not None:
-            self._count_begun(cached.job_id, before, decision.document)
+            self._count_begun(cached.job_id, before, decision)
         decision, deliveries, queued = sort_effects(cached.job_id, decision, self._lacks_room)
         kept = remembered and remember_reply(cached.job_id, remembered, decision.reply, command.answer)
         if not (decision.effects or decision.records or kept is not None) and is_idle(before, decision):
@@ -322,9 +322,12 @@ class Turn:
             return decision
         return self._core.decide(replace(job, is_full=True), event, now)
 
-    def _count_begun(self, job_id: str, before: Document | None, after: Document | None) -> None:
-        if self._rates is not None and after is not None:
-            self._rates.count(job_id, status.count_begun(before, after))
+    def _count_begun(self, job_id: str, before: Document | None, decision: Decision) -> None:
+        if self._rates is not None and decision.document is not None:
+            reply = decision.reply
+            if type(reply) is Refusal and reply.limit is not None:
+                self._rates.refuse(job_id)
+            self._rates.count(job_id, status.count_begun(before, decision.document))
 
     async def _apart(
         self, make: Callable[[CachedJob, DecidedTurn], Made], cached: CachedJob, turn: DecidedTurn
@@ -380,10 +383,10 @@ class Turn:
     async def _look_again(self, cached: CachedJob, now: Now, held_back: ReachedLimit | None) -> None:
         """A ring that changed nothing used up the alarm: it is set again, but never so that it spins."""
         if is_past(cached.due, now):
-            if held_back is None:
+            if self._rates is None or held_back is None or held_back.left:
                 self._alarms.again(cached.job_id)
             else:
-                self._alarms.again(cached.job_id, held_back.retry_after)
+                self._alarms.again(cached.job_id, self._rates.line_up(cached.job_id))
         else:
             await self._set_alarm(cached)
 

@@ -24,8 +24,11 @@ BORROWED = 16
 """This part of a limit a process may use before it has heard what others use: so one that has been idle
 begins at once. Each process may exceed a limit by that, once in a minute."""
 
+MOST_AT_ONCE = 1_000
+"""No turn begins more of its own accord: with so many left nothing is held back."""
+
 Tell = Callable[[str, int], None]
-"""Is told of each tenant that is held back, and of its limit."""
+"""Is told of each tenant of which something is held back or refused, and of its limit."""
 
 
 class ExecutionRates:
@@ -51,16 +54,31 @@ class ExecutionRates:
         self._lines: dict[str, _TenantLine | None] = {}
 
     def hold(self, job_key: str) -> ReachedLimit | None:
-        """By what the tenant of this job may begin no execution now; None: it may.
+        """By what the tenant of this job may begin few executions now, or none; None: as many as it likes."""
+        line = self._line_of(job_key)
+        if line is None:
+            return None
+        now = self._clock.now().steady
+        left = line.left(now)
+        return None if left >= MOST_AT_ONCE else ReachedLimit(NAME, line.limit.count, line.wait(now), left)
 
-        Those that are to ask again get their moments in the order of asking, as far apart as it has them.
+    def line_up(self, job_key: str) -> int:
+        """When a job that was held back is to look again (in ms), as something of it stays due.
+
+        They get their moments in the order of asking, as far apart as the limit has them.
         """
         line = self._line_of(job_key)
-        pause = 0 if line is None else line.pause(self._clock.now().steady)
-        if line is None or not pause:
-            return None
+        if line is None:
+            return LEAST_PAUSE_MS
         self._tell(line.tenant, line.limit.count)
-        return ReachedLimit(NAME, line.limit.count, pause)
+        return line.line_up(self._clock.now().steady)
+
+    def refuse(self, job_key: str) -> None:
+        """A trigger was refused by what `hold` gave; the moments of those in line stay what they are."""
+        line = self._line_of(job_key)
+        if line is not None:
+            self._tell(line.tenant, line.limit.count)
+            line.want(self._clock.now().steady)
 
     def count(self, job_key: str, number: int) -> None:
         """So many executions of the job have begun."""
@@ -100,17 +118,32 @@ class _TenantLine:
         self._is_soon = False
         self._minute, self._counts = 0, [0, 0]
 
-    def pause(self, now: int) -> int:
-        if now >= self._full_until:
-            wait = self._window.wait(self.limit, now)
-            if not wait or self._may_borrow(now):
-                return 0
+    def left(self, now: int) -> int:
+        """So many may begin now."""
+        if now < self._full_until:
+            return 0
+        wait = self._window.wait(self.limit, now)
+        if not wait:
+            return self._window.room(self.limit, now)
+        left = self._borrow(now)
+        if not left:
             self._full_until = now + max(wait, LEAST_PAUSE_MS)
             self._asked, self._is_soon = 0, wait <= ASK_AGAIN_MS
+        return left
+
+    def wait(self, now: int) -> int:
+        """When a caller is to ask again. How soon other processes give something is not known."""
+        return max(self._full_until - now, self._apart)
+
+    def want(self, now: int) -> None:
+        """One more waits for room."""
         self._asked += 1
         self._window.want(min(self._asked, self.limit.count), now)
+
+    def line_up(self, now: int) -> int:
+        self.want(now)
         if self._is_soon and self._asked <= MOST_SOON:  # other processes may have what it lacks
-            return self._full_until - now
+            return max(self._full_until - now, 1)
         self._next = max(self._next, self._full_until) + self._apart
         return min(self._next - self._apart - now, LONGEST_PAUSE_MS)
 
@@ -126,12 +159,13 @@ class _TenantLine:
         past = now % MINUTE
         return min(self._counts[1] + self._counts[0] * (MINUTE - past) // MINUTE, self.limit.count)
 
-    def _may_borrow(self, now: int) -> bool:
-        """Whether it is the first in this process for a while, whatever other processes do."""
+    def _borrow(self, now: int) -> int:
+        """How many may begin whatever other processes do, as they are the first in this one for a while."""
         self._turn(now)
-        may = getattr(self._window, "held", 1) == 0 and self._counts[1] < max(self.limit.count // BORROWED, 1)
-        if may:
-            self._window.want(1, now)
+        may = max(self.limit.count // BORROWED, 1) - self._counts[1]
+        if may <= 0 or getattr(self._window, "held", 1) > 0:
+            return 0
+        self._window.want(1, now)
         return may
 
     def _turn(self, now: int) -> None:

@@ -258,6 +258,10 @@ class SharedWindow:
         pause = sorted(self._used)[len(self._used) - most] + limit.per - now
         return pause if self._held >= limit.count else min(pause, ASK_AGAIN_MS)
 
+    def room(self, limit: RateLimit, now: int) -> int:
+        """How many calls are allowed now, just after `wait` was 0."""
+        return min(self._held, limit.count) - len(self._used)
+
     def want(self, count: int, now: int) -> None:
         """So many calls wait: the next visit of the book asks for as many permits."""
         self._unmet, self._touched = max(self._unmet, count), now

@@ -21,6 +21,9 @@ class ProcessWindow(Protocol):
     def wait(self, limit: RateLimit, now: int) -> int:
         """Milliseconds until another call may be allowed; 0: it is."""
 
+    def room(self, limit: RateLimit, now: int) -> int:
+        """How many calls are allowed now, just after `wait` was 0."""
+
     def want(self, count: int, now: int) -> None:
         """So many calls wait for being allowed."""
 
@@ -45,6 +48,10 @@ class RateWindow:
         if len(calls) < limit.count:
             return 0
         return calls[len(calls) - limit.count] + limit.per - now
+
+    def room(self, limit: RateLimit, now: int) -> int:
+        """How many calls are allowed now, just after `wait` was 0."""
+        return limit.count - len(self._calls)
 
     def want(self, count: int, now: int) -> None:
         """Nobody else has anything to give."""

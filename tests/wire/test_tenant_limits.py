@@ -1,5 +1,6 @@
 """Limits of each tenant: what is beyond one is 429 by name, and another tenant's go on (SPEC section 14)."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import httpx
 
 from tests.wire.service import World, data_of, definition, running
+from tests.wire.target import HELD
 
 KEY = "the-key-of-the-settings"
 BY_ADMIN = {"Authorization": f"Bearer {KEY}"}
@@ -75,6 +77,27 @@ async def test_jobs_beyond_the_limit_are_refused_one_by_one() -> None:
         assert len(told) == 1, "once, and counted in between"
 
 
+async def test_what_comes_at_one_moment_is_within_the_limit() -> None:
+    """Alone and in arrays that have more than there is room for; what exists takes no room of another one."""
+    async with two(jobs=5) as on:
+        data_of(await on.small.post("/jobs/first", json=definition()), 201)
+        again = [on.small.post("/jobs/first", json=definition()) for _ in range(20)]
+        alone = [on.small.post(f"/jobs/alone-{number}", json=definition()) for number in range(3)]
+        answers = [answer.status_code for answer in await asyncio.gather(*again, *alone)]
+        assert answers == [200] * 20 + [201] * 3
+        names = [[f"{row}-{number}" for number in range(10)] for row in range(10)]
+        arrays = [[definition(jobId=name) for name in row] for row in names]
+        found = await asyncio.gather(*(on.small.post("/jobs", json=array) for array in arrays))
+        statuses = [one["status"] for answer in found for one in data_of(answer)["items"]]
+        assert (statuses.count("created"), statuses.count("refused")) == (1, 99)
+        ended = await asyncio.gather(
+            *(on.small.delete(f"/jobs/alone-{number}") for number in range(3)),
+            *(on.small.post(f"/jobs/late-{number}", json=definition()) for number in range(50)),
+        )
+        assert await used(on.small) == {"tenant_jobs": (5, 2 + sum(one.status_code == 201 for one in ended))}
+        assert len(data_of(await on.small.get("/jobs"))["items"]) <= 5
+
+
 async def test_declared_jobs_are_under_the_same_limit() -> None:
     """The first ones have room; each scan looks whether there is some for the others."""
     async with two(jobs=2) as on:
@@ -115,6 +138,30 @@ async def test_executions_a_minute_refuse_triggers_and_delay_firings() -> None:
         assert sorted(outcomes) == ["fired", "late", "late"]
 
 
+async def test_a_job_that_is_faster_than_the_limit_is_held_to_it() -> None:
+    """Of what has become due meanwhile no more begins in one turn than there is room for, nor of triggers."""
+    async with two(executions_per_minute=3) as on:
+        every = {"period": "1s", "misfire": {"graceSeconds": 600}}
+        members = {"timer": every, "overlapPolicy": "allow"}
+        for caller in (on.small, on.large):
+            data_of(await caller.post("/jobs/every", json=definition(**members)), 201)
+            data_of(await caller.post("/jobs/one", json=definition(overlapPolicy="allow")), 201)
+            for _ in range(20):
+                data_of(await caller.post("/jobs/one/trigger?delaySeconds=50"))
+        await on.world.advance(59)
+        assert (await states(on.small), await states(on.large)) == (3, 60 + 20)
+        await on.world.advance(60)
+        assert await states(on.small) == 6
+        refused = await on.small.post("/jobs/one/trigger")
+        check_refused(refused, "tenant_executions_per_minute", 3, at_least=20)
+        for _ in range(20):
+            assert (await on.small.post("/jobs/one/trigger")).headers["retry-after"] == refused.headers[
+                "retry-after"
+            ]
+        await on.world.advance(int(refused.headers["retry-after"]))
+        assert await states(on.small) >= 7
+
+
 async def states(caller: httpx.AsyncClient) -> int:
     """How many executions have succeeded."""
     items: list[Any] = data_of(await caller.get("/executions?state=succeeded&limit=500"))["items"]
@@ -137,6 +184,19 @@ async def test_triggers_that_would_wait_are_refused_when_too_many_wait() -> None
         assert await used(on.small) == {"tenant_waiting": (2, 2)}
         await on.world.advance(61)
         data_of(await on.small.post("/jobs/one/trigger?delaySeconds=60"))
+
+
+async def test_triggers_at_one_moment_wait_as_many_as_may() -> None:
+    """Of one job that does nothing yet: the first one begins, the next ones wait, the others are refused."""
+    async with two(waiting=3) as on:
+        data_of(await on.small.post("/jobs/one", json=definition(overlapPolicy="queue")), 201)
+        on.world.target.answers("/run", HELD)
+        answers = await asyncio.gather(*(on.small.post("/jobs/one/trigger") for _ in range(40)))
+        assert sum(answer.status_code == 200 for answer in answers) == 1 + 3
+        for answer in answers:
+            if answer.status_code != 200:
+                check_refused(answer, "tenant_waiting", 3)
+        on.world.target.release()
 
 
 async def test_the_history_of_a_tenant_is_kept_up_to_its_limit() -> None:

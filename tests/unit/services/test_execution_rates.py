@@ -36,7 +36,9 @@ class Rates:
 
     def begin(self, job_key: str) -> bool:
         """Begins an execution, if it may."""
-        if self.rates.hold(job_key) is not None:
+        reached = self.rates.hold(job_key)
+        if reached is not None and not reached.left:
+            self.rates.line_up(job_key)
             return False
         self.rates.count(job_key, 1)
         self.begun += 1
@@ -54,7 +56,7 @@ async def test_a_tenant_begins_so_many_within_any_minute() -> None:
     assert [one.begin("job") for _ in range(4)] == [True, True, True, False]
     assert one.told == [("default", 3)]
     one.clock.advance(20 * SECOND)
-    assert one.rates.hold("other") == ReachedLimit(NAME, 3, LONGEST_PAUSE_MS)
+    assert one.rates.hold("other") == ReachedLimit(NAME, 3, 40 * SECOND)
     assert all(one.begin("acme|job") for _ in range(160))
     assert all(one.begin("free|job") for _ in range(1_000))
     one.clock.advance(40 * SECOND)
@@ -67,9 +69,30 @@ async def test_who_is_held_back_gets_moments_in_the_order_of_asking() -> None:
     one = Rates(ManualClock(wall=START, skew=SKEW))
     while one.begin("acme|job"):
         one.clock.advance(350)
-    pauses = [reached.retry_after for _ in range(5) if (reached := one.rates.hold("acme|job"))]
+    pauses = list[int]()
+    for _ in range(5):
+        pauses.append(one.rates.line_up("acme|job"))
+        one.rates.refuse("acme|job")  # a caller who asks without a pause takes nobody's moment
     apart = [later - earlier for earlier, later in pairwise(pauses)]
     assert apart == [MINUTE // 160] * 4
+    for _ in range(200):
+        assert one.rates.line_up("acme|job") <= LONGEST_PAUSE_MS
+
+
+async def test_who_begins_many_at_once_is_told_how_many_are_left() -> None:
+    """Also by a process that begins some before it has heard of the others."""
+    clock, shared = ManualClock(wall=START, skew=SKEW), MemoryRates()
+    one, of_two = Rates(clock), Rates(clock, shared, "one")
+    assert [rates.rates.hold("acme|job") for rates in (one, of_two)] == [
+        ReachedLimit(NAME, 160, MINUTE // 160, left=160),
+        ReachedLimit(NAME, 160, MINUTE // 160, left=10),
+    ]
+    one.rates.count("acme|job", 150)
+    assert one.rates.hold("acme|other") == ReachedLimit(NAME, 160, MINUTE // 160, left=10)
+    of_two.rates.count("acme|job", 10)
+    assert of_two.rates.hold("acme|job") == ReachedLimit(NAME, 160, MINUTE // 160, left=0)
+    assert one.rates.hold("free|job") is None
+    assert one.told == of_two.told == [], "nothing was held back"
 
 
 async def test_one_process_of_several_soon_has_all_that_the_others_do_not_use() -> None:
