@@ -15,10 +15,11 @@ from scheduler_service.api.definitions import (
     DefinitionChecks,
     Hosts,
     PostedDefinition,
+    check_posted,
     id_of,
     warn_of_hosts,
 )
-from scheduler_service.api.job_commands import keep_creator, read_owner, run_command
+from scheduler_service.api.job_commands import find_sender, keep_creator, read_owner, run_command
 from scheduler_service.api.narrow_keys import check_reach
 from scheduler_service.api.request import OF_JOBS, ApiRequest, PostedBody, Routes
 from scheduler_service.api.responses import (
@@ -31,8 +32,11 @@ from scheduler_service.api.responses import (
     write_flaw,
 )
 from scheduler_service.domain.acts import ActKind
-from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken
+from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken, Unchanged
 from scheduler_service.domain.turn_events import Updated
+from scheduler_service.engine.compile_cache import read_active
+from scheduler_service.engine.machine import OWN_JOB
 from scheduler_service.engine.program import GROUP_BYTES
 from scheduler_service.hosts.large_work import work_by_size
 from scheduler_service.pacing.slices import Slices
@@ -43,6 +47,7 @@ from scheduler_service.security.callers import Role
 ROUTES = Routes("jobs")
 
 MAX_DEFINITIONS = 1_000
+DIFFERS = Refusal(RefusalCode.CONFLICT, "the job has another definition", "/jobId")
 Result = dict[str, Any]
 
 
@@ -64,14 +69,34 @@ Result = dict[str, Any]
 )
 async def create_jobs(request: ApiRequest) -> Response:
     """Create or update up to 1,000 jobs, each on its own: one result per item, in order."""
-    raw = await request.body(request.deps.array_bytes)
-    longest = request.deps.body_bytes
-    texts = await work_by_size(len(raw), lambda: read_items(raw, most=MAX_DEFINITIONS, longest=longest))
+    raw, texts = await _read_texts(request)
+    may_update = request.query["onExisting"] == "update"
 
     async def work() -> dict[str, list[Result]]:
-        return {"items": await _BulkJobs(request, raw, texts).create()}
+        return {"items": await _BulkJobs(request, raw, texts, may_update=may_update).create()}
 
     return succeed(await request.run_once("jobs", raw, work, is_final=_is_final))
+
+
+@ROUTES.add(
+    "POST /definitions/compare",
+    Role.VIEWER,
+    scopes=OF_JOBS,
+    body=PostedBody(JobDefinition, examples.DEFINITIONS, required=True, is_array=True),
+    data=answers.ComparedDefinitions,
+    headers=("X-Service",),
+    audit=Way.NONE,
+)
+async def compare_definitions(request: ApiRequest) -> Response:
+    """Tell what applying up to 1,000 definitions would do to the jobs that there are; nothing is changed."""
+    raw, texts = await _read_texts(request)
+    return succeed({"items": await _ComparedJobs(request, raw, texts, may_update=True).create()})
+
+
+async def _read_texts(request: ApiRequest) -> tuple[bytes, Sequence[bytes]]:
+    """The body, and the text of each of its items. Raises ApiProblem (400, 413, 415, 422)."""
+    raw, longest = await request.body(request.deps.array_bytes), request.deps.body_bytes
+    return raw, await work_by_size(len(raw), lambda: read_items(raw, most=MAX_DEFINITIONS, longest=longest))
 
 
 def _is_final(answer: object) -> bool:
@@ -87,13 +112,13 @@ class _BulkJobs:
     Nothing is created before the whole array is known to be valid JSON: else the whole request is refused.
     """
 
-    def __init__(self, request: ApiRequest, raw: bytes, texts: Sequence[bytes]) -> None:
+    def __init__(self, request: ApiRequest, raw: bytes, texts: Sequence[bytes], *, may_update: bool) -> None:
         self._request = request
         self._deps = request.deps
         self._raw = raw
         self._texts = texts
         self._owner = read_owner(request)
-        self._may_update = request.query["onExisting"] == "update"
+        self._may_update = may_update
         self._checks = DefinitionChecks(request.deps, request.creator)
         self._is_narrow = request.caller.is_narrow
         self._is_json = False
@@ -228,6 +253,54 @@ class _BulkJobs:
                 return _refuse(job_id, store_problem(reply))
             case _:
                 return _accept(job_id, "unchanged", warnings)
+
+
+class _ComparedJobs(_BulkJobs):
+    """As `_BulkJobs`, but nothing is done: each job is read, and the result is what it would answer.
+
+    A job is changed by a definition that is another one, and by one that names another `active`.
+    """
+
+    async def create(self) -> list[Result]:
+        """As `_BulkJobs.create`; each result has the `revision` that was read, None without a job."""
+        self._revisions: dict[str, int] = {}
+        return [one | {"revision": self._revisions.get(one["jobId"])} for one in await super().create()]
+
+    async def _create_noted(self, some: Sequence[PostedDefinition]) -> Sequence[Reply | StoreError]:
+        return [await self._foresee(one) for one in some]
+
+    async def _foresee(self, checked: PostedDefinition) -> Reply | StoreError:
+        try:
+            entry = await self._deps.catalogue.get(checked.definition.program.key)
+            job = None if entry is None else await self._deps.jobs.read(entry.job_id)
+            if entry is None or entry.state is JobState.DESTROYED or job is None or job.document is None:
+                return Taken()
+            if entry.system:
+                return OWN_JOB
+            revision = self._revisions[checked.job_id] = job.document.head.revision
+            is_same = job.programs[revision].fingerprint == checked.definition.program.fingerprint
+            if is_same and checked.active is not None:
+                text = await self._deps.store.definition(entry.uid, revision)
+                is_same = checked.active is read_active(text or b"{}")
+        except StoreError as error:
+            return error
+        return Unchanged() if is_same else DIFFERS
+
+    async def _go_on(self, index: int, checked: PostedDefinition, reply: Reply | StoreError) -> Result:
+        """As an update: with the creator of the job, and the options of the service to which it belongs."""
+        if reply is OWN_JOB:
+            return _refuse(checked.job_id, refused(OWN_JOB))
+        key, text = checked.definition.program.key, self._texts[index]
+        try:
+            by = await find_sender(self._request, key)
+            checked = await check_posted(self._deps, text, None, by)
+            checked = await keep_creator(self._request, key, text, checked, by)
+        except StoreError as error:
+            return self._conclude(checked.job_id, error)
+        reply = await self._foresee(checked)
+        if _is_conflict(reply):
+            return _accept(checked.job_id, "updated", checked.warnings)
+        return self._conclude(checked.job_id, reply, checked.warnings)
 
 
 def _is_conflict(reply: Reply | StoreError) -> bool:

@@ -41,6 +41,7 @@ from scheduler_service.persistence.common.pagination import mark_list, write_cur
 from scheduler_service.security.callers import Role
 from scheduler_service.services.drift import COMPARED, OWN
 from scheduler_service.services.instances import Instance
+from scheduler_service.services.registry import TimerDeclaration
 from scheduler_service.transport.addresses import read_url
 from scheduler_service.transport.errors import RefusedTarget, TransportError
 
@@ -74,6 +75,44 @@ async def put_service(request: ApiRequest) -> Response:
     if request.query["force"] and request.caller.is_narrow:
         message = "force may replace jobs of others, so it needs a key of the whole tenant"
         raise refuse(HTTPStatus.FORBIDDEN, "/force", "scope", message)
+    posted, service, timers, warnings = await _read_registered(request)
+    known = deps.registry.find(service.tenant, name)
+    registered, is_new = await deps.registry.register(service, timers)
+    _tell_changes(request, known, registered)
+    if known is None or known.digest != registered.digest:
+        log_warnings(deps, name, warnings)
+    with after_change(f"the service {name!r} is registered"):
+        if request.query["force"]:
+            await deps.reconcile.apply(registered, force=True)
+        elif timers is not None:
+            warnings += await _settle(request, name)
+        if posted.options is not None or (known is not None and known.options):
+            await deps.reconcile.give_options(registered)
+        return await _show(request, registered, is_new=is_new, warnings=warnings)
+
+
+@ROUTES.add(
+    "POST /services/{name}/preview",
+    Role.VIEWER,
+    scopes=OF_SERVICES,
+    body=PostedBody(ServiceDeclaration, examples.SERVICE),
+    data=answers.ServicePreview,
+    audit=Way.NONE,
+)
+async def preview_service(request: ApiRequest) -> Response:
+    """Show what a registration would make of a service, and what is wrong with its jobs; changes nothing."""
+    await request.deps.registry.look()
+    _, service, _, warnings = await _read_registered(request)
+    is_new = request.deps.registry.find(service.tenant, service.name) is None
+    data = {"name": service.name, "isNew": is_new, **service_members(service)}
+    return succeed(data, warnings=warnings)
+
+
+async def _read_registered(
+    request: ApiRequest,
+) -> tuple[ServiceDeclaration, Service, TimerDeclaration | None, tuple[FoundFlaw, ...]]:
+    """What is posted, the service that it makes, its jobs (None: none are declared), and the warnings."""
+    deps, name = request.deps, request.service
     registration = await read_registration(request)
     posted = read_model(ServiceDeclaration, registration.value)
     _check_signing(request, posted.signing)
@@ -92,19 +131,7 @@ async def put_service(request: ApiRequest) -> Response:
     )
     by = Creator(name, name, service.tenant, request.caller.is_narrow)
     timers, warnings = await read_declaration(deps, by, registration.timers)
-    known = deps.registry.find(service.tenant, name)
-    registered, is_new = await deps.registry.register(service, timers)
-    _tell_changes(request, known, registered)
-    if known is None or known.digest != registered.digest:
-        log_warnings(deps, name, warnings)
-    with after_change(f"the service {name!r} is registered"):
-        if request.query["force"]:
-            await deps.reconcile.apply(registered, force=True)
-        elif timers is not None:
-            warnings += await _settle(request, name)
-        if posted.options is not None or (known is not None and known.options):
-            await deps.reconcile.give_options(registered)
-        return await _show(request, registered, is_new=is_new, warnings=warnings)
+    return posted, service, timers, warnings
 
 
 @ROUTES.add(

@@ -87,6 +87,11 @@ def read_options(text: bytes) -> object:
     return _ANY.decode((read_members(text) or {}).get("serviceOptions", _NULL))
 
 
+def read_active(text: bytes) -> bool:
+    """`active` of a definition that was accepted; True where it does not say."""
+    return bool(_ANY.decode((read_members(text) or {}).get("active", b"true")))
+
+
 def posted_active(definition: JobDefinition) -> bool | None:
     """`active` if it was posted, else None."""
     return definition.active if "active" in definition.model_fields_set else None

@@ -20,7 +20,8 @@ from client_sdk.models.answers.form import (
 )
 
 __all__ = [
-    "Backfill", "BackfilledMoment", "Bulk", "Destroyed", "Family", "ItemResult", "Job", "JobCounts",
+    "Backfill", "BackfilledMoment", "Bulk", "ComparedDefinition", "ComparedDefinitions", "Destroyed",
+    "Family", "ItemResult", "Job", "JobCounts",
     "JobLine", "JobThatCannotRun", "JobTimer", "LatestExecution", "LeftMoment", "Operation",
     "OperationProblem", "Option", "Results", "RevisionLine", "StartedExecution", "Trial", "Triggered",
 ]  # fmt: skip
@@ -154,6 +155,18 @@ class Results(AnswerModel):
     """One result per definition, in order."""
 
     items: list[ItemResult]
+
+
+class ComparedDefinition(ItemResult):
+    """What applying one definition would do to its job, which is at `revision`; None: there is no job."""
+
+    revision: int | None = None
+
+
+class ComparedDefinitions(AnswerModel):
+    """One result per definition, in order."""
+
+    items: list[ComparedDefinition]
 
 
 class Family(AnswerModel):

@@ -8,7 +8,7 @@ from client_sdk.models.answers.form import AnswerModel, DriftKind, InstanceState
 
 __all__ = [
     "Claimed", "Difference", "Drift", "HeldPart", "Instance", "InstanceRef", "Queue", "QueueCounts",
-    "QueueLine", "Renewed", "Service", "ServiceLine", "ServiceRef", "Work", "WorkRequest",
+    "QueueLine", "Renewed", "Service", "ServiceLine", "ServicePreview", "ServiceRef", "Work", "WorkRequest",
 ]  # fmt: skip
 
 
@@ -62,6 +62,21 @@ class Service(ServiceLine):
 
     timers: list[dict[str, Any]] = Field([])
     instances: list[Instance] = Field([])
+
+
+class ServicePreview(AnswerModel):
+    """What a registration would make of a service, beside its jobs; `isNew`: it is not known yet."""
+
+    name: str
+    is_new: bool
+    address: str | None = None
+    route: str | None = None
+    tags: list[str] = Field([])
+    on_change: str | None = None
+    grace_seconds: float | None = None
+    rate_limit: dict[str, Any] | None = None
+    signing: str | None = None
+    options: dict[str, Any] = Field({})
 
 
 class ServiceRef(AnswerModel):

@@ -33,6 +33,8 @@ NO_CHANGE = {
     "previewCalendar": "tries",
     "previewTemplate": "tries",
     "checkDefinition": "tries",
+    "compareDefinitions": "reads",
+    "previewService": "reads",
     "showOutlook": "tries",
     "reportFeedback": "the work of a target",
     "claimWork": "the work of an instance",

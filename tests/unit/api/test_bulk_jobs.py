@@ -135,3 +135,49 @@ async def test_a_key_outlives_a_crash_within_its_request(client: httpx.AsyncClie
     assert [item["status"] for item in again.json()["data"]["items"]] == ["unchanged", "created"]
     same = await client.post("/jobs", json=[named("a")], headers=headers)
     assert same.json()["data"]["items"][0]["status"] == "unchanged"
+
+
+async def compared(
+    client: httpx.AsyncClient, *definitions: Any, **headers: str
+) -> list[tuple[str, int | None]]:
+    """Of each definition what applying it would do, and the revision of its job."""
+    answer = await client.post("/definitions/compare", json=definitions, headers=headers)
+    assert answer.status_code == 200
+    return [(item["status"], item["revision"]) for item in answer.json()["data"]["items"]]
+
+
+async def test_definitions_are_compared_and_nothing_is_done(client: httpx.AsyncClient, world: World) -> None:
+    """New, another, the same, wrong: as a creation would answer, without a turn (SPEC section 10)."""
+    for job_id in ("old", "same"):
+        await client.post(f"/jobs/{job_id}", json=definition())
+    await client.post("/jobs/old/update", json=definition(jobName="y"))
+    turns, lines = world.turns, len(world.audit.lines)
+    body = [named("new"), named("old", jobName="x"), named("same", maxRetries=5), named("bad", qos=7), 5]
+    expected = [("created", None), ("updated", 2), ("unchanged", 1), ("refused", None), ("refused", None)]
+    assert await compared(client, *body) == expected
+    assert (world.turns, len(world.audit.lines), list(world.documents)) == (turns, lines, ["old", "same"])
+    answer = (await client.post("/definitions/compare", json=body)).json()["data"]["items"]
+    assert answer[3]["problem"]["errors"][0]["pointer"] == "/qos"
+    wrong = await client.post(
+        "/definitions/compare", content=b"[{]", headers={"content-type": "application/json"}
+    )
+    assert wrong.status_code == 400
+
+
+async def test_a_definition_without_creator_is_compared_with_that_of_its_job(
+    client: httpx.AsyncClient,
+) -> None:
+    """As an update keeps it; and `active` counts where a definition names it (SPEC section 2)."""
+    nobody = {key: value for key, value in definition().items() if not key.startswith("creator")}
+    await client.post("/jobs/a", json=nobody | {"creator": "x", "creatorName": "X", "active": 0})
+    assert await compared(client, nobody | {"jobId": "a"}) == [("unchanged", 1)]
+    assert await compared(client, nobody | {"jobId": "a", "active": False}) == [("unchanged", 1)]
+    assert await compared(client, nobody | {"jobId": "a", "active": 1}) == [("updated", 1)]
+
+
+async def test_a_job_of_a_service_is_compared_with_the_options_that_it_has(client: httpx.AsyncClient) -> None:
+    """A file does not name them: an update leaves them as they are (SPEC section 13)."""
+    await client.put("/services/s", json={"options": {"maxRetries": 3}})
+    await client.post("/jobs/a", json=definition(), headers={"X-Service": "s"})
+    assert await compared(client, named("a")) == [("unchanged", 1)]
+    assert await compared(client, named("a", jobName="x")) == [("updated", 1)]

@@ -108,6 +108,7 @@ changeManyJobs
 checkDefinition
 claimWork
 cleanHistory
+compareDefinitions
 completeWork
 countDeliveries
 countExecutions
@@ -142,6 +143,7 @@ makeKey
 pauseQueue
 pauseService
 previewCalendar
+previewService
 previewTemplate
 previewTimer
 putCalendar

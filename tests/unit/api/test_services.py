@@ -52,6 +52,24 @@ async def test_what_is_left_out_is_the_default_but_for_the_timers(client: httpx.
     assert (await put(client))["timers"] == []
 
 
+async def test_a_registration_is_shown_before_it_is_made(client: httpx.AsyncClient, world: World) -> None:
+    """As it would be, with its jobs checked; nothing is changed (SPEC section 16)."""
+    said = {"address": "http://10.0.0.7:8080/base/", "timers": [declared("a")], "graceSeconds": 5}
+    members = {"address": "http://10.0.0.7:8080/base", "onChange": "update", "graceSeconds": 5, "tags": []}
+    for is_new in (True, False):
+        turns, lines = world.turns, len(world.audit.lines)
+        shown = (await client.post(f"{PATH}/preview", json=said)).json()["data"]
+        assert {name: shown[name] for name in members} == members
+        assert (shown["name"], shown["isNew"]) == ("billing", is_new)
+        assert (world.turns, len(world.audit.lines)) == (turns, lines)
+        assert (await client.get(PATH)).status_code == (404 if is_new else 200)
+        await client.put(PATH, json=said)
+    wrong = await client.post(f"{PATH}/preview", json={"timers": [declared("a", qos=7)], "signing": "none"})
+    assert pointers(wrong) == [("/signing", "unknown_secret")]
+    wrong = await client.post(f"{PATH}/preview", json={"timers": [declared("a", qos=7)]})
+    assert [pointer for pointer, _ in pointers(wrong)] == ["/timers/0/qos"]
+
+
 @pytest.mark.parametrize(
     ("body", "found"),
     [
