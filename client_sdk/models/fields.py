@@ -28,7 +28,7 @@ VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 
 
 def _write_alias(name: str) -> str:
-    return {"asynchronous": "async", "from_": "from"}.get(name) or to_camel(name)
+    return {"asynchronous": "async", "from_": "from", "as_": "as"}.get(name) or to_camel(name)
 
 
 class WireModel(BaseModel):

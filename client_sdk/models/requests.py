@@ -27,6 +27,8 @@ MOST_NAMED = 5_000
 MOST_LABELS = 100
 MAX_DAYS = 1_000
 """So many dates and ranges a list of a calendar may have."""
+LONGEST_DATES = 1_000_000
+"""So many characters a text with the dates of a calendar may have."""
 LONGEST_OVERLAP = 2_592_000
 """In seconds, 30 days: how long two texts of one key are valid."""
 RoleName = Literal["viewer", "operator", "editor", "admin"]
@@ -115,10 +117,21 @@ class NewCalendar(WireModel):
     """
 
     timezone: Text | None = None
-    week: list[Annotated[int, Field(ge=1, le=7)]] = Field([1, 2, 3, 4, 5], max_length=7)
-    free: list[Text] = Field([], max_length=MAX_DAYS)
-    work: list[Text] = Field([], max_length=MAX_DAYS)
+    week: list[Annotated[int, Field(ge=1, le=7)]] = Field(default=[1, 2, 3, 4, 5], max_length=7)
+    free: list[Text] = Field(default=[], max_length=MAX_DAYS)
+    work: list[Text] = Field(default=[], max_length=MAX_DAYS)
     country: Annotated[str, Field(pattern=r"^[A-Z]{2}(-[A-Z0-9]{1,4})?$")] | None = None
+
+
+class DatesText(WireModel):
+    """`POST /dates/read`: an iCalendar file, or a list of dates and ranges, one a line.
+
+    `as`: what its days are, where it does not say so itself. `calendar`: the one to which they are added.
+    """
+
+    text: Annotated[str, Field(min_length=1, max_length=LONGEST_DATES)]
+    as_: Literal["free", "work"] = "free"
+    calendar: NewCalendar = NewCalendar()
 
 
 class PreviewRequest(WireModel):

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from http import HTTPStatus
 from typing import Any
@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from client_sdk.models import answers
 from client_sdk.models.fields import CALENDAR
-from client_sdk.models.requests import NewCalendar
+from client_sdk.models.requests import MAX_DAYS, DatesText, NewCalendar
 from scheduler_service.api import examples, parameters
 from scheduler_service.api.auditing import Way
 from scheduler_service.api.bodies import read_json_by_size, read_model
@@ -21,19 +21,26 @@ from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.moments import as_datetime, rfc3339
 from scheduler_service.hosts.large_work import work_apart
+from scheduler_service.persistence.common.pagination import mark_list, write_cursor
 from scheduler_service.ports.calendars import StoredCalendar
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.security.callers import Role
 from scheduler_service.services.calendar_users import CalendarUsers
-from scheduler_service.services.shared_calendars import MOST_CALENDARS, Calendars, Document, read_calendar
-from scheduler_service.timing.calendar_days import Calendar
-from scheduler_service.timing.calendar_text import day_of, read_span, write_spans
-from scheduler_service.timing.preview import show
-from scheduler_service.timing.timer import bind_calendar
+from scheduler_service.services.shared_calendars import (
+    MOST_CALENDARS,
+    YEARS_AHEAD,
+    Calendars,
+    Document,
+    read_calendar,
+)
+from scheduler_service.timing.calendar_change import find_change, find_days
+from scheduler_service.timing.calendar_days import FREE, WORK, Calendar, DaySpan
+from scheduler_service.timing.calendar_text import day_of, day_set, read_span, read_spans, write_spans
+from scheduler_service.timing.icalendar import read_days
 
 ROUTES = Routes("calendars")
 MOST_NAMED = 20
-"""So many jobs are named that use a calendar, or follow its change."""
+"""So many jobs are named that use a calendar, and at least so many a page of a preview looks at."""
 FIRINGS = 5
 _NAME = re.compile(CALENDAR[1:-1])
 _YEAR = parameters.integer("year", "Of this year; default: the current one.", low=1970, high=2199)
@@ -108,40 +115,99 @@ async def delete_calendar(request: ApiRequest) -> Response:
 @ROUTES.add(
     "POST /calendars/{calendarName}/preview",
     Role.VIEWER,
-    query=(_YEAR,),
+    query=(_YEAR, parameters.paging()[1]),
     body=PostedBody(NewCalendar, examples.NEW_CALENDAR, required=True),
     data=answers.CalendarPreview,
     audit=Way.NONE,
 )
 async def preview_calendar(request: ApiRequest) -> Response:
-    """Show the days of a calendar, and what its jobs would do with them, without storing it."""
+    """Show the days of a calendar, and which jobs would fire at other moments, without storing it.
+
+    A page looks at some of the jobs that use it; where it has a cursor, the next one looks at more of them.
+    """
     calendars, name, tenant = _calendars(request), _name(request), request.caller.tenant
+    await calendars.look()
     document = await _read_posted(request, calendars)
+    mark = mark_list("calendarPreview", tenant, name, json.dumps(document))
+    place = request.place(mark)
     calendar = read_calendar(name, document, [], revision=1)
-    users = await _users(request).find(tenant, name, MOST_NAMED + 1)
-    jobs = [line for entry in users[:MOST_NAMED] if (line := await _change_of(request, entry, calendar))]
-    year = request.query["year"] or _year(request)
-    data = {**_days(calendar, year), "jobs": jobs, "isCapped": len(users) > MOST_NAMED}
+    users, following = await _users(request).page(tenant, name, place, enough=MOST_NAMED)
+    now = request.deps.clock.now().wall
+    days = await work_apart(lambda: find_days(calendars.find(tenant, name), calendar, now))
+    jobs = [line for entry in users if (line := await _change_of(request, entry, calendar, days))]
+    data = {
+        **_days(calendar, request.query["year"] or _year(request)),
+        "jobs": jobs,
+        "checked": len(users),
+        "nextCursor": None if following is None else write_cursor(mark, following),
+    }
     return succeed(data, warnings=_lacks(document, _year(request)))
 
 
-async def _change_of(request: ApiRequest, entry: CatalogueEntry, calendar: Calendar) -> dict[str, Any] | None:
-    """The next firings of a job as it is, and with this calendar; None: it is there no more."""
+@ROUTES.add(
+    "POST /dates/read",
+    Role.VIEWER,
+    body=PostedBody(DatesText, examples.DATES_TEXT, required=True),
+    data=answers.ReadDates,
+    audit=Way.NONE,
+)
+async def read_dates(request: ApiRequest) -> Response:
+    """Read the days of an iCalendar file or of a list of dates into a calendar, without storing it."""
+    posted = read_model(DatesText, await read_json_by_size(await request.body()))
+    year = _year(request)
+    problems: list[Problem] = []
+
+    def read() -> dict[str, Any]:
+        found = read_days(posted.text, posted.as_, range(year - 1, year + YEARS_AHEAD + 1), problems)
+        known = posted.calendar.model_dump(by_alias=True)
+        own = {kind: day_set(read_spans(known[kind], f"/calendar/{kind}", problems)) for kind in (FREE, WORK)}
+        free, work = (own[FREE] - found.work) | found.free, (own[WORK] - found.free) | found.work
+        return {
+            "format": found.format,
+            "free": list(write_spans(found.free)),
+            "work": list(write_spans(found.work)),
+            "leftOut": found.left_out[:MOST_NAMED],
+            "calendar": {**known, "free": list(write_spans(free)), "work": list(write_spans(work))},
+        }
+
+    data = await work_apart(read)
+    problems += [
+        Problem("/text", "too_many", f"{kind} would have more than {MAX_DAYS} dates and ranges")
+        for kind in (FREE, WORK)
+        if len(data["calendar"][kind]) > MAX_DAYS
+    ]
+    if problems:
+        raise invalid_all(problems)
+    return succeed(data)
+
+
+async def _change_of(
+    request: ApiRequest, entry: CatalogueEntry, calendar: Calendar, days: Sequence[DaySpan]
+) -> dict[str, Any] | None:
+    """What this calendar changes for a job; None: nothing, or the job is not there, or does not fire."""
     job = await request.deps.jobs.read(entry.job_id)
-    if job is None or job.document is None:
+    if job is None or job.document is None or not job.document.head.active:
         return None
     head = job.document.head
-    timer = job.programs[head.revision].timer
-    cursor, seed = head.cursor, head.uid
-    changed = timer if timer.rule is None else bind_calendar(timer, calendar)
-
-    def compute() -> tuple[list[str], list[str]]:
-        shown = (show(one, cursor, count=FIRINGS, seed=seed) for one in (timer, changed))
-        before, after = ([rfc3339(firing.utc) for firing in firings] for firings in shown)
-        return before, after
-
-    before, after = await work_apart(compute)
-    return {"jobId": read_job_key(entry.job_id)[1], "before": before, "after": after}
+    program = job.programs[head.revision]
+    now = request.deps.clock.now().wall
+    found = (
+        None
+        if program.disabled
+        else await work_apart(
+            lambda: find_change(
+                program.timer, calendar, days, head.cursor, now=now, seed=head.uid, count=FIRINGS
+            )
+        )
+    )
+    if found is None:
+        return None
+    return {
+        "jobId": read_job_key(entry.job_id)[1],
+        "firstChange": None if found.first is None else rfc3339(found.first),
+        "before": [rfc3339(one) for one in found.before],
+        "after": [rfc3339(one) for one in found.after],
+    }
 
 
 def _calendars(request: ApiRequest) -> Calendars:

@@ -60,6 +60,11 @@ SIGN_IN = {"key": "the key of the settings, server.key"}
 NEW_KEY = {"name": "billing", "role": "editor", "service": "billing"}
 NEW_SECRET = {"value": "a-token-of-the-shop", "keepEarlier": True}
 NEW_CALENDAR = {"free": ["2026-10-01/2026-10-07"], "work": ["2026-10-10"], "timezone": "Asia/Shanghai"}
+DATES_TEXT = {
+    "text": "2026-10-01/2026-10-07 National Day\n2026-12-25\n",
+    "as": "free",
+    "calendar": NEW_CALENDAR,
+}
 ROTATION = {"overlapSeconds": 3600}
 CLAIM = {"instanceId": "worker-1", "max": 2, "waitSeconds": 0}
 RENEWAL = {"progress": "20/60"}

@@ -7,7 +7,8 @@ from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry, JobQuery
 from scheduler_service.timing.timer import RECURRING
 
-PAGE = 50
+PAGE, MOST_PAGES = 50, 20
+"""Jobs are read so many at a time, and in search of the next users so many times."""
 
 
 class CalendarUsers:
@@ -18,23 +19,38 @@ class CalendarUsers:
 
     async def pages(self, tenant: str, name: str) -> AsyncIterator[list[CatalogueEntry]]:
         """Each page of them. Raises StoreUnavailable."""
-        slices = Slices()
-        for kind in RECURRING:
-            query = JobQuery(tenant=tenant, kind=kind, system=None, limit=PAGE)
-            while True:
-                page = await self._catalogue.list(query)
-                texts = await self._catalogue.definitions([entry.job_id for entry in page.items])
-                found = []
-                for entry in page.items:
-                    text = texts.get(entry.job_id) or await self._read_large(entry)
-                    await slices.pause(len(text))
-                    if names_calendar(text, name):
-                        found.append(entry)
-                if found:
-                    yield found
-                if page.next_cursor is None:
-                    break
-                query = JobQuery(tenant=tenant, kind=kind, system=None, limit=PAGE, cursor=page.next_cursor)
+        cursor: str | None = ""
+        while cursor is not None:
+            found, cursor = await self.page(tenant, name, cursor)
+            if found:
+                yield found
+
+    async def page(
+        self, tenant: str, name: str, cursor: str = "", *, enough: int = 1
+    ) -> tuple[list[CatalogueEntry], str | None]:
+        """The next ones from `cursor` on, and the cursor of the page behind them; None: it is the last one.
+
+        At least `enough` of them, and less than PAGE more; fewer, or none, where PAGE x MOST_PAGES jobs have
+        no more. Raises StoreUnavailable.
+        """
+        slices, found = Slices(), list[CatalogueEntry]()
+        kind, _, place = cursor.partition(".") if cursor else (RECURRING[0], "", "")
+        for _ in range(MOST_PAGES):
+            page = await self._catalogue.list(
+                JobQuery(tenant=tenant, kind=kind, system=None, limit=PAGE, cursor=place or None)
+            )
+            texts = await self._catalogue.definitions([entry.job_id for entry in page.items])
+            for entry in page.items:
+                text = texts.get(entry.job_id) or await self._read_large(entry)
+                await slices.pause(len(text))
+                if names_calendar(text, name):
+                    found.append(entry)
+            if page.next_cursor is None and kind == RECURRING[-1]:
+                return found, None
+            kind, place = (kind, page.next_cursor) if page.next_cursor else (RECURRING[-1], "")
+            if len(found) >= enough:
+                break
+        return found, f"{kind}.{place}"
 
     async def find(self, tenant: str, name: str, most: int) -> list[CatalogueEntry]:
         """The first `most` of them. Raises StoreUnavailable."""

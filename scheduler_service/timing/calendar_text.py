@@ -36,6 +36,11 @@ def read_spans(texts: Iterable[str], pointer: str, problems: list[Problem]) -> l
     return found
 
 
+def day_set(spans: Iterable[DaySpan]) -> set[int]:
+    """All days of these spans."""
+    return {day for span in spans for day in range(span.first, span.last + 1)}
+
+
 def write_day(day: int) -> str:
     """The date of a day."""
     return date.fromordinal(day + _EPOCH).isoformat()

@@ -11,8 +11,8 @@ __all__ = [
     "Alerts", "ApiKey", "AuditChange", "AuditLine", "Calendar", "CalendarDetail", "CalendarList",
     "CalendarPreview", "CalendarUse", "ChangedJob", "Cleaned", "ConfiguredAlert", "Daily",
     "DailyStatistics", "DayFigures", "Event", "FailingJob", "Figures", "Health", "HealthPart",
-    "JobStatistics", "MadeKey", "Node", "NodeProcess", "OpenAlert", "Secret", "SecretList", "Session",
-    "SlowJob", "Spread", "Statistics",
+    "JobStatistics", "MadeKey", "Node", "NodeProcess", "OpenAlert", "PostedCalendar", "ReadDates", "Secret",
+    "SecretList", "Session", "SlowJob", "Spread", "Statistics",
 ]  # fmt: skip
 
 
@@ -151,15 +151,20 @@ class AuditLine(AnswerModel):
     truncated: bool
 
 
-class Calendar(AnswerModel):
-    """A calendar as it was stored; `version` counts its changes."""
+class PostedCalendar(AnswerModel):
+    """A calendar as it is posted."""
 
-    name: str
     timezone: str | None = None
     week: list[int]
     free: list[str]
     work: list[str]
     country: str | None = None
+
+
+class Calendar(PostedCalendar):
+    """A calendar as it was stored; `version` counts its changes."""
+
+    name: str
     version: int
     created_at: AwareDatetime
     updated_at: AwareDatetime
@@ -188,23 +193,45 @@ class CalendarDetail(Calendar):
     used_by: CalendarUse
 
 
+class ReadDates(AnswerModel):
+    """The days of a text, and the calendar with them; `format` is `icalendar` or `dates`.
+
+    `leftOut`: the events that are neither days off nor make-up days, the first of them by name.
+    """
+
+    format: str
+    free: list[str]
+    work: list[str]
+    left_out: list[str]
+    calendar: PostedCalendar
+
+
 class ChangedJob(AnswerModel):
-    """The next firings of a job as it is, and as it would be."""
+    """A job that would fire at other moments: the firings of both plans from the first change on.
+
+    `firstChange` None: none was found among the next thousands of moments; the firings are the next ones.
+    """
 
     job_id: str
+    first_change: AwareDatetime | None
     before: list[AwareDatetime]
     after: list[AwareDatetime]
 
 
 class CalendarPreview(AnswerModel):
-    """A calendar that is not stored: its days of a year, and the first jobs that would follow it."""
+    """A calendar that is not stored: its days of a year, and the jobs that would fire at other moments.
+
+    `jobs` are those that change of the `checked` ones of this page, which is the last one without a
+    `nextCursor`.
+    """
 
     year: int
     working_days: int
     free_days: list[str]
     make_up_days: list[str]
     jobs: list[ChangedJob]
-    is_capped: bool
+    checked: int
+    next_cursor: str | None
 
 
 class Secret(AnswerModel):

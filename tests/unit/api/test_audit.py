@@ -31,6 +31,7 @@ CANARY = "canary-7f3a-91c2"
 NO_CHANGE = {
     "previewTimer": "tries",
     "previewCalendar": "tries",
+    "readDates": "tries",
     "previewTemplate": "tries",
     "checkDefinition": "tries",
     "compareDefinitions": "reads",

@@ -82,17 +82,70 @@ async def test_a_used_one_stays() -> None:
 
 
 async def test_what_a_change_would_do_is_shown_before_it_is_stored() -> None:
-    """The next firings of each job, as they are and as they would be."""
+    """The firings of each job that fires then, from the first change on; not of one that is paused."""
     kept = Kept()
     await kept.put()
-    await kept.client.post("/jobs/on", json=definition(timer=NINE, jobId="on"))
-    changed = {"free": ["2026-01-01/2026-01-04"]}
+    for job_id, members in (("on", {}), ("paused", {"active": 0}), ("off", {"disabled": True})):
+        posted = definition(timer=NINE, jobId=job_id, **members)
+        assert (await kept.client.post(f"/jobs/{job_id}", json=posted)).status_code == 201
+    friday = {"period": "0 0 9 ? * 6", "calendar": "office"}
+    await kept.client.post("/jobs/friday", json=definition(timer=friday, jobId="friday"))
+    changed = {**OFFICE, "free": [*OFFICE["free"], "2026-02-02/2026-02-03"]}
     shown = (await kept.client.post("/calendars/office/preview", json=changed)).json()["data"]
     (job,) = shown["jobs"]
-    assert [one[5:10] for one in job["before"]] == ["01-01", "01-02", "01-07", "01-08", "01-09"]
-    assert [one[5:10] for one in job["after"]] == ["01-05", "01-06", "01-07", "01-08", "01-09"]
-    assert (shown["freeDays"], shown["isCapped"]) == (["2026-01-01/2026-01-02"], False)
+    assert (job["jobId"], job["firstChange"]) == ("on", "2026-02-02T09:00:00.000Z")
+    assert [one[5:10] for one in job["before"]] == ["02-02", "02-03", "02-04", "02-05", "02-06"]
+    assert [one[5:10] for one in job["after"]] == ["02-04", "02-05", "02-06", "02-09", "02-10"]
+    assert shown["freeDays"] == ["2026-01-05/2026-01-06", "2026-02-02/2026-02-03"]
+    assert (shown["checked"], shown["nextCursor"]) == (4, None)
     assert kept.calendars.list("default")[0].version == 1
+
+
+async def test_jobs_that_change_are_shown_in_pages() -> None:
+    """Each once; a cursor is that of the same calendar and the same change."""
+    kept = Kept()
+    await kept.put()
+    ids = [f"job-{number:03}" for number in range(120)]
+    for job_id in ids:
+        timer = {"dueTime": "1h", "period": "1h", "calendar": "office"} if job_id < "job-060" else NINE
+        await kept.client.post(f"/jobs/{job_id}", json=definition(timer=timer, jobId=job_id))
+    change, seen, pages, query = {**OFFICE, "week": [1]}, list[str](), 0, ""
+    while query is not None:
+        shown = await kept.client.post(f"/calendars/office/preview{query}", json=change)
+        data = shown.json()["data"]
+        seen += [one["jobId"] for one in data["jobs"]]
+        pages, query = pages + 1, data["nextCursor"] and f"?cursor={data['nextCursor']}"
+        assert data["checked"] < 20 + 50
+        if pages == 1:
+            other = await kept.client.post(f"/calendars/office/preview{query}", json=OFFICE)
+            assert (other.status_code, pointers(other)) == (422, [("/cursor", "invalid")])
+    assert (seen, pages) == (ids, 3)
+
+
+async def test_dates_are_read_into_a_calendar() -> None:
+    """Of a file or a list; nothing is stored. What is wrong is named with its line."""
+    kept = Kept()
+    event = "BEGIN:VEVENT\r\nDTSTART;VALUE=DATE:{}\r\nDTEND;VALUE=DATE:{}\r\nEND:VEVENT\r\n"
+    text = "BEGIN:VCALENDAR\r\n" + event.format("20260110", "20260112") + "END:VCALENDAR\r\n"
+    answer = await kept.client.post("/dates/read", json={"text": text, "calendar": OFFICE})
+    assert answer.status_code == 200, answer.text
+    data = answer.json()["data"]
+    assert (data["format"], data["free"], data["work"]) == ("icalendar", ["2026-01-10/2026-01-11"], [])
+    assert data["calendar"] == {
+        **OFFICE,
+        "free": ["2026-01-05/2026-01-06", "2026-01-10/2026-01-11"],
+        "work": [],
+        "week": [1, 2, 3, 4, 5],
+        "country": None,
+    }
+    assert kept.calendars.list("default") == []
+    answer = await kept.client.post("/dates/read", json={"text": "2026-01-06 Epiphany", "as": "work"})
+    assert answer.json()["data"]["calendar"]["work"] == ["2026-01-06"]
+    answer = await kept.client.post("/dates/read", json={"text": "2026-01-06\n6.1.2026"})
+    assert pointers(answer) == [("/text", "invalid")]
+    assert "line 2" in answer.json()["errors"][0]["message"]
+    far = "\n".join(f"{year}-01-{day:02}" for year in range(1970, 2100) for day in range(1, 30, 3))
+    assert pointers(await kept.client.post("/dates/read", json={"text": far})) == [("/text", "too_many")]
 
 
 async def test_previews_follow_it() -> None:

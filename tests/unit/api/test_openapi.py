@@ -153,6 +153,7 @@ putService
 readCalendarDays
 readChildLogs
 readChildLogsByExecution
+readDates
 readExecution
 readJob
 readKey
