@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
+from unicodedata import normalize
 from urllib.parse import quote, quote_plus
 
 import msgspec
@@ -39,6 +40,16 @@ SAID = frozenset(
 """The fields of outcomes and records that have something of a target, a caller or a template."""
 _FOR_HTML = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&"})
 _BY_DOTNET = str.maketrans({character: f"\\u{ord(character):04x}" for character in "&'+<>`"})
+_BY_TEMPLATES = tuple(
+    str.maketrans(table)
+    for table in (
+        {"+": "&#43;"},
+        {"`": "&#x60;", "=": "&#x3D;"},
+        {"`": "&#x60;", "=": "&#x3D;", "/": "&#x2F;"},
+    )
+)
+"""What Go, Handlebars and Mustache escape besides."""
+_HOST = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z.-]{,251}[0-9A-Za-z])?")
 _ESCAPE = re.compile(r"(?<=\\u)[0-9a-f]{4}")
 _UNENCODED = ("", "/", "!'()*", "$&+:=@", "!#$&'()*+,/:;=?@")
 """What programs leave as it is: `quote`; encodeURIComponent; a segment in Go; encodeURI."""
@@ -209,7 +220,15 @@ NO_MASK = SecretMask(())
 
 
 def forms_of(value: str) -> set[bytes]:
-    """The forms in which a value may come back."""
+    """The forms in which a value may come back; a name of a host is written in small letters."""
+    further = {value.replace("\n", "\r\n")}
+    if not value.isascii():
+        further |= {normalize("NFC", value), normalize("NFD", value)}
+    forms = _forms_of(value).union(*map(_forms_of, further - {value}))
+    return forms | {value.lower().encode()} if _HOST.fullmatch(value) else forms
+
+
+def _forms_of(value: str) -> set[bytes]:
     escaped, as_latin = _escaped(value), value.encode().decode("latin-1")
     texts = {value} | escaped | {further for one in escaped for further in _escaped(one)}
     texts |= {as_latin} | _escaped(as_latin) | {_escaped_by_dotnet(value)} | _escaped_for_html(value)
@@ -217,6 +236,8 @@ def forms_of(value: str) -> set[bytes]:
     encoded |= {quote_plus(value), quote_plus(value, safe="*").replace("~", "%7E")}
     encoded |= {quote(one, safe="") for one in tuple(encoded)} | {_lower_escapes(one) for one in encoded}
     plain = {text.encode() for text in texts | encoded}
+    if not value.isascii() and (in_latin := value.encode("latin-1", "ignore")).decode("latin-1") == value:
+        plain |= {in_latin, quote(in_latin, safe="").encode(), quote_plus(in_latin).encode()}
     return plain | {form for text in {value, *escaped} for form in _base64_forms(text.encode())}
 
 
@@ -238,7 +259,10 @@ def _escaped_for_html(text: str) -> set[str]:
     """A text in a page, as one that tells of an error, with and without escapes of quotes."""
     written, quoted = html.escape(text, quote=False), html.escape(text)
     by_number = quoted.replace("&#x27;", "&#39;")
-    return {written, quoted, by_number, by_number.replace("&quot;", "&#34;")}
+    numbered = by_number.replace("&quot;", "&#34;")
+    by_template = {one.translate(table) for table in _BY_TEMPLATES for one in (by_number, numbered)}
+    in_ascii = {one.encode("ascii", "xmlcharrefreplace").decode() for one in (written, quoted)}
+    return {written, quoted, by_number, numbered, *by_template, *in_ascii}
 
 
 def _lower_escapes(text: str) -> str:
@@ -253,8 +277,11 @@ def _base64_forms(data: bytes) -> Iterable[bytes]:
         inner = whole[begin : (before + len(data)) * 8 // 6]
         if len(inner) >= LEAST_CHARACTERS:
             yield inner
-            yield inner.replace(b"+", b"-").replace(b"/", b"_")
-            yield quote(inner, safe="").encode()
+            if b"+" in inner or b"/" in inner:
+                text, encoded = inner.decode(), quote(inner, safe="")
+                yield inner.replace(b"+", b"-").replace(b"/", b"_")
+                written = encoded, _lower_escapes(encoded), text.replace("/", "\\/"), _escaped_by_dotnet(text)
+                yield from (one.encode() for one in (*written, *_escaped_for_html(text)))
 
 
 class SecretMasks:

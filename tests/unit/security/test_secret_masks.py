@@ -4,6 +4,7 @@ import base64
 import html
 import json
 from collections.abc import Callable
+from unicodedata import normalize
 from urllib.parse import quote, quote_plus
 
 import msgspec
@@ -38,6 +39,12 @@ def as_dotnet(text: str) -> str:
     )
 
 
+def as_template(text: str, further: dict[str, str]) -> str:
+    """A text in a page of a language of templates, which escapes these, too."""
+    escaped = html.escape(text).replace("&#x27;", "&#39;").replace("&quot;", further.get('"', "&quot;"))
+    return escaped.translate(str.maketrans({one: by for one, by in further.items() if one != '"'}))
+
+
 @each_row("value", [PLAIN, NASTY, "four", "aB3/x+Y9==", "it's <q\"(é)~!*`", "ключ/к+ларцу"])
 @each_row(
     "write",
@@ -61,6 +68,12 @@ def as_dotnet(text: str) -> str:
         lambda value: f"<p>{html.escape(value, quote=False)}</p>",
         lambda value: f"<p>{html.escape(value)}</p>",
         lambda value: f"<p>{html.escape(value).replace('&#x27;', '&#39;').replace('&quot;', '&#34;')}</p>",
+        lambda value: html.escape(value).encode("ascii", "xmlcharrefreplace").decode(),
+        lambda value: as_template(value, {"+": "&#43;", '"': "&#34;"}),
+        lambda value: as_template(value, {"`": "&#x60;", "=": "&#x3D;"}),
+        lambda value: as_template(value, {"`": "&#x60;", "=": "&#x3D;", "/": "&#x2F;"}),
+        lambda value: normalize("NFD", value),
+        lambda value: json.dumps({"a": normalize("NFD", value)}),
         lambda value: value.encode().decode("latin-1"),
         lambda value: json.dumps({"a": value.encode().decode("latin-1")}),
     ],
@@ -85,6 +98,35 @@ def test_base64_hides_it_at_each_place(before: str, behind: str) -> None:
         hidden = SecretMask([NASTY]).body(b"Basic " + text + b"\n")
         assert b"***" in hidden
         assert len(hidden) < len(text) + 7 - len(NASTY) // 2
+
+
+@each_row(
+    "write",
+    [
+        lambda text: text.replace("/", "\\/"),
+        lambda text: text.replace("+", "\\u002B"),
+        lambda text: text.replace("+", "&#43;"),
+        lambda text: text.replace("/", "&#x2F;").replace("=", "&#x3D;"),
+        lambda text: quote(text, safe="").replace("%2B", "%2b").replace("%2F", "%2f"),
+    ],
+)
+def test_base64_is_hidden_as_it_is_written_in_json_pages_and_urls(write: Callable[[str], str]) -> None:
+    """PHP escapes `/`, .NET and pages of Go `+`: what a target shows of its headers has both."""
+    for value in ("~~~???>>>secret", "ключ/к+ларцу"):
+        for before in ("", "u", "us", "user:"):
+            text = base64.b64encode(f"{before}{value}".encode()).decode()
+            hidden = SecretMask([value]).text(f"Basic {write(text)}")
+            assert "***" in hidden
+            assert len(hidden) <= len("Basic dXNlcjp***A&#x3D;&#x3D;")
+
+
+def test_bytes_of_an_older_page_and_names_of_hosts_are_hidden() -> None:
+    """In Latin-1, as they are or in a URL; a host in an error has small letters alone."""
+    mask = SecretMask(["Müller&Söhne", "HostSecret.0", "two\nlines"])
+    assert mask.body("<Müller&Söhne>".encode("latin-1")) == b"<***>"
+    assert mask.text("k=M%FCller%26S%F6hne") == "k=***"
+    assert mask.text("hostsecret.0.test has no address") == "***.test has no address"
+    assert mask.text("two\r\nlines") == "***"
 
 
 def test_what_has_none_is_returned_itself() -> None:
