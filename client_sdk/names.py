@@ -6,7 +6,7 @@ from urllib.parse import quote
 JOB_ID = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"
 INSTANCE_ID = JOB_ID
 SERVICE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
-"""Of services and of queues."""
+"""Of services, queues and calendars."""
 OF_SECRETS = r"^[A-Za-z_][A-Za-z0-9_-]{0,127}$"
 _GIVEN_ID = r"^(?!\.{1,2}$)[!\"$&-.0->@-~]{1,256}$"
 """Printable ASCII without what ends or changes a segment: `/`, `?`, `#` and `%`."""
@@ -23,6 +23,7 @@ FORMS = {
     "delivery": ("delivery", _GIVEN_ID, _OF_GIVEN),
     "operation": ("operation", _GIVEN_ID, _OF_GIVEN),
     "key": ("key_id", _GIVEN_ID, _OF_GIVEN),
+    "calendar": ("name", SERVICE_NAME, _OF_NAME),
     "secret": ("name", OF_SECRETS, _LIKE_A_VARIABLE),
     "lease": ("lease", _GIVEN_ID, _OF_GIVEN),
     "queue": ("name", SERVICE_NAME, _OF_NAME),

@@ -6,6 +6,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 import httpx
 
 from client_sdk.client.bulk import BulkWork
+from client_sdk.client.calendars import Calendars
 from client_sdk.client.client import DEFAULT_URL, Client
 from client_sdk.client.executions import Deliveries, Executions, SomeExecution
 from client_sdk.client.jobs import Jobs
@@ -138,6 +139,18 @@ class BlockingSecrets(_BlockingGroup):
     delete = _call(Secrets.delete)
 
 
+class BlockingCalendars(_BlockingGroup):
+    """`Calendars`, blocking."""
+
+    put = _call(Calendars.put)
+    list = _call(Calendars.list)
+    get = _call(Calendars.get)
+    delete = _call(Calendars.delete)
+    preview = _call(Calendars.preview)
+    changes = _iterate(Calendars.changes)
+    read_dates = _call(Calendars.read_dates)
+
+
 class BlockingQueues(_BlockingGroup):
     """`Queues`, blocking."""
 
@@ -205,6 +218,7 @@ class BlockingClient:
         self.queues = BlockingQueues(self._client.queues, self._loop)
         self.keys = BlockingKeys(self._client.keys, self._loop)
         self.secrets = BlockingSecrets(self._client.secrets, self._loop)
+        self.calendars = BlockingCalendars(self._client.calendars, self._loop)
         self.deliveries = BlockingDeliveries(self._client.deliveries, self._loop)
         self.scheduler = BlockingScheduler(self._client.scheduler, self._loop)
         self.wait_for = self.executions.wait_for

@@ -6,6 +6,7 @@ from typing import Self
 import httpx
 
 from client_sdk.client.bulk import BulkWork
+from client_sdk.client.calendars import Calendars
 from client_sdk.client.connection import Connection
 from client_sdk.client.events import EventStream, write_filters
 from client_sdk.client.executions import Deliveries, Executions, SomeExecution
@@ -23,7 +24,7 @@ DEFAULT_URL = "http://127.0.0.1:8000"
 
 class Client:
     """The API of a scheduler: `jobs`, `executions`, `bulk`, `deliveries`, `services`, `queues`, `keys`,
-    `secrets`, `scheduler`.
+    `secrets`, `calendars`, `scheduler`.
 
     Use it in `async with`. Each event loop that uses it has connections of its own, which end with that loop.
     `key` is sent as given; it is not read from the environment: pass `os.environ.get("PUNCTUAL_KEY")` where
@@ -61,6 +62,7 @@ class Client:
         self.queues = Queues(self.connection)
         self.keys = Keys(self.connection)
         self.secrets = Secrets(self.connection)
+        self.calendars = Calendars(self.connection)
         self.deliveries = Deliveries(self.connection)
         self.scheduler = Scheduler(self.connection)
 

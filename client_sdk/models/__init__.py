@@ -25,6 +25,7 @@ from client_sdk.models.requests import Completion as Completion
 from client_sdk.models.requests import ExecutionAction as ExecutionAction
 from client_sdk.models.requests import HeldPartName as HeldPartName
 from client_sdk.models.requests import JobAction as JobAction
+from client_sdk.models.requests import NewCalendar as NewCalendar
 from client_sdk.models.requests import OutlookRequest as OutlookRequest
 from client_sdk.models.requests import PreviewRequest as PreviewRequest
 from client_sdk.models.requests import Renewal as Renewal

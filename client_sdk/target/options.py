@@ -43,7 +43,9 @@ OTHER_WORDS: Mapping[str, tuple[str, Any]] = {
     "enabled": DISABLED,
     "paused": MANUAL,
     **dict.fromkeys(("args", "kwargs", "params", "parameters"), BODY),
-    **dict.fromkeys(("start_at", "end_at", "start_date", "end_date", "ttl", "misfire", "jitter"), IN_TIMER),
+    **dict.fromkeys(
+        ("start_at", "end_at", "start_date", "end_date", "ttl", "misfire", "jitter", "calendar"), IN_TIMER
+    ),
     **dict.fromkeys(("id", "key", "task_id"), ID),
     "async": ASYNC,
     "tags": TAGS,

@@ -16,7 +16,7 @@ from scheduler_service.api import examples, parameters
 from scheduler_service.api.auditing import Way
 from scheduler_service.api.bodies import read_json_by_size, read_model
 from scheduler_service.api.request import FORM_OF_NAME, ApiRequest, PostedBody, Routes
-from scheduler_service.api.responses import absent, invalid, invalid_all, refuse, succeed
+from scheduler_service.api.responses import ApiProblem, absent, invalid, invalid_all, refuse, succeed
 from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.moments import as_datetime, rfc3339
@@ -62,7 +62,7 @@ async def list_calendars(request: ApiRequest) -> Response:
     statuses=(404,),
 )
 async def read_calendar_days(request: ApiRequest) -> Response:
-    """Read a calendar: what was stored, its days of a year, and the jobs that use it."""
+    """Read a calendar: what was stored, its days of a year, and its jobs; its ETag is the version."""
     calendars, stored = _calendars(request), await _find(request)
     users = await _users(request).find(stored.tenant, stored.name, MOST_NAMED + 1)
     document = json.loads(stored.document)
@@ -70,7 +70,7 @@ async def read_calendar_days(request: ApiRequest) -> Response:
     assert calendar is not None, "what is stored has days"
     year = request.query["year"] or _year(request)
     data = {**_wire(stored), **_days(calendar, year), "usedBy": _names(users)}
-    return succeed(data, warnings=_lacks(document, _year(request)))
+    return succeed(data, _tag(stored), warnings=_lacks(document, _year(request)))
 
 
 @ROUTES.add(
@@ -78,24 +78,30 @@ async def read_calendar_days(request: ApiRequest) -> Response:
     Role.EDITOR,
     body=PostedBody(NewCalendar, examples.NEW_CALENDAR, required=True),
     data=answers.Calendar,
-    statuses=(429,),
+    statuses=(412, 429),
+    headers=("If-Match",),
 )
 async def put_calendar(request: ApiRequest) -> Response:
-    """Store a calendar, or replace it: it counts for all firings that are still to come."""
+    """Store a calendar, or replace it, unless `If-Match` names another version: it counts from now on."""
     calendars, name, tenant = _calendars(request), _name(request), request.caller.tenant
     await calendars.look()
     document = await _read_posted(request, calendars)
-    known = calendars.get(tenant, name)
+    known, expected = calendars.get(tenant, name), request.if_match
+    version = 0 if known is None else known.version
+    if expected is not None and version not in expected:
+        raise _outdated(name)
     request.tell_audit(subject=name, detail={"given": _posted(document)})
     if known is None and len(calendars.list(tenant)) >= MOST_CALENDARS:
         message = f"the tenant {tenant!r} has {MOST_CALENDARS} calendars; remove one"
         raise refuse(HTTPStatus.TOO_MANY_REQUESTS, "", "limit", message, retry_seconds=1)
     if known is not None and json.loads(known.document) == document:
         request.tell_audit(changed=False)
-        return succeed(_wire(known), warnings=_lacks(document, _year(request)))
-    stored = await calendars.put(tenant, name, document)
+        return succeed(_wire(known), _tag(known), warnings=_lacks(document, _year(request)))
+    stored = await calendars.put(tenant, name, document, expected=expected)
+    if stored is None:
+        raise _outdated(name)
     request.deps.tell_calendar(stored)
-    return succeed(_wire(stored), warnings=_lacks(document, _year(request)))
+    return succeed(_wire(stored), _tag(stored), warnings=_lacks(document, _year(request)))
 
 
 @ROUTES.add("DELETE /calendars/{calendarName}", Role.EDITOR, statuses=(404, 409))
@@ -108,7 +114,9 @@ async def delete_calendar(request: ApiRequest) -> Response:
         used_by = read_job_key(users[0].job_id)[1]
         message = f"the calendar {stored.name!r} is used by the job {used_by!r}; change its timer first"
         raise refuse(HTTPStatus.CONFLICT, "/calendarName", "used", message)
-    await _calendars(request).remove(stored.tenant, stored.name)
+    if not await _calendars(request).remove(stored):
+        message = f"the calendar {stored.name!r} was changed meanwhile; read it again"
+        raise refuse(HTTPStatus.CONFLICT, "/calendarName", "conflict", message)
     return succeed(None)
 
 
@@ -246,6 +254,15 @@ async def _read_posted(request: ApiRequest, calendars: Calendars) -> Document:
         return await work_apart(lambda: calendars.complete(posted.model_dump(by_alias=True)))
     except DefinitionError as error:
         raise invalid_all(error.problems) from None
+
+
+def _outdated(name: str) -> ApiProblem:
+    message = f"the calendar {name!r} is at another version than those of If-Match; read it again"
+    return refuse(HTTPStatus.PRECONDITION_FAILED, "/If-Match", "precondition", message)
+
+
+def _tag(stored: StoredCalendar) -> dict[str, str]:
+    return {"etag": f'"{stored.version}"'}
 
 
 def _posted(document: Document) -> Document:

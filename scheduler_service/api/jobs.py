@@ -1,6 +1,5 @@
 """Jobs: create, read, list, update, pause, start again, trigger, destroy (SPEC section 10)."""
 
-import re
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from http import HTTPStatus
@@ -12,7 +11,7 @@ from starlette.responses import Response
 from client_sdk.models import Activation, JobDefinition, answers
 from scheduler_service.api import examples, parameters
 from scheduler_service.api.auditing import Way
-from scheduler_service.api.bodies import header, read_json, read_model
+from scheduler_service.api.bodies import read_json, read_model
 from scheduler_service.api.definitions import (
     PostedDefinition,
     check_posted,
@@ -28,7 +27,6 @@ from scheduler_service.api.job_commands import (
 )
 from scheduler_service.api.listed_definitions import list_lines
 from scheduler_service.api.narrow_keys import check_within
-from scheduler_service.api.parameters import LONGEST_TEXT, check_length
 from scheduler_service.api.query_filters import JOB_FILTERS, job_query
 from scheduler_service.api.request import OF_JOBS, ApiRequest, PostedBody, Routes
 from scheduler_service.api.request_room import WaitingLine
@@ -63,7 +61,6 @@ MAX_DELAY_SECONDS = 315_360_000
 MAX_PARTS = 100_000
 SORTS = tuple(f"{sign}{sort}" for sort in JobSort for sign in ("", "-"))
 
-_STRONG_TAG = re.compile(r'"([1-9][0-9]{0,17})"')
 EDIT_TRIES = 5
 STATE_OF_RESET = {"failed": ExecutionState.TERMINATED, "succeeded": ExecutionState.SUCCEEDED}
 PAGE_BYTES = 4 << 20
@@ -156,10 +153,8 @@ async def update_job(request: ApiRequest) -> Response:
     posted = await check_posted(request.deps, raw, job_id, by)
     posted = await keep_creator(request, request.job_key, raw, posted, by)
     check_within(request.caller, posted.definition.program)
-    if_match = header(request.scope, b"if-match")
-    check_length("If-Match", if_match or "", LONGEST_TEXT)
     owner = read_owner(request) or None
-    event = Updated(revision=0, active=posted.active, if_match=_revisions_of(if_match), owner=owner)
+    event = Updated(revision=0, active=posted.active, if_match=request.if_match, owner=owner)
     remembered = request.remembered(f"jobs/{job_id}/update", raw)
     act = request.act(await find_changes(request, request.job_key, posted.definition.text))
     await run_command(request, request.job_key, Command(event, posted.definition, remembered, act=act))
@@ -372,17 +367,6 @@ async def _read_pause_reason(request: ApiRequest, entry: CatalogueEntry) -> str 
 
 def _tag(entry: CatalogueEntry) -> dict[str, str]:
     return {"etag": f'"{entry.revision}"'}
-
-
-def _revisions_of(if_match: str | None) -> frozenset[int] | None:
-    """The revisions in `If-Match`, compared strongly (RFC 9110, section 13.1.1); None: any revision.
-
-    Weak tags, and tags that this API does not make, match no revision.
-    """
-    if if_match is None or if_match.strip() == "*":
-        return None
-    tags = (_STRONG_TAG.fullmatch(tag.strip()) for tag in if_match.split(","))
-    return frozenset(int(tag[1]) for tag in tags if tag is not None)
 
 
 async def _read_switch(request: ApiRequest) -> tuple[str, bool]:

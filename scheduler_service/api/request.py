@@ -27,7 +27,14 @@ from scheduler_service.api.bodies import (
 )
 from scheduler_service.api.definitions import Creator
 from scheduler_service.api.dependencies import ApiDependencies
-from scheduler_service.api.parameters import LARGEST, Parameter, Values, read_integer
+from scheduler_service.api.parameters import (
+    LARGEST,
+    LONGEST_TEXT,
+    Parameter,
+    Values,
+    check_length,
+    read_integer,
+)
 from scheduler_service.api.request_room import BODIES_BUSY, WaitingLine, take_place, weigh
 from scheduler_service.api.responses import ApiProblem, FoundFlaw, absent, invalid
 from scheduler_service.domain.acts import Act, ActKind
@@ -46,6 +53,7 @@ from scheduler_service.security.secret_masks import NO_MASK, SecretMask
 from scheduler_service.timing.languages import LANGUAGES
 
 Handler = Callable[["ApiRequest"], Coroutine[Any, Any, Response]]
+_STRONG_TAG = re.compile(r'"(0|[1-9][0-9]{0,17})"')
 KEY_LENGTH = 255
 LONGEST_SCOPE = 300
 """What stores keep of a scope (`persistence.sql.kept_answers`)."""
@@ -230,6 +238,19 @@ class ApiRequest:
         except (StoreError, TimeoutError):
             return (BEHIND,)
         return ()
+
+    @property
+    def if_match(self) -> frozenset[int] | None:
+        """The revisions in `If-Match`, compared strongly (RFC 9110, section 13.1.1); None: any revision.
+
+        Weak tags, and tags that this API does not make, match no revision. Raises ApiProblem (422).
+        """
+        given = header(self.scope, b"if-match")
+        check_length("If-Match", given or "", LONGEST_TEXT)
+        if given is None or given.strip() == "*":
+            return None
+        tags = (_STRONG_TAG.fullmatch(tag.strip()) for tag in given.split(","))
+        return frozenset(int(tag[1]) for tag in tags if tag is not None)
 
     def remembered(self, subject: str, raw: bytes) -> Remembered | None:
         """What to keep under the Idempotency-Key; None without one. Raises ApiProblem (400, 422)."""

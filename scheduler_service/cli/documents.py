@@ -91,8 +91,7 @@ def read_document(source: Path) -> DefinitionFile:
 
     Raises CommandError with the line and column of the error.
     """
-    name = "standard input" if str(source) == "-" else str(source)
-    text = _read_text(source, name)
+    name, text = _name_of(source), read_text(source)
     if source.suffix.lower() in YAML_SUFFIXES:
         return _read_yaml(name, text)
     if source.suffix.lower() in JSON5_SUFFIXES:
@@ -100,7 +99,9 @@ def read_document(source: Path) -> DefinitionFile:
     return _read_json(name, text)
 
 
-def _read_text(source: Path, name: str) -> str:
+def read_text(source: Path) -> str:
+    """A file, or standard input if `source` is `-`, as text. Raises CommandError."""
+    name = _name_of(source)
     try:
         raw = _read_bytes(source)
         if len(raw) > LONGEST_BYTES:
@@ -112,6 +113,10 @@ def _read_text(source: Path, name: str) -> str:
     except UnicodeDecodeError as error:
         message = f"{name} is not UTF-8: {error.reason} at byte {error.start}"
         raise CommandError(message, Exit.USAGE) from error
+
+
+def _name_of(source: Path) -> str:
+    return "standard input" if str(source) == "-" else str(source)
 
 
 def _read_bytes(source: Path) -> bytes:

@@ -12,6 +12,7 @@ import typer
 from scheduler_service import __version__, how_to_install
 from scheduler_service.cli import (
     bulk,
+    calendars,
     deliveries,
     executions,
     jobs,
@@ -70,6 +71,7 @@ def make_app() -> Commands:
     app.add_typer(services.app, name="services")
     app.add_typer(keys.app, name="keys")
     app.add_typer(stored_secrets.app, name="secrets")
+    app.add_typer(calendars.app, name="calendars")
     app.add_typer(deliveries.app, name="deliveries")
     app.add_typer(queues.app, name="queues")
     app.command("upcoming")(list_upcoming)

@@ -213,6 +213,7 @@ PLACES = {
     "delivery": ("deliveries", "DELIVERY_ID"),
     "operation": ("operations", "OPERATION_ID"),
     "key": ("keys", "KEY_ID"),
+    "calendar": ("calendars", "NAME"),
     "secret": ("secrets", "NAME"),
     "queue": ("queues", "NAME"),
     "service": ("services", "NAME"),

@@ -34,8 +34,13 @@ class CalendarTable(Protocol):
     async def calendars(self) -> tuple[Mark, Sequence[StoredCalendar]]:
         """All calendars, removed ones too, by tenant and name, and the mark of that moment."""
 
-    async def put(self, tenant: str, name: str, document: bytes, at: int) -> None:
-        """Stores a calendar as its next version, at this moment (wall ms)."""
+    async def put(
+        self, tenant: str, name: str, document: bytes, at: int, *, expected: frozenset[int] | None = None
+    ) -> bool:
+        """Stores a calendar as its next version, at this moment (wall ms); False: it is at another version.
+
+        `expected`: only where it is at one of these, 0 where there is none or it was removed; None: at any.
+        """
 
     async def note_told(self, tenant: str, name: str, version: int) -> None:
         """All jobs have followed this version."""

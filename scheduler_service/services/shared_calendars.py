@@ -81,14 +81,19 @@ class Calendars:
         """Those whose jobs have not all followed their latest change, removed ones too."""
         return [one for one, _ in self._known.values() if one.told < one.version]
 
-    async def put(self, tenant: str, name: str, document: Document) -> StoredCalendar:
-        """Stores a calendar that `complete` has made. Raises StoreUnavailable."""
-        await self._put(tenant, name, json.dumps(document).encode())
-        return self._known[tenant, name][0]
+    async def put(
+        self, tenant: str, name: str, document: Document, *, expected: frozenset[int] | None = None
+    ) -> StoredCalendar | None:
+        """Stores a calendar that `complete` has made; None: it is not at one of the `expected` versions.
 
-    async def remove(self, tenant: str, name: str) -> None:
-        """Removes a calendar. Raises StoreUnavailable."""
-        await self._put(tenant, name, b"")
+        Raises StoreUnavailable.
+        """
+        is_stored = await self._put(tenant, name, json.dumps(document).encode(), expected)
+        return self._known[tenant, name][0] if is_stored else None
+
+    async def remove(self, calendar: StoredCalendar) -> bool:
+        """Removes a calendar; False: it was changed meanwhile. Raises StoreUnavailable."""
+        return await self._put(calendar.tenant, calendar.name, b"", frozenset({calendar.version}))
 
     async def note_told(self, calendar: StoredCalendar) -> None:
         """All jobs have followed this version. Raises StoreUnavailable."""
@@ -109,9 +114,10 @@ class Calendars:
             raise DefinitionError(problems)
         return {**posted, "holidays": holidays} if holidays else posted
 
-    async def _put(self, tenant: str, name: str, document: bytes) -> None:
-        await self._table.put(tenant, name, document, self._clock.now().wall)
+    async def _put(self, tenant: str, name: str, document: bytes, expected: frozenset[int] | None) -> bool:
+        is_stored = await self._table.put(tenant, name, document, self._clock.now().wall, expected=expected)
         await self.load()
+        return is_stored
 
     def _read(self, stored: StoredCalendar) -> Calendar | None:
         known = self._known.get((stored.tenant, stored.name))

@@ -244,3 +244,25 @@ async def test_a_job_that_no_instance_knows_is_paused() -> None:
         job = data_of(await world.client.get("/jobs/shop.new"))
         assert (job["state"], job["pauseReason"]) == ("paused", "gone")
         assert paused(world) == [{"jobId": "shop.new", "reason": "gone", "execution": 1}]
+
+
+async def test_declared_jobs_fire_on_the_days_of_a_calendar() -> None:
+    """`timer.calendar` is declared as it is posted; it follows a change; an unknown one is refused."""
+    async with running() as world, served(world) as (service, client):
+
+        @service.job(job_id="office", timer={"period": "0 0 9 * * ?", "calendar": "office"})
+        def note() -> None:
+            """At nine on working days."""
+
+        declared = ServiceDeclaration.model_validate({"timers": service.definitions()})
+        with pytest.raises(Invalid) as refused:
+            await client.services.put("files", declared)
+        assert [(one.pointer, one.code) for one in refused.value.errors] == [
+            ("/timers/0/timer/calendar", "unknown_calendar")
+        ]
+        await client.calendars.put("office", {"week": [1, 2, 3, 4, 5], "free": ["2026-01-01"]})
+        await service.start()
+        assert str((await client.jobs.get("office")).next_fire_time) == "2026-01-02 09:00:00+00:00"
+        await client.calendars.put("office", {"free": ["2026-01-01/2026-01-05"]})
+        await world.settle()
+        assert str((await client.jobs.get("office")).next_fire_time) == "2026-01-06 09:00:00+00:00"

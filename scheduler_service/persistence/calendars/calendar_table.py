@@ -33,21 +33,26 @@ class SqlCalendarTable:
 
         return await self._read(read)
 
-    async def put(self, tenant: str, name: str, document: bytes, at: int) -> None:
-        def write(connection: sa.Connection) -> None:
+    async def put(
+        self, tenant: str, name: str, document: bytes, at: int, *, expected: frozenset[int] | None = None
+    ) -> bool:
+        def write(connection: sa.Connection) -> bool:
             is_own = (_TABLE.c.tenant == tenant, _TABLE.c.name == name)
-            known = connection.execute(sa.select(_TABLE.c.document).where(*is_own).with_for_update()).first()
-            values = {"document": document, "changed_at": at}
+            reading = sa.select(_TABLE.c.document, _TABLE.c.version).where(*is_own).with_for_update()
+            known = connection.execute(reading).first()
+            is_there = known is not None and bool(known.document)
+            if expected is not None and (known.version if known and is_there else 0) not in expected:
+                return False
+            values = {"document": document, "changed_at": at} | ({} if is_there else {"created_at": at})
             if known is None:
-                fresh = {"tenant": tenant, "name": name, "version": 1, "told": 0, "created_at": at}
+                fresh = {"tenant": tenant, "name": name, "version": 1, "told": 0}
                 connection.execute(sa.insert(_TABLE).values(**fresh, **values))
-                return
-            if not known.document:
-                values["created_at"] = at
-            changing = sa.update(_TABLE).where(*is_own).values(**values, version=_TABLE.c.version + 1)
-            connection.execute(changing)
+            else:
+                changing = sa.update(_TABLE).where(*is_own).values(**values, version=_TABLE.c.version + 1)
+                connection.execute(changing)
+            return True
 
-        await self._write(write)
+        return await self._write(write)
 
     async def note_told(self, tenant: str, name: str, version: int) -> None:
         is_own = (_TABLE.c.tenant == tenant, _TABLE.c.name == name, _TABLE.c.told < version)

@@ -63,6 +63,22 @@ async def test_a_calendar_is_stored_read_and_removed() -> None:
         assert (await kept.client.request(method, "/calendars/office")).status_code == 404
 
 
+async def test_a_change_may_say_which_version_it_is_of() -> None:
+    """`If-Match`: the version, 0 for none; another one is a 412 that changes nothing."""
+    kept = Kept()
+    put = kept.client.put
+    for given, status, version in (('"1"', 412, None), ('"0"', 200, 1), ('"0"', 412, None), ('"1"', 200, 2)):
+        week = {"week": [1, (version or 6) + 1]}
+        answer = await put("/calendars/office", json=week, headers={"If-Match": given})
+        assert answer.status_code == status, answer.text
+        if version is not None:
+            assert (answer.headers["etag"], answer.json()["data"]["version"]) == (f'"{version}"', version)
+    answer = await kept.client.get("/calendars/office")
+    assert (answer.headers["etag"], answer.json()["data"]["week"]) == ('"2"', [1, 3])
+    await kept.client.delete("/calendars/office")
+    assert (await put("/calendars/office", json={}, headers={"If-Match": '"0"'})).headers["etag"] == '"4"'
+
+
 async def test_a_used_one_stays() -> None:
     """409, with the job; a name that is not there is a 422 at its place in the definition."""
     kept = Kept()

@@ -24,13 +24,18 @@ class MemoryCalendars:
     async def calendars(self) -> tuple[Mark, Sequence[StoredCalendar]]:
         return await self.mark(), list(self.rows.values())
 
-    async def put(self, tenant: str, name: str, document: bytes, at: int) -> None:
+    async def put(
+        self, tenant: str, name: str, document: bytes, at: int, *, expected: frozenset[int] | None = None
+    ) -> bool:
         known = self.rows.get((tenant, name))
+        if expected is not None and (known.version if known and known.document else 0) not in expected:
+            return False
         fresh = StoredCalendar(tenant, name, document, 1, 0, at, at)
         if known is not None:
             began = known.created_at if known.document else at
             fresh = replace(fresh, version=known.version + 1, told=known.told, created_at=began)
         self.rows[tenant, name] = fresh
+        return True
 
     async def note_told(self, tenant: str, name: str, version: int) -> None:
         known = self.rows[tenant, name]

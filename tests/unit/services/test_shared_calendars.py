@@ -48,7 +48,10 @@ async def test_what_one_process_stores_another_one_knows() -> None:
     await there.look()
     assert found(there) is calendar
     assert there.find("team", "china") is None
-    await here.remove("default", "china")
+    known = here.get("default", "china")
+    assert known is not None
+    assert await here.remove(known)
+    assert not await here.remove(known)
     await there.look()
     assert there.find("default", "china") is None
     await here.put("default", "china", OCTOBER)

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from scheduler_service.cli.main import commands
-from tests.unit.docs.pages import ROOT, fences, read
+from tests.unit.docs.pages import ROOT, fenced, fences, read
 from tests.wire.processes.process import COMMAND, Process, bare_environment, free_port, serve
 from tests.wire.processes.terminal import Terminal
 
@@ -115,6 +115,11 @@ def write_files(folder: Path, service: str) -> None:
     (folder / "nightly.json").write_text(json.dumps(definition), encoding="utf-8")
     declared = fences(read("docs/cli.md"), "yaml")[0].replace("http://127.0.0.1:8000", service)
     (folder / "billing.yaml").write_text(declared, encoding="utf-8")
+    dates = next(one.body for one in fenced(read("docs/cli.md")) if one.name == "closed.txt")
+    (folder / "closed.txt").write_text(dates, encoding="utf-8")
+    (folder / "office.yaml").write_text("week: [1, 2, 3, 4, 5]\n", encoding="utf-8")
+    holiday = "BEGIN:VEVENT\nDTSTART;VALUE=DATE:20261225\nEND:VEVENT\n"
+    (folder / "holidays.ics").write_text(f"BEGIN:VCALENDAR\n{holiday}END:VCALENDAR\n", encoding="utf-8")
     jobs = [definition, definition | {"jobId": "weekly"}]
     (folder / "jobs.json").write_text(json.dumps(jobs), encoding="utf-8")
 
@@ -201,6 +206,8 @@ def test_the_examples_of_the_help_run(terminal: Terminal, example: str) -> None:
     terminal.done("jobs", "apply", "-f", "nightly.json")
     if example.startswith("punctual services"):
         terminal.done("services", "apply", "billing", "-f", "billing.yaml", "--wait")
+    if example.startswith("punctual calendars"):
+        terminal.done("calendars", "put", "office", "-f", "office.yaml")
     arguments = shlex.split(example)[1:]
     if "free" in arguments:
         arguments[arguments.index(HELD)] = held_part(terminal)

@@ -11,7 +11,7 @@ import pytest
 
 from client_sdk import BlockingClient, Client, job
 from client_sdk.errors import Absent, Conflict, Invalid, Outdated, SdkError, Unauthorized, WaitTimedOut
-from client_sdk.models import JobDefinition, RequestStep, Timer
+from client_sdk.models import JobDefinition, NewCalendar, RequestStep, Timer
 from tests.rows import each_row
 from tests.unit.client_sdk.lines import NewerLine, serving
 from tests.wire.service import SERVED, START, World, definition, running
@@ -361,3 +361,33 @@ async def test_one_client_serves_several_event_loops(world: World) -> None:
 
     async with serving(world.service.api) as url:
         await asyncio.to_thread(use, url)
+
+
+async def test_calendars_are_stored_previewed_and_removed(client: Client) -> None:
+    """Under the version that was read; the changes of all pages are one list (SPEC section 3)."""
+    calendar = NewCalendar(free=["2026-01-05"])
+    stored = await client.calendars.put("office", calendar, version=0)
+    assert (stored.version, stored.week, stored.warnings) == (1, [1, 2, 3, 4, 5], [])
+    for number in range(60):
+        timer = {"period": "0 0 9 * * ?", "calendar": "office"}
+        await client.jobs.create(definition(timer=timer), job_id=f"on-{number}")
+    found = await client.calendars.read_dates("2026-01-06 Epiphany", calendar=calendar)
+    assert found.calendar.free == ["2026-01-05/2026-01-06"]
+    changed = found.calendar.model_dump(exclude_none=True)
+    assert (await client.calendars.preview("office", changed, year=2026)).free_days == [
+        "2026-01-05/2026-01-06"
+    ]
+    changes = [job async for job in client.calendars.changes("office", changed)]
+    assert len({job.job_id for job in changes}) == 60
+    assert {str(job.first_change) for job in changes} == {"2026-01-06 09:00:00+00:00"}
+    with pytest.raises(Outdated):
+        await client.calendars.put("office", changed, version=0)
+    assert (await client.calendars.put("office", changed, version=1)).version == 2
+    assert [one.name for one in await client.calendars.list()] == ["office"]
+    assert (await client.calendars.get("office", year=2026)).used_by.is_capped
+    with pytest.raises(Conflict):
+        await client.calendars.delete("office")
+    await client.calendars.put("other", {"week": [7]})
+    await client.calendars.delete("other")
+    with pytest.raises(Absent):
+        await client.calendars.get("other")

@@ -39,6 +39,22 @@ async def test_a_calendar_is_read_back_with_its_version(table: SqlCalendarTable)
     assert await table.mark() != mark
 
 
+async def test_it_is_changed_only_where_it_is_as_expected(table: SqlCalendarTable) -> None:
+    """0 is that of one that is not there, or was removed."""
+    steps = [
+        (1, b"{}", False),
+        (0, b"{}", True),
+        (0, b"[]", False),
+        (1, b"", True),
+        (2, b"[]", False),
+        (0, b"{}", True),
+    ]
+    for expected, document, is_stored in steps:
+        stored = await table.put("default", "work", document, 1_000, expected=frozenset({expected}))
+        assert stored is is_stored, (expected, document)
+    assert (await table.calendars())[1][0].version == 3
+
+
 async def test_what_all_jobs_have_followed_is_noted(table: SqlCalendarTable) -> None:
     """And never goes back."""
     await table.put("default", "work", b"{}", 1_000)
