@@ -38,6 +38,7 @@ def reference_by_id(row: Any) -> str:
     return f"{row['jobId']}#{row['executionId'].rpartition('-')[2]}"
 
 
+MESSAGE = Column("message", lambda row: row.get("message"), free=True, spare=True)
 TOOK = Column("took", lambda row: length_text(between(row["startedAt"], row["endedAt"])), spare=True)
 ERROR = Column("error", free=True)
 REASON = Column("reason", free=True)
@@ -46,18 +47,19 @@ EXECUTIONS = (
     "state",
     ERROR,
     REASON,
+    MESSAGE,
     at("plannedAt"),
     TOOK,
-    Column("triggeredBy", spare=True),
+    Column("triggeredBy", lambda row: _triggered_by(row), spare=True),
     Column("attemptCount", spare=True),
     Column("executionId", spare=True),
-    Column("message", lambda row: row.get("message"), free=True, spare=True),
 )
 LATEST = (
     Column("execution", lambda row: f"#{row['executeNumber']}"),
     "state",
     ERROR,
     REASON,
+    MESSAGE,
     at("plannedAt"),
     TOOK,
     Column("attemptCount", spare=True),
@@ -168,13 +170,19 @@ def _execution_fields(execution: Wire) -> Iterator[tuple[str, Any]]:
     yield "state", describe_state(execution)
     yield "reason", execution["reason"]
     yield "error", _describe_error(execution)
-    yield "triggeredBy", execution["triggeredBy"]
+    yield "triggeredBy", _triggered_by(execution)
     yield "plannedAt", moment_text(execution["plannedAt"])
     yield "startedAt", _join(moment_text(execution["startedAt"]), late and f"{late} late")
     yield "endedAt", _join(moment_text(execution["endedAt"]), took and f"after {took}")
     yield "progress", execution["progress"]
     yield "params", execution["params"] or None
     yield "detail", _describe_detail(execution)
+
+
+def _triggered_by(execution: Row) -> str:
+    """`manual (Anna)`."""
+    name = execution.get("triggeredByName")
+    return f"{execution['triggeredBy']} ({name})" if name else str(execution["triggeredBy"])
 
 
 def _describe_detail(execution: Wire) -> str | None:

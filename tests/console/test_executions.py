@@ -24,6 +24,7 @@ def test_states_and_errors_are_counted_and_filter(
     page.get_by_role("button", name="By error").click()
     page.get_by_role("row", name=re.compile("^500 http 2")).get_by_role("link", name="500").click()
     expect(page.get_by_role("row", name="mixed #4")).to_contain_text("the target answered 500")
+    expect(page.get_by_role("row", name="mixed #4")).to_contain_text(re.compile(r"· \w"))
     links = page.get_by_role("link", name=re.compile(r"^mixed #\d+$"))
     expect(links).to_have_text(["mixed #4", "mixed #2"])
     assert "error=500" in page.url

@@ -6,7 +6,7 @@ from pathlib import Path
 from scheduler_service.maintenance import kept_keys
 from scheduler_service.settings import Settings
 from tests.wire.event_stream import listening
-from tests.wire.service import data_of, running
+from tests.wire.service import data_of, definition, running
 
 KEY = "the-key-of-the-settings"
 
@@ -63,3 +63,30 @@ async def test_who_has_signed_in_with_a_key_stays_so_over_a_restart(tmp_path: Pa
         bearer = {"Authorization": f"Bearer {made['key']}"}
         await world.client.post(f"/keys/{made['keyId']}/rotate", json={"overlapSeconds": 0}, headers=bearer)
         assert (await world.client.get("/jobs", headers=cookie)).status_code == 401
+
+
+async def test_executions_say_who_triggered_them(tmp_path: Path) -> None:
+    """However somebody asked for them, by the name of the key and over a restart; nobody for a timer's."""
+    served = {"server": {"key": KEY}, "store": {"data": str(tmp_path)}}
+    async with running(**served) as world:
+        admin = world.caller(headers={"Authorization": f"Bearer {KEY}"})
+        made = data_of(await admin.post("/keys", json={"name": "Anna", "role": "editor"}), 201)
+        anna = world.caller(headers={"Authorization": f"Bearer {made['key']}"})
+        for job, period in (("calls", "external"), ("fires", "100ms")):
+            posted = definition(jobId=job, timer={"dueTime": "0s", "period": period}, overlapPolicy="allow")
+            data_of(await admin.post(f"/jobs/{job}", json=posted), 201)
+        data_of(await anna.post("/jobs/calls/trigger"))
+        data_of(await anna.post("/executions/calls%231/replay", json={"params": {}}))
+        data_of(await anna.post("/bulk/jobs", json={"action": "trigger", "select": {"jobIds": ["calls"]}}))
+        data_of(await admin.post("/jobs/calls/trigger?delaySeconds=3600"))
+        await world.advance(0.2)
+        span = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T00:00:00.200Z", "which": "all"}
+        data_of(await anna.post("/jobs/fires/backfill", json=span))
+    async with running(**served) as world:
+        admin = world.caller(headers={"Authorization": f"Bearer {KEY}"})
+        calls = data_of(await admin.get("/executions?jobId=calls"))["items"]
+        assert [one["triggeredByName"] for one in calls] == ["admin", "Anna", "Anna", "Anna"]
+        fires = data_of(await admin.get("/executions?jobId=fires"))["items"]
+        named = {(one["triggeredBy"], one["triggeredByName"]) for one in fires}
+        assert named == {("timer", None), ("backfill", "Anna")}
+        assert made["key"] not in str(calls + fires)

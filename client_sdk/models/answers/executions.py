@@ -30,7 +30,10 @@ class Held(AnswerModel):
 
 
 class Execution(AnswerModel):
-    """An execution in a list. `message` is that of the failure, at most 200 characters of it."""
+    """An execution in a list. `message` is that of the failure, at most 200 characters of it.
+
+    `triggered_by_name`: the key or user who triggered it; None for a timer's.
+    """
 
     execution_id: str
     job_id: str
@@ -42,6 +45,7 @@ class Execution(AnswerModel):
     failure_type: FailureType | None
     message: str | None = None
     triggered_by: TriggeredBy
+    triggered_by_name: str | None = None
     planned_at: AwareDatetime
     started_at: AwareDatetime | None
     ended_at: AwareDatetime | None

@@ -42,6 +42,7 @@ from scheduler_service.persistence.history.row_shapes import (
 from scheduler_service.persistence.history.schema import deliveries
 from scheduler_service.persistence.history.series import collect_series, collect_statistics
 from scheduler_service.persistence.history.stored_records import (
+    read_callers,
     read_deliveries,
     read_failures,
     read_last_exchanges,
@@ -221,8 +222,9 @@ def _each(shape: Callable[[AnyRow], Wire]) -> Shape:
 
 
 def _list_executions(connection: sa.Connection, rows: Sequence[AnyRow]) -> list[Wire]:
-    failures = read_failures(connection, rows)
-    return [execution_wire(row, failures.get((row.uid, row.execute_number))) for row in rows]
+    failures, callers = read_failures(connection, rows), read_callers(connection, rows)
+    keyed = (((row.uid, row.execute_number), row) for row in rows)
+    return [execution_wire(row, failures.get(key), callers.get(key)) for key, row in keyed]
 
 
 def _list_deliveries(connection: sa.Connection, rows: Sequence[AnyRow]) -> list[Wire]:

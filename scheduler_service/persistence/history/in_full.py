@@ -26,6 +26,7 @@ from scheduler_service.persistence.history.row_shapes import exchange_wire, exec
 from scheduler_service.persistence.history.stored_records import (
     Place,
     StoredRecord,
+    read_callers,
     read_newest_first,
     read_notifications,
     read_oldest_first,
@@ -53,11 +54,11 @@ def read_in_full(
     params = room.fit_params(row.params)
     shown = read_shown(connection, row.uid, row.execute_number, room, request_counts)
     notifications = _read_notifications(connection, row, room, request_counts)
-    ended = shown.ended
+    callers, ended = read_callers(connection, [row]), shown.ended
     failure = ended if row.error is not None and ended is not None and ended.error is not None else None
     known = shown.records if ended is None else [*shown.records, ended]
     return {
-        **execution_wire(row, failure),
+        **execution_wire(row, failure, callers.get((row.uid, row.execute_number))),
         "traceId": trace_id(row, known),
         "detail": _detail_word(row, room),
         "params": None if params is None else parse_kept(params),

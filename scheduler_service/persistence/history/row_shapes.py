@@ -21,8 +21,11 @@ MESSAGE_CHARACTERS = 200
 _DETAIL = msgspec.msgpack.Decoder(DeliveryDetail)
 
 
-def execution_wire(row: sa.Row[tuple[object, ...]], failure: AttemptEnded | None) -> Wire:
-    """The members of an execution in a list; `failure` is its failed attempt, where the history keeps it."""
+def execution_wire(row: sa.Row[tuple[object, ...]], failure: AttemptEnded | None, caller: str | None) -> Wire:
+    """The members of an execution in a list; `failure` is its failed attempt, where the history keeps it.
+
+    `caller` triggered it: nobody did where it is of a timer, or the audit does not have it.
+    """
     return {
         "executionId": write_execution_id(row.uid, row.execute_number),
         "jobId": read_job_key(row.job_id)[1],
@@ -34,6 +37,7 @@ def execution_wire(row: sa.Row[tuple[object, ...]], failure: AttemptEnded | None
         "failureType": row.failure_type,
         "message": None if failure is None else cut(failure.message, MESSAGE_CHARACTERS),
         "triggeredBy": row.triggered_by,
+        "triggeredByName": caller or None,
         "plannedAt": rfc3339(row.planned_at),
         "startedAt": moment_wire(row.started_at),
         "endedAt": moment_wire(row.ended_at),

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
 
+from scheduler_service.domain.execution import TriggeredBy
 from scheduler_service.domain.records import AttemptEnded, Detail, Exchange, StepEnded
+from scheduler_service.persistence.audit.lines import MOST_BACKFILLED
 from scheduler_service.persistence.history.queries import select_entry_sizes, select_notification_sizes
 from scheduler_service.persistence.history.schema import deliveries, entries
 
@@ -153,6 +155,42 @@ def _read_entries(connection: sa.Connection, turns: Sequence[Turn]) -> sa.Cursor
     values = {f"{name}{at}": value for at in numbers for name, value in zip("unt", turns[at], strict=True)}
     wanted = f"SELECT uid, execute_number, payload FROM entries WHERE {places} ORDER BY last"  # noqa: S608
     return connection.execute(sa.text(wanted), values)
+
+
+def read_callers(connection: sa.Connection, rows: Iterable[Any]) -> dict[Key, str]:
+    """By whom each was triggered, as far as the audit has it; what a timer fired has nobody.
+
+    The line is that of the turn which made the execution, so it is of the same moment; of a backfill it names
+    the first one that it made. `rows` have `uid`, `execute_number`, `created_at` and `triggered_by`.
+    """
+    asked = [row for row in rows if row.triggered_by != TriggeredBy.TIMER]
+    found: dict[Key, str] = {}
+    for some in (asked[start : start + AT_ONCE] for start in range(0, len(asked), AT_ONCE)):
+        lines = _read_triggers(connection, some)
+        for row in some:
+            of_moment = (line for line in lines if (line.uid, line.at) == (row.uid, row.created_at))
+            near = [line for line in of_moment if line.execute_number <= row.execute_number]
+            if near:
+                found[row.uid, row.execute_number] = max(near, key=_number_of).who
+    return found
+
+
+_number_of = attrgetter("execute_number")
+
+
+def _read_triggers(connection: sa.Connection, rows: Sequence[Any]) -> Sequence[Any]:
+    """Lines of the audit about these executions, of the moment at which they were made, in their order."""
+    numbers = range(len(rows))
+    places = " OR ".join(
+        f"uid=:u{at} AND execute_number BETWEEN :f{at} AND :n{at} AND at=:a{at}" for at in numbers
+    )
+    values: dict[str, Any] = {}
+    for at, row in enumerate(rows):
+        before = MOST_BACKFILLED if row.triggered_by == TriggeredBy.BACKFILL else 0
+        number = row.execute_number
+        values |= {f"u{at}": row.uid, f"f{at}": number - before, f"n{at}": number, f"a{at}": row.created_at}
+    wanted = f"SELECT uid, execute_number, at, who FROM audit WHERE {places} ORDER BY LENGTH(id), id"  # noqa: S608
+    return connection.execute(sa.text(wanted), values).all()
 
 
 def _ended_in(payload: bytes) -> AttemptEnded | None:

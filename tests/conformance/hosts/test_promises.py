@@ -591,3 +591,8 @@ async def test_who_changed_a_job_is_written_down_once_whatever_dies(house: AnyHo
         ("switchJob", "Anna"),
         ("triggerJob", "Anna"),
     ]
+    # By this moment the history's lists find who triggered.
+    batches = [(batch.at, one) for batch in house.batches() for one in batch.records]
+    triggered = {(at, one.execute_number) for at, one in batches if isinstance(one, Audited)}
+    made = {(one.created_at, one.execute_number) for _, one in batches if isinstance(one, ExecutionRecord)}
+    assert made < triggered

@@ -267,8 +267,8 @@ createdAt     2026-01-01 00:00:00Z
 executions    1, with 3 attempts
 
 latest executions
-  execution  state       error  reason        plannedAt             took         attemptCount
-  #1         terminated  500    policy_spent  2026-01-30 02:30:00Z  3 min 20 s   3
+  execution  state       error  reason        message  plannedAt             took         attemptCount
+  #1         terminated  500    policy_spent  -        2026-01-30 02:30:00Z  3 min 20 s   3
 """
 
 

@@ -8,3 +8,9 @@ export function reasonText(reason) {
   if (reason === null || reason === undefined) return "";
   return hasText(`reason.${reason}`) ? t(`reason.${reason}`) : showUnseen(reason);
 }
+
+/** What set an execution off, and by whom: `by hand · Anna`; nobody triggers what a timer fires. */
+export function triggerText({ triggeredBy, triggeredByName }) {
+  const what = t(`triggeredBy.${triggeredBy}`);
+  return triggeredByName ? `${what} · ${showUnseen(triggeredByName)}` : what;
+}

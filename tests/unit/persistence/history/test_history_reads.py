@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from scheduler_service.domain.acts import Act
 from scheduler_service.domain.execution import ExecutionState, FailureType, FiringOutcome, TriggeredBy
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.records import (
     AttemptEnded,
+    Audited,
     DeliveryRecord,
     Exchange,
     FeedbackSeen,
@@ -57,6 +59,7 @@ async def test_an_execution_in_a_list_has_every_member(room: Room) -> None:
         "failureType": "http",
         "message": None,
         "triggeredBy": "timer",
+        "triggeredByName": None,
         "plannedAt": rfc3339(START + 1_000),
         "startedAt": rfc3339(START + 1_250),
         "endedAt": rfc3339(START + 2_000),
@@ -99,6 +102,38 @@ async def test_a_failed_execution_in_a_list_has_the_message_of_its_last_attempt(
     assert found == {1: cut, 2: "waits", 3: None, 4: None, 5: None, 6: "disk is full"}
     in_full = [await room.reads.execution("default", f"u1-{number}") for number in range(1, 7)]
     assert [one and one["message"] for one in in_full] == list(found.values())[::-1]
+
+
+async def test_an_execution_says_who_triggered_it(room: Room) -> None:
+    """By the line of the turn that made it, of a backfill all of them; who cancels it at once is another one.
+
+    A timer's has nobody, nor has one that the audit does not know.
+    """
+    anna, berta = Audited(Act("triggerJob", "Anna"), 200, 1), Audited(Act("backfillJob", "Berta"), 200, 3)
+    cancelled = Audited(Act("cancelExecution", "Carl"), 200, 1)
+    kinds = {1: "manual", 2: "timer", 3: "backfill", 4: "backfill", 5: "replay", 6: "manual"}
+    records = {
+        number: execution(number, triggered_by=TriggeredBy(kind), created_at=START)
+        for number, kind in kinds.items()
+    }
+    await write(
+        room,
+        batch(1, records[1], anna, at=START),
+        batch(2, records[2], records[3], records[4], berta, at=START),
+        batch(10, records[1], cancelled, at=START),
+        batch(
+            11,
+            replace(records[5], created_at=START + 1),
+            Audited(Act("replayExecution", ""), 200, 5),
+            at=START + 1,
+        ),
+        batch(12, replace(records[6], created_at=START + 2), at=START + 3),
+    )
+    items = (await room.reads.executions(ExecutionQuery(tenant="default"))).items
+    found = {item["executeNumber"]: item["triggeredByName"] for item in items}
+    assert found == {1: "Anna", 2: None, 3: "Berta", 4: "Berta", 5: None, 6: None}
+    in_full = [await room.reads.execution("default", f"u1-{number}") for number in found]
+    assert [one and one["triggeredByName"] for one in in_full] == list(found.values())
 
 
 async def test_messages_of_a_long_list_are_all_found(room: Room) -> None:

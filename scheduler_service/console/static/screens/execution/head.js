@@ -1,6 +1,6 @@
 // The head of an execution: what it is, how it stands, and why.
 
-import { Duration, Facts, Icon, Moment, PageHead, StateBadge, copy, formatDuration, formatNumber, html, linkTo, now, placeOf, reasonText, route, showUnseen, t } from "../../core.js";
+import { Duration, Facts, Icon, Moment, PageHead, StateBadge, copy, formatDuration, formatNumber, html, linkTo, now, placeOf, reasonText, route, showUnseen, t, triggerText } from "../../core.js";
 import { isLive } from "./rows.js";
 import { msOf } from "./times.js";
 import { shortUrl } from "./words.js";
@@ -72,7 +72,7 @@ function factsOf(execution, job) {
     [t("execution.started"), html`<${Moment} at=${execution.startedAt} zone=${zone} absolute withMs/> ${lateness(execution)}`],
     [t("execution.took"), execution.startedAt && html`<${Duration} ms=${Math.max(0, end - msOf(execution.startedAt))}/>`],
     [t("execution.attempts"), execution.attemptCount > 0 && formatNumber(execution.attemptCount)],
-    [t("execution.by"), t(`triggeredBy.${execution.triggeredBy}`)],
+    [t("execution.by"), triggerText(execution)],
     [t("execution.revision"), html`<a href=${revision}>${formatNumber(execution.revision)}</a>${isOld && html` <span class="dim">${t("execution.nowRevision", { number: formatNumber(job.revision) })}</span>`}`],
     [t("execution.failureType"), execution.failureType],
     [t("execution.progress"), execution.progress && showUnseen(execution.progress)],

@@ -17,6 +17,7 @@ import {
   reasonText,
   showUnseen,
   t,
+  triggerText,
 } from "../../core.js";
 
 const LIVE = new Set(["processing", "failed"]);
@@ -45,7 +46,7 @@ export const ExecutionRow = {
           <td class="right" data-label=${t("executions.late")}>${latenessOf(execution)}</td>
           <td class="right" data-label=${t("executions.took")}>${tookOf(execution)}</td>
           <td class="right number" data-label=${t("executions.attempts")}>${execution.attemptCount || html`<span class="dim">–</span>`}</td>
-          <td class="dim narrow" data-label=${t("executions.by")}>${t(`triggeredBy.${execution.triggeredBy}`)}</td>
+          <td class="dim narrow" data-label=${t("executions.by")}>${triggerText(execution)}</td>
           <td class="narrow right">${may("operator") && actionOf(execution, props.onDone)}</td>
         </tr>
       `;

@@ -1,6 +1,6 @@
 // Executions of a job as rows.
 
-import { DataTable, Duration, EmptyState, Moment, StateBadge, formatDuration, html, linkTo, reasonText, t } from "../../core.js";
+import { DataTable, Duration, EmptyState, Moment, StateBadge, formatDuration, html, linkTo, reasonText, t, triggerText } from "../../core.js";
 
 const SHOWN_LATENESS = 1_000;
 
@@ -17,7 +17,7 @@ function columnsOf() {
     { key: "planned", text: t("job.planned"), cell: (one) => html`<${Moment} at=${one.plannedAt} absolute/>${latenessOf(one)}` },
     { key: "duration", text: t("job.duration"), kind: "right", cell: (one) => html`<${Duration} ms=${durationOf(one)}/>` },
     { key: "attempts", text: t("job.attempts"), kind: "right", cell: (one) => html`<span class="number">${one.attemptCount}</span>` },
-    { key: "by", text: t("job.triggeredBy"), cell: (one) => t(`triggeredBy.${one.triggeredBy}`) },
+    { key: "by", text: t("job.triggeredBy"), cell: (one) => triggerText(one) },
     { key: "error", text: t("job.error"), cell: (one) => errorOf(one) },
   ];
 }
