@@ -32,6 +32,7 @@ from scheduler_service.hosts.messages import answer_message, read_kept, read_rep
 from scheduler_service.hosts.revisions import KEY_BYTES
 from scheduler_service.hosts.tasks import STARTING, STOPPING, Tasks
 from scheduler_service.hosts.turn import Turn
+from scheduler_service.pacing.fair_line import FairSlots
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import (
     StoreConflict,
@@ -95,7 +96,7 @@ class ClusterTurns:
         self._tasks = tasks
         self._owner_of = node.owner_of
         self._wait_for_history = HistoryWait(flush=node.history.flush, clock=node.clock, log=node.log)
-        self._slots = asyncio.Semaphore(LOCAL_TURNS_AT_ONCE)
+        self._slots = FairSlots(LOCAL_TURNS_AT_ONCE)
         self._is_stopping = False
 
     def stop_starting(self) -> None:
@@ -261,17 +262,24 @@ class ClusterTurns:
         cached.cut_off = True
 
     async def _take_here(self, job_id: str, command: Command) -> Reply | None:
-        async with self._slots:
-            locked = self._local.cache.find(job_id)
-            if locked is None:
+        """Tenants take turns at the slots."""
+        await self._slots.acquire(read_job_key(job_id)[0])
+        try:
+            return await self._take_in_slot(job_id, command)
+        finally:
+            self._slots.release()
+
+    async def _take_in_slot(self, job_id: str, command: Command) -> Reply | None:
+        locked = self._local.cache.find(job_id)
+        if locked is None:
+            return None
+        await locked.acquire()
+        try:
+            if not await self._is_current(locked.cached, command.event):
                 return None
-            await locked.acquire()
-            try:
-                if not await self._is_current(locked.cached, command.event):
-                    return None
-                return await self._judge(job_id, self._run(locked.cached, command))
-            finally:
-                self._local.cache.leave(locked)
+            return await self._judge(job_id, self._run(locked.cached, command))
+        finally:
+            self._local.cache.leave(locked)
 
     async def _is_current(self, cached: CachedJob, event: Event) -> bool:
         """Whether the job in memory is the one in the store, here, and nobody else's in part.

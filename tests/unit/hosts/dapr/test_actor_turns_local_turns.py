@@ -1,16 +1,24 @@
 """Turns past daprd, in every order with what daprd does meanwhile (decision 51)."""
 
 import asyncio
+import json
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
+from client_sdk.models import parse_definition
 from scheduler_service.domain.execution import ExecutionState as State
+from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.records import StepEnded
+from scheduler_service.domain.turn_events import Created
+from scheduler_service.engine.compile import compile_definition
+from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.dapr.actor_turns import LOCAL_TURNS_AT_ONCE
 from scheduler_service.ports.cluster import TurnClaim
+from scheduler_service.ports.delivery import Command, Definition
 from tests.conformance.hosts.houses import DaprHouse, moved
+from tests.unit.hosts.house import describe
 
 pytestmark = pytest.mark.anyio
 
@@ -28,10 +36,12 @@ class Hold:
         self._claim = self._shared.claim
         self._gate = asyncio.Event()
         self.waiting = 0
+        self.jobs: list[str] = []
         self._shared.claim = self._wait  # type: ignore[method-assign]
 
     async def _wait(self, claim: TurnClaim) -> None:
         self.waiting += 1
+        self.jobs.append(claim.commit.entry.job_id)
         await self._gate.wait()
         await self._claim(claim)
 
@@ -42,6 +52,10 @@ class Hold:
     def end(self) -> None:
         """They go on."""
         self.stop()
+        self.go_on()
+
+    def go_on(self) -> None:
+        """None waits any more; each is still noted."""
         self._gate.set()
 
 
@@ -230,20 +244,24 @@ async def test_a_node_that_drains_takes_no_turn_past_daprd(cluster: DaprHouse) -
 
 
 async def test_so_many_are_under_way_at_most(cluster: DaprHouse) -> None:
-    """The others wait; none goes through daprd for that."""
-    count = LOCAL_TURNS_AT_ONCE + 6
-    for number in range(count):
-        await cluster.create(f"job{number}", request=[{"url": FIRST}], qos=1)
+    """The others wait, and tenants take turns; none goes through daprd for that."""
+    jobs = [f"job{number}" for number in range(LOCAL_TURNS_AT_ONCE + 6)] + ["acme|job"]
+    for job_id in jobs:
+        tenant, name = read_job_key(job_id)
+        text = describe(jobId=name, request=[{"url": FIRST}], qos=1).text
+        own = compile_definition(parse_definition(json.loads(text)), Surroundings(tenant=tenant)).program
+        await cluster.host(job_id, Command(Created("", b""), definition=Definition(text, own)))
     cluster.sender.hold(FIRST)
-    for number in range(count):
-        await cluster.trigger(f"job{number}")
+    for job_id in jobs:
+        await cluster.trigger(job_id)
     await cluster.settle()
     before = cluster.world.turns
     hold = Hold(cluster)
     cluster.sender.release(FIRST)
     await cluster.settle()
     assert hold.waiting == LOCAL_TURNS_AT_ONCE
-    hold.end()
+    hold.go_on()
     await cluster.settle()
-    assert all(cluster.executions(f"job{number}") == {1: State.SUCCEEDED} for number in range(count))
+    assert hold.jobs.index("acme|job") <= LOCAL_TURNS_AT_ONCE + 1, "it came last"
+    assert all(cluster.executions(job_id) == {1: State.SUCCEEDED} for job_id in jobs)
     assert cluster.world.turns == before
