@@ -36,6 +36,7 @@ class OccurrenceKind(StrEnum):
     WORKER_BACK = "workerBack"
     STORE_LOST = "storeLost"
     STORE_BACK = "storeBack"
+    LIMIT_REACHED = "limitReached"
     GAP = "gap"
     """Of streams alone: occurrences were lost, `count` of them."""
 
@@ -45,7 +46,8 @@ class Occurrence(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rena
 
     `tenant` None: it concerns the service, not the jobs of one tenant. `lateness_ms` is the start's distance
     from the planned moment. `subject` names what else is meant: an instance, a node, a worker process, a
-    delivery, or what has `recovered`. `message` is what this program wrote; what a target said is of a body.
+    delivery, a limit, or what has `recovered`. `message` is what this program wrote; what a target said is of
+    a body.
     """
 
     kind: OccurrenceKind

@@ -36,6 +36,7 @@ Kind = Literal[
     "workerLost",
     "nodeLost",
     "storeLost",
+    "limitReached",
 ]
 """What an alert may be for."""
 

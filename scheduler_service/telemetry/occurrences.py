@@ -202,17 +202,26 @@ _MAKERS: dict[type, Callable[[Batch, Any], Occurrence | None]] = {
 }
 
 
+def _error_of(keys: Mapping[str, object]) -> str | None:
+    return str(keys["error"]) if keys.get("error") is not None else None
+
+
+def _limit_of(keys: Mapping[str, object]) -> str:
+    return f"limits.{keys['limit']} allows {keys['value']:,}"
+
+
 class Meaning(NamedTuple):
     """The kind of an occurrence, and the keys of the line that name its subject, from the widest on.
 
-    `name`: the subject where no key names it. `of_tenant`: it is of a tenant, in which
-    the key `service` names a service as jobs are named.
+    `name`: the subject where no key names it. `of_tenant`: it is of the tenant in the key `tenant`, or of
+    that in which the key `service` names a service as jobs are named. `message`: makes that of its keys.
     """
 
     kind: OccurrenceKind
     subject: tuple[str, ...] = ()
     name: str | None = None
     of_tenant: bool = False
+    message: Callable[[Mapping[str, object]], str | None] = _error_of
 
 
 MEANINGS: Mapping[str, Meaning] = {
@@ -229,6 +238,9 @@ MEANINGS: Mapping[str, Meaning] = {
     "contexts_reached_again": Meaning(OccurrenceKind.STORE_BACK, name="contexts"),
     "store_not_written": Meaning(OccurrenceKind.STORE_LOST),
     "store_written_again": Meaning(OccurrenceKind.STORE_BACK),
+    "tenant_limited": Meaning(
+        OccurrenceKind.LIMIT_REACHED, ("tenant", "limit"), of_tenant=True, message=_limit_of
+    ),
 }
 """The event words that are occurrences as well."""
 
@@ -248,16 +260,17 @@ class OccurrenceLog:
         if meaning is None:
             return
         tenant: str | None = None
-        if meaning.of_tenant:
+        if meaning.of_tenant and "tenant" in keys:
+            tenant = str(keys["tenant"])
+        elif meaning.of_tenant:
             tenant, keys["service"] = read_job_key(str(keys["service"]))
         subject = "/".join(str(keys[key]) for key in meaning.subject if key in keys)
-        error = keys.get("error")
         self._publish(
             Occurrence(
                 kind=meaning.kind,
                 at=self._wall(),
                 subject=subject or meaning.name,
                 tenant=tenant,
-                message=None if error is None else str(error),
+                message=meaning.message(keys),
             )
         )

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import httpx
 
+from tests.wire.event_stream import listening
 from tests.wire.service import World, data_of, definition, running
 from tests.wire.target import HELD
 
@@ -24,11 +25,11 @@ class Two:
 
 
 @asynccontextmanager
-async def two(**limits: int) -> AsyncIterator[Two]:
+async def two(*alerts: dict[str, Any], **limits: int) -> AsyncIterator[Two]:
     """The tenant `small` has these limits; `large`, by its own settings, none of those that are for all."""
     usual = {f"tenant_{name}": value for name, value in limits.items()}
     own = {"large": {"limits": dict.fromkeys(limits, 0)}}
-    async with running(server={"key": KEY}, limits=usual, tenants=own) as world:
+    async with running(server={"key": KEY}, limits=usual, tenants=own, alerts=alerts) as world:
         admin = world.caller(headers={"Authorization": f"Bearer {KEY}"})
         callers = []
         for tenant in ("small", "large"):
@@ -72,9 +73,34 @@ async def test_jobs_beyond_the_limit_are_refused_one_by_one() -> None:
         assert {one["status"] for one in items} == {"created"}
         data_of(await on.small.delete("/jobs/job-0"))
         data_of(await on.small.post("/jobs/another", json=definition()), 201)
-        told = [keys for event, keys in on.world.log if event == "tenant_limited"]
-        assert told[0] == {"tenant": "small", "limit": "tenant_jobs", "value": 3, "times": 1}
-        assert len(told) == 1, "once, and counted in between"
+        lines = [keys for event, keys in on.world.log if event == "tenant_limited"]
+        assert lines[0] == {"tenant": "small", "limit": "tenant_jobs", "value": 3, "times": 1}
+        assert len(lines) == 1, "once, and counted in between"
+
+
+async def test_a_limit_that_is_reached_is_told() -> None:
+    """The operator by an alert, which names tenant and limit; the tenant by an event, and no other tenant."""
+    alert = {"name": "ops", "on": ["limitReached"], "url": "service://jobswork/hook"}
+    async with two(alert, jobs=1) as on, listening(on.world) as api, AsyncExitStack() as stack:
+        keys = [dict(caller.headers) for caller in (on.small, on.large)]
+        own, foreign = [await stack.enter_async_context(api.stream(headers=key)) for key in keys]
+        data_of(await on.small.post("/jobs/one", json=definition()), 201)
+        for number in range(5):
+            check_refused(await on.small.post(f"/jobs/more-{number}", json=definition()), "tenant_jobs", 1)
+        *_, event = await own.until("limitReached")
+        assert (event["subject"], event["message"]) == ("small/tenant_jobs", "limits.tenant_jobs allows 1")
+        for _ in range(30):
+            await on.world.advance(0 if on.world.target.at("/hook") else 1)
+        (seen,) = on.world.target.at("/hook")
+        said = {name: seen.json[name] for name in ("kind", "subject", "count", "text")}
+        assert said == {
+            "kind": "limitReached",
+            "subject": "small/tenant_jobs",
+            "count": 1,
+            "text": "[ops] The tenant small has reached a limit: limits.tenant_jobs allows 1.",
+        }
+        data_of(await on.large.post("/jobs/last", json=definition()), 201)
+        assert [one["kind"] for one in await foreign.until("jobCreated")] == ["jobCreated"]
 
 
 async def test_what_comes_at_one_moment_is_within_the_limit() -> None:

@@ -157,6 +157,7 @@ EventKind = Annotated[
         "workerBack",
         "storeLost",
         "storeBack",
+        "limitReached",
         "gap",
     ],
     _OPEN,

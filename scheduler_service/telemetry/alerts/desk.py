@@ -179,8 +179,9 @@ class AlertDesk:
             subject = one.subject or SERVICE
             if lost is None:
                 rules = [rule.name for rule in self._parts.rules if one.kind in rule.kinds]
+                lasts = one.kind is not OccurrenceKind.LIMIT_REACHED
                 noted = [
-                    AlertOccasion(alert=name, subject=subject, occurrence=one, lasts=True) for name in rules
+                    AlertOccasion(alert=name, subject=subject, occurrence=one, lasts=lasts) for name in rules
                 ]
                 await table.note(noted, {})
             else:

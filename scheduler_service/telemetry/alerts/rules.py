@@ -15,6 +15,7 @@ OF_THE_SERVICE = frozenset(
         OccurrenceKind.WORKER_LOST,
         OccurrenceKind.NODE_LOST,
         OccurrenceKind.STORE_LOST,
+        OccurrenceKind.LIMIT_REACHED,
     }
 )
 """What happens to no single job: `job_id` and `labels` of a rule say nothing about it."""

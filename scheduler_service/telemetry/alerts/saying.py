@@ -159,6 +159,9 @@ _LASTING: Mapping[OccurrenceKind, _Lasting] = {
     OccurrenceKind.WORKER_LOST: _Lasting(("worker process", "worker processes"), *_LOST),
     OccurrenceKind.NODE_LOST: _Lasting(("node", "nodes"), *_LOST),
     OccurrenceKind.STORE_LOST: _Lasting(("store", "stores"), *_LOST),
+    OccurrenceKind.LIMIT_REACHED: _Lasting(
+        ("limit of a tenant", "limits of tenants"), ("was reached", "were reached"), ("", ""), ""
+    ),
 }
 
 
@@ -260,6 +263,9 @@ def _happening(line: AlertLine) -> str:
             return f"{_store(line)} cannot be reached or written{_why(one)}"
         case OccurrenceKind.WORKER_LOST:
             return f"The worker process {line.subject} was lost{_why(one)}"
+        case OccurrenceKind.LIMIT_REACHED:
+            tenant = line.subject.partition("/")[0]
+            return f"The tenant {tenant} has reached a limit: {one.message}"
         case OccurrenceKind.NODE_LOST:
             return f"The node {line.subject} is lost: no heartbeat"
         case _:

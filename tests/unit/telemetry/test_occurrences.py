@@ -1,5 +1,7 @@
 """Occurrences: made of records and of log lines, at no cost while nobody takes them."""
 
+from typing import Any
+
 from scheduler_service.domain.execution import (
     DeliveryState,
     ExecutionState,
@@ -146,6 +148,9 @@ def test_interest_is_told_at_once_and_at_each_change() -> None:
     assert told == [False, True, False]
 
 
+LIMITED = {"tenant": "acme", "limit": "tenant_jobs", "value": 3_000, "times": 2}
+
+
 @each_row(
     ("event", "keys", "kind", "subject"),
     [
@@ -162,12 +167,13 @@ def test_interest_is_told_at_once_and_at_each_change() -> None:
             "billing/b-1",
         ),
         ("history_not_written", {"error": "disk full"}, OccurrenceKind.STORE_LOST, "history"),
+        ("tenant_limited", LIMITED, OccurrenceKind.LIMIT_REACHED, "acme/tenant_jobs"),
         ("history_written_again", {}, OccurrenceKind.STORE_BACK, "history"),
         ("store_not_written", {"error": "no route"}, OccurrenceKind.STORE_LOST, None),
     ],
 )
 def test_a_line_is_an_occurrence(
-    event: str, keys: dict[str, str], kind: OccurrenceKind, subject: str | None
+    event: str, keys: dict[str, Any], kind: OccurrenceKind, subject: str | None
 ) -> None:
     """With the subject that its keys name, and its error."""
     found: list[Occurrence] = []
@@ -177,7 +183,9 @@ def test_a_line_is_an_occurrence(
     log("listening", url="http://127.0.0.1:8000")
     assert lines == [event, "listening"]
     (one,) = found
-    assert (one.kind, one.at, one.subject, one.message) == (kind, 7, subject, keys.get("error"))
+    message = "limits.tenant_jobs allows 3,000" if keys is LIMITED else keys.get("error")
+    assert (one.kind, one.at, one.subject, one.message) == (kind, 7, subject, message)
+    assert one.tenant == (keys.get("tenant") or ("default" if "service" in keys else None))
 
 
 def test_each_meaning_is_one_of_a_word_of_the_log() -> None:
@@ -187,7 +195,7 @@ def test_each_meaning_is_one_of_a_word_of_the_log() -> None:
 
 def test_each_kind_of_the_service_is_meant_by_some_line() -> None:
     """Else readers of events, and alerts, would wait for it in vain."""
-    subjects = ("INSTANCE_", "NODE_", "WORKER_", "STORE_")
+    subjects = ("INSTANCE_", "NODE_", "WORKER_", "STORE_", "LIMIT_")
     of_the_service = {kind for kind in OccurrenceKind if kind.name.startswith(subjects)}
     assert of_the_service == {meaning.kind for meaning in MEANINGS.values()}
     assert len(of_the_service) > 8
