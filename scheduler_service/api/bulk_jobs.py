@@ -17,6 +17,7 @@ from scheduler_service.api.definitions import (
     PostedDefinition,
     check_posted,
     id_of,
+    look_at_calendars,
     warn_of_hosts,
 )
 from scheduler_service.api.job_commands import find_sender, keep_creator, read_owner, run_command
@@ -143,6 +144,7 @@ class _BulkJobs:
 
     async def _create(self) -> None:
         """Checks the definitions and creates them, in groups that memory has room for."""
+        await look_at_calendars(self._deps, self._raw)
         valid: list[tuple[int, PostedDefinition]] = []
         slices, weight = Slices(), 0
         for index, text in enumerate(self._texts):

@@ -107,17 +107,31 @@ async def put_calendar(request: ApiRequest) -> Response:
 @ROUTES.add("DELETE /calendars/{calendarName}", Role.EDITOR, statuses=(404, 409))
 async def delete_calendar(request: ApiRequest) -> Response:
     """Remove a calendar that no job uses."""
-    stored = await _find(request)
+    stored, calendars = await _find(request), _calendars(request)
     request.tell_audit(subject=stored.name)
+    await _refuse_used(request, stored)
+    removed = await calendars.remove(stored)
+    if removed is None:
+        message = f"the calendar {stored.name!r} was changed meanwhile; read it again"
+        raise refuse(HTTPStatus.CONFLICT, "/calendarName", "conflict", message)
+    request.deps.tell_calendar(removed)  # who finds it used later restores it
+    try:
+        await _refuse_used(
+            request, stored
+        )  # by a job that was created between the first look and the removal
+    except ApiProblem:
+        await calendars.restore(removed)
+        raise
+    return succeed(None)
+
+
+async def _refuse_used(request: ApiRequest, stored: StoredCalendar) -> None:
+    """Raises ApiProblem (409) where a job uses it."""
     users = await _users(request).find(stored.tenant, stored.name, 1)
     if users:
         used_by = read_job_key(users[0].job_id)[1]
         message = f"the calendar {stored.name!r} is used by the job {used_by!r}; change its timer first"
         raise refuse(HTTPStatus.CONFLICT, "/calendarName", "used", message)
-    if not await _calendars(request).remove(stored):
-        message = f"the calendar {stored.name!r} was changed meanwhile; read it again"
-        raise refuse(HTTPStatus.CONFLICT, "/calendarName", "conflict", message)
-    return succeed(None)
 
 
 @ROUTES.add(

@@ -89,7 +89,14 @@ async def check_posted(
     The text is kept as it was posted; `jobId` and the creator are added where they were left out.
     `is_trial`: it may have the parent of trials.
     """
+    await look_at_calendars(deps, raw)
     return await DefinitionChecks(deps, by, is_trial=is_trial).check(raw, job_id)
+
+
+async def look_at_calendars(deps: ApiDependencies, raw: bytes) -> None:
+    """Where definitions may name a calendar, what others have stored is known. Raises StoreUnavailable."""
+    if deps.calendars is not None and b"calendar" in raw:
+        await deps.calendars.look()
 
 
 class DefinitionChecks:

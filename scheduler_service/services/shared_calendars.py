@@ -10,7 +10,7 @@ from scheduler_service import how_to_install
 from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
 from scheduler_service.domain.moments import as_datetime
 from scheduler_service.pacing.table_follower import Follower
-from scheduler_service.ports.calendars import CalendarTable, Mark, StoredCalendar
+from scheduler_service.ports.calendars import REMOVED, CalendarTable, Mark, StoredCalendar
 from scheduler_service.ports.clock import Clock
 from scheduler_service.timing.calendar_days import FREE, WORK, Calendar, make_calendar
 from scheduler_service.timing.calendar_text import day_of, read_spans, write_spans
@@ -71,11 +71,11 @@ class Calendars:
     def get(self, tenant: str, name: str) -> StoredCalendar | None:
         """What is stored under a name; None: nothing is."""
         known = self._known.get((tenant, name))
-        return None if known is None or not known[0].document else known[0]
+        return None if known is None or known[0].is_removed else known[0]
 
     def list(self, tenant: str) -> Sequence[StoredCalendar]:
         """The calendars of a tenant by name."""
-        return [one for (owner, _), (one, _) in self._known.items() if owner == tenant and one.document]
+        return [one for (owner, _), (one, _) in self._known.items() if owner == tenant and not one.is_removed]
 
     def untold(self) -> Sequence[StoredCalendar]:
         """Those whose jobs have not all followed their latest change, removed ones too."""
@@ -91,9 +91,20 @@ class Calendars:
         is_stored = await self._put(tenant, name, json.dumps(document).encode(), expected)
         return self._known[tenant, name][0] if is_stored else None
 
-    async def remove(self, calendar: StoredCalendar) -> bool:
-        """Removes a calendar; False: it was changed meanwhile. Raises StoreUnavailable."""
-        return await self._put(calendar.tenant, calendar.name, b"", frozenset({calendar.version}))
+    async def remove(self, calendar: StoredCalendar) -> StoredCalendar | None:
+        """A calendar that was removed; None: it was changed meanwhile. Raises StoreUnavailable."""
+        document, expected = REMOVED + calendar.document, frozenset({calendar.version})
+        is_removed = await self._put(calendar.tenant, calendar.name, document, expected)
+        return self._known[calendar.tenant, calendar.name][0] if is_removed else None
+
+    async def restore(self, calendar: StoredCalendar) -> bool:
+        """A removed calendar, as `untold` has it, is there again; False: it was changed meanwhile.
+
+        Raises StoreUnavailable.
+        """
+        is_restored = await self._table.restore(calendar)
+        await self.load()
+        return is_restored
 
     async def note_told(self, calendar: StoredCalendar) -> None:
         """All jobs have followed this version. Raises StoreUnavailable."""
@@ -123,7 +134,7 @@ class Calendars:
         known = self._known.get((stored.tenant, stored.name))
         if known is not None and known[0].version == stored.version:
             return known[1]  # the same value, so that what is compiled with it stays
-        if not stored.document:
+        if stored.is_removed:
             return None
         found = json.loads(stored.document)
         return read_calendar(stored.name, found, [], revision=stored.version, changed_at=stored.changed_at)

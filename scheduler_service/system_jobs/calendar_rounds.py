@@ -2,6 +2,9 @@
 
 Which version all jobs have followed lies beside the calendar, and is noted when each has said that it has.
 Who has stored a change begins at once; where it ends before that, another process takes over.
+
+A job that is created meanwhile may have been compiled with the days of before, and is not there yet when all
+are told: they are told once more a while after the change. A removed calendar that a job uses is restored.
 """
 
 import asyncio
@@ -20,6 +23,8 @@ from scheduler_service.services.shared_calendars import Calendars
 
 REST_SECONDS, LONGEST_REST_SECONDS = 1.0, 30.0
 """Between two rounds; longer and longer while a job cannot be reached, as each round walks over all jobs."""
+SETTLED_MS = 10_000
+"""Creations that began before a change have ended after so long; what is found then are all."""
 TAKEN_OVER_MS = 30_000
 """A change that is so old, and not followed by all jobs, is told by any process."""
 
@@ -32,7 +37,7 @@ class CalendarRounds:
     ) -> None:
         self._calendars, self._users, self._deliver = calendars, users, deliver
         self._clock, self._log = clock, log
-        self._own: set[tuple[str, str]] = set()
+        self._own: dict[tuple[str, str], int] = {}
         self._task: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
 
@@ -49,22 +54,25 @@ class CalendarRounds:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is left to be told here."""
-        return not any(self._is_mine(one) for one in self._calendars.untold())
+        return not any(self._is_due(one) for one in self._calendars.untold())
 
     def tell(self, calendar: StoredCalendar) -> None:
-        """Begins to tell the jobs of a change that was made here."""
-        self._own.add((calendar.tenant, calendar.name))
+        """Begins to tell the jobs of a change that was made here; who has removed one has looked for them."""
+        self._own[calendar.tenant, calendar.name] = calendar.version if calendar.is_removed else 0
         self._wake.set()
 
     async def round(self) -> bool:
-        """Tells once of all that this process has to; whether all has been told. Raises StoreError."""
+        """Tells once of all that is due here; whether all has been told. Raises StoreError."""
         is_done = True
-        for calendar in filter(self._is_mine, list(self._calendars.untold())):
-            if await self._tell_jobs(calendar):
-                await self._calendars.note_told(calendar)
-                self._own.discard((calendar.tenant, calendar.name))
-            else:
+        for calendar in filter(self._is_due, list(self._calendars.untold())):
+            name, age = (calendar.tenant, calendar.name), self._age(calendar)
+            if not await (self._restore(calendar) if calendar.is_removed else self._tell_jobs(calendar)):
                 is_done = False
+            elif age > SETTLED_MS:
+                await self._calendars.note_told(calendar)
+                self._own.pop(name, None)
+            else:
+                self._own[name] = calendar.version
         if is_done:
             await self._calendars.look()
         return is_done
@@ -84,17 +92,34 @@ class CalendarRounds:
                     await self._wake.wait()
             rest = min(2 * rest, LONGEST_REST_SECONDS)
 
-    def _is_mine(self, calendar: StoredCalendar) -> bool:
-        is_old = self._clock.now().wall - calendar.changed_at > TAKEN_OVER_MS
-        return is_old or (calendar.tenant, calendar.name) in self._own
+    def _age(self, calendar: StoredCalendar) -> int:
+        return self._clock.now().wall - calendar.changed_at
+
+    def _is_due(self, calendar: StoredCalendar) -> bool:
+        """Whether this process is to tell of it: of its own changes twice, of others that are old."""
+        told = self._own.get((calendar.tenant, calendar.name))
+        if told is None:
+            return self._age(calendar) > TAKEN_OVER_MS
+        return told < calendar.version or self._age(calendar) > SETTLED_MS
+
+    async def _restore(self, calendar: StoredCalendar) -> bool:
+        """Whether no job uses a removed calendar; one that does has it again, and goes on."""
+        users = await self._users.find(calendar.tenant, calendar.name, 1)
+        if not users:
+            return True
+        if await self._calendars.restore(calendar):
+            self._own[calendar.tenant, calendar.name] = 0
+            self._log(
+                "calendar_restored", calendar=calendar.name, tenant=calendar.tenant, jobId=users[0].job_id
+            )
+        return False
 
     async def _tell_jobs(self, calendar: StoredCalendar) -> bool:
-        """Whether all of them follow this version now; a removed one is followed as none."""
-        version = calendar.version if calendar.document else 0
+        """Whether all of them follow this version now."""
         have_followed = True
         async for page in self._users.pages(calendar.tenant, calendar.name):
             living = [entry.job_id for entry in page if entry.state is not JobState.DESTROYED]
-            asked = (self._deliver(job_id, Command(Replanned(version))) for job_id in living)
+            asked = (self._deliver(job_id, Command(Replanned(calendar.version))) for job_id in living)
             for answer in await asyncio.gather(*asked, return_exceptions=True):
                 if isinstance(answer, BaseException) and not isinstance(answer, StoreError):
                     raise answer

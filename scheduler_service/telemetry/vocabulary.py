@@ -151,6 +151,7 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         ),
         "review_not_completed": Word(WARNING),
         "calendar_not_followed": Word(WARNING),
+        "calendar_restored": Word(WARNING),
         "calendars_not_read": Word(WARNING),
         "calendars_read_again": Word(INFO),
         "secrets_not_read": Word(WARNING),

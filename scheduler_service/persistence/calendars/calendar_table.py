@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from scheduler_service.persistence.sql.database import Database, DatabaseThreads
 from scheduler_service.persistence.sql.expressions import text
-from scheduler_service.ports.calendars import Mark, StoredCalendar
+from scheduler_service.ports.calendars import REMOVED, Mark, StoredCalendar
 
 
 class SqlCalendarTable:
@@ -40,7 +40,7 @@ class SqlCalendarTable:
             is_own = (_TABLE.c.tenant == tenant, _TABLE.c.name == name)
             reading = sa.select(_TABLE.c.document, _TABLE.c.version).where(*is_own).with_for_update()
             known = connection.execute(reading).first()
-            is_there = known is not None and bool(known.document)
+            is_there = known is not None and known.document[:1] != REMOVED
             if expected is not None and (known.version if known and is_there else 0) not in expected:
                 return False
             values = {"document": document, "changed_at": at} | ({} if is_there else {"created_at": at})
@@ -53,6 +53,15 @@ class SqlCalendarTable:
             return True
 
         return await self._write(write)
+
+    async def restore(self, calendar: StoredCalendar) -> bool:
+        is_own = (_TABLE.c.tenant == calendar.tenant, _TABLE.c.name == calendar.name)
+        changing = (
+            sa.update(_TABLE)
+            .where(*is_own, _TABLE.c.version == calendar.version)
+            .values(document=calendar.document.removeprefix(REMOVED), version=_TABLE.c.version + 1)
+        )
+        return await self._write(lambda connection: connection.execute(changing).rowcount == 1)
 
     async def note_told(self, tenant: str, name: str, version: int) -> None:
         is_own = (_TABLE.c.tenant == tenant, _TABLE.c.name == name, _TABLE.c.told < version)

@@ -1,10 +1,12 @@
 """Calendars over the API (SPEC section 3, Calendars)."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from scheduler_service.engine.program import Surroundings
+from scheduler_service.ports.calendars import REMOVED
 from scheduler_service.services.shared_calendars import Calendars
 from tests.manual_clock import ManualClock
 from tests.rows import each_row
@@ -20,8 +22,9 @@ NINE = {"period": "0 0 9 * * ?", "calendar": "office"}
 class Kept:
     """A service with calendars; it is 2026-01-01, a Thursday."""
 
-    def __init__(self) -> None:
-        self.calendars = Calendars(table=MemoryCalendars(), clock=ManualClock(wall=START))
+    def __init__(self, table: MemoryCalendars | None = None) -> None:
+        self.table = table or MemoryCalendars()
+        self.calendars = Calendars(table=self.table, clock=ManualClock(wall=START))
         self.told: list[str] = []
         self.world = World(
             surroundings=Surroundings(find_calendar=self.calendars.find),
@@ -95,6 +98,46 @@ async def test_a_used_one_stays() -> None:
     assert (refused.status_code, pointers(refused)) == (409, [("/calendarName", "used")])
     found = (await kept.client.get("/calendars/office")).json()["data"]
     assert found["usedBy"] == {"jobs": ["on", "two"], "isCapped": False}
+
+
+class Late(MemoryCalendars):
+    """A table at which a job is created while a calendar is removed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at_removal: Callable[[], Awaitable[object]] | None = None
+
+    async def put(self, tenant: str, name: str, document: bytes, at: int, **more: Any) -> bool:
+        if document.startswith(REMOVED) and self.at_removal is not None:
+            await self.at_removal()
+        return await super().put(tenant, name, document, at, **more)
+
+
+async def test_a_removal_looks_again() -> None:
+    """A job that was compiled before it, and is stored behind the first look, keeps its calendar: 409."""
+    table = Late()
+    kept = Kept(table)
+    await kept.put()
+    posted = definition(timer=NINE, jobId="on")
+    table.at_removal = lambda: kept.client.post("/jobs/on", json=posted)
+    refused = await kept.client.delete("/calendars/office")
+    assert (refused.status_code, pointers(refused)) == (409, [("/calendarName", "used")])
+    assert (await kept.client.get("/jobs/on")).json()["data"]["nextFireTime"] == "2026-01-01T09:00:00.000Z"
+    assert (await kept.client.get("/calendars/office")).json()["data"]["version"] == 3
+
+
+async def test_a_definition_is_judged_by_the_calendars_of_now() -> None:
+    """What another process has stored or removed a moment ago counts, for arrays too."""
+    kept = Kept()
+    other = Calendars(table=kept.table, clock=ManualClock(wall=START))
+    stored = await other.put("default", "office", OFFICE)
+    assert (await kept.client.post("/jobs/on", json=definition(timer=NINE, jobId="on"))).status_code == 201
+    assert stored is not None
+    await other.remove(stored)
+    made = await kept.client.post("/jobs", json=[definition(timer=NINE, jobId="two")])
+    assert made.json()["data"]["items"][0]["status"] == "refused"
+    refused = await kept.client.post("/jobs/two", json=definition(timer=NINE, jobId="two"))
+    assert pointers(refused) == [("/timer/calendar", "unknown_calendar")]
 
 
 async def test_what_a_change_would_do_is_shown_before_it_is_stored() -> None:

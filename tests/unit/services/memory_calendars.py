@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from scheduler_service.ports.calendars import Mark, StoredCalendar
+from scheduler_service.ports.calendars import REMOVED, Mark, StoredCalendar
 from scheduler_service.ports.errors import StoreUnavailable
 
 
@@ -28,13 +28,24 @@ class MemoryCalendars:
         self, tenant: str, name: str, document: bytes, at: int, *, expected: frozenset[int] | None = None
     ) -> bool:
         known = self.rows.get((tenant, name))
-        if expected is not None and (known.version if known and known.document else 0) not in expected:
+        if (
+            expected is not None
+            and (0 if known is None or known.is_removed else known.version) not in expected
+        ):
             return False
         fresh = StoredCalendar(tenant, name, document, 1, 0, at, at)
         if known is not None:
-            began = known.created_at if known.document else at
+            began = at if known.is_removed else known.created_at
             fresh = replace(fresh, version=known.version + 1, told=known.told, created_at=began)
         self.rows[tenant, name] = fresh
+        return True
+
+    async def restore(self, calendar: StoredCalendar) -> bool:
+        known = self.rows[calendar.tenant, calendar.name]
+        if known.version != calendar.version:
+            return False
+        document = known.document.removeprefix(REMOVED)
+        self.rows[known.tenant, known.name] = replace(known, document=document, version=known.version + 1)
         return True
 
     async def note_told(self, tenant: str, name: str, version: int) -> None:

@@ -50,8 +50,8 @@ async def test_what_one_process_stores_another_one_knows() -> None:
     assert there.find("team", "china") is None
     known = here.get("default", "china")
     assert known is not None
-    assert await here.remove(known)
-    assert not await here.remove(known)
+    assert await here.remove(known) is not None
+    assert await here.remove(known) is None
     await there.look()
     assert there.find("default", "china") is None
     await here.put("default", "china", OCTOBER)

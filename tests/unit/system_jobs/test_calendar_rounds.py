@@ -6,11 +6,12 @@ import pytest
 
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken
 from scheduler_service.domain.turn_events import Replanned
+from scheduler_service.ports.calendars import StoredCalendar
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.services.calendar_users import CalendarUsers, names_calendar
 from scheduler_service.services.shared_calendars import Calendars
-from scheduler_service.system_jobs.calendar_rounds import TAKEN_OVER_MS, CalendarRounds
+from scheduler_service.system_jobs.calendar_rounds import SETTLED_MS, TAKEN_OVER_MS, CalendarRounds
 from tests.manual_clock import ManualClock
 from tests.rows import each_row
 from tests.unit.api.stores import START
@@ -48,6 +49,11 @@ class Told:
             raise answer
         return answer
 
+    async def put(self, name: str = "work") -> StoredCalendar:
+        stored = await self.calendars.put("default", name, {})
+        assert stored is not None
+        return stored
+
     async def put_jobs(self) -> None:
         """Three use the calendar, others none or another one."""
         async with self.world.client() as client:
@@ -67,7 +73,7 @@ async def test_all_jobs_follow_in_the_end() -> None:
     """Also one in a process that does not know the change yet, or whose store is away."""
     told = Told()
     await told.put_jobs()
-    told.rounds.tell(await told.calendars.put("default", "work", {"free": ["2026-10-01"]}))
+    told.rounds.tell(await told.put())
     behind = Refusal(RefusalCode.CONFLICT, "not at 1 here yet")
     told.answers = {
         "on0": [behind],
@@ -78,16 +84,74 @@ async def test_all_jobs_follow_in_the_end() -> None:
     assert told.told == [("on0", 1), ("on1", 1), ("on2", 1)]
     assert [one.name for one in told.calendars.untold()] == ["work"]
     assert await told.rounds.round()
+    assert (len(told.told), told.rounds.is_idle) == (6, True)
+    told.clock.advance(SETTLED_MS + 1)
+    assert not told.rounds.is_idle
+    assert await told.rounds.round()
     assert (told.calendars.untold(), told.rounds.is_idle) == ([], True)
     assert await told.rounds.round()
-    assert len(told.told) == 6
+    assert len(told.told) == 9
+
+
+async def test_a_job_that_was_created_by_the_earlier_days_follows() -> None:
+    """It was compiled before the change, and is stored when the others have been told."""
+    told = Told()
+    told.rounds.tell(await told.put())
+    assert await told.rounds.round()
+    assert told.told == []
+    await told.put_jobs()
+    assert await told.rounds.round()
+    assert told.told == []
+    told.clock.advance(SETTLED_MS + 1)
+    assert await told.rounds.round()
+    assert [job_id for job_id, _ in told.told] == ["on0", "on1", "on2"]
+    assert told.calendars.untold() == []
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+async def test_a_calendar_that_was_removed_under_a_new_job_is_restored(is_killed: bool) -> None:
+    """Also by another process, where who removed it was killed; its jobs go on as if it had not been gone."""
+    told = Told()
+    removed = await told.calendars.remove(await told.put())
+    assert removed is not None
+    told.rounds.tell(removed)
+    await told.put_jobs()
+    if is_killed:
+        told.calendars = Calendars(table=told.table, clock=told.clock)
+        await told.calendars.load()
+        told.rounds = told.make(told.calendars)
+    assert await told.rounds.round()
+    assert told.calendars.get("default", "work") is None
+    told.clock.advance(TAKEN_OVER_MS + 1)
+    assert not await told.rounds.round()
+    found = told.calendars.get("default", "work")
+    assert found is not None
+    assert (found.version, found.changed_at, found.document) == (3, START, b"{}")
+    assert await told.rounds.round()
+    assert told.told == [("on0", 3), ("on1", 3), ("on2", 3)]
+    assert told.calendars.untold() == []
+
+
+async def test_a_removed_calendar_that_nobody_uses_stays_away() -> None:
+    """And one that was stored anew meanwhile is not what it was before."""
+    told = Told()
+    for name in ("work", "new"):
+        removed = await told.calendars.remove(await told.put(name))
+        assert removed is not None
+        told.rounds.tell(removed)
+    told.clock.advance(SETTLED_MS + 1)
+    assert await told.rounds.round()
+    assert (told.calendars.untold(), told.calendars.list("default")) == ([], [])
+    stored = await told.put("new")
+    assert not await told.calendars.restore(removed)
+    assert told.calendars.get("default", "new") == stored
 
 
 async def test_another_process_takes_over_what_one_has_left() -> None:
     """Who has stored a change ends before all jobs are told: after a while any process tells them."""
     told = Told()
     await told.put_jobs()
-    await told.calendars.put("default", "work", {})
+    await told.put()
     there = Calendars(table=told.table, clock=told.clock)
     await there.load()
     rounds = told.make(there)

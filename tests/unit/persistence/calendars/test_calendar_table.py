@@ -33,7 +33,7 @@ async def test_a_calendar_is_read_back_with_its_version(table: SqlCalendarTable)
         StoredCalendar("team", "work", b"{}", 2, 0, 1_000, 3_000),
     ]
     assert mark == await table.mark()
-    await table.put("team", "work", b"", 4_000)
+    await table.put("team", "work", b"-{}", 4_000)
     await table.put("team", "work", large, 5_000)
     assert (await table.calendars())[1][1] == StoredCalendar("team", "work", large, 4, 0, 5_000, 5_000)
     assert await table.mark() != mark
@@ -45,7 +45,7 @@ async def test_it_is_changed_only_where_it_is_as_expected(table: SqlCalendarTabl
         (1, b"{}", False),
         (0, b"{}", True),
         (0, b"[]", False),
-        (1, b"", True),
+        (1, b"-{}", True),
         (2, b"[]", False),
         (0, b"{}", True),
     ]
@@ -53,6 +53,18 @@ async def test_it_is_changed_only_where_it_is_as_expected(table: SqlCalendarTabl
         stored = await table.put("default", "work", document, 1_000, expected=frozenset({expected}))
         assert stored is is_stored, (expected, document)
     assert (await table.calendars())[1][0].version == 3
+
+
+async def test_a_removed_one_is_restored_unless_it_was_changed(table: SqlCalendarTable) -> None:
+    """As it was, with the moment of its removal."""
+    await table.put("default", "work", b"{}", 1_000)
+    await table.put("default", "work", b"-{}", 2_000)
+    ((removed,), mark) = (await table.calendars())[1], await table.mark()
+    assert removed.is_removed
+    assert await table.restore(removed)
+    assert (await table.calendars())[1] == [StoredCalendar("default", "work", b"{}", 3, 0, 1_000, 2_000)]
+    assert await table.mark() != mark
+    assert not await table.restore(removed)
 
 
 async def test_what_all_jobs_have_followed_is_noted(table: SqlCalendarTable) -> None:
