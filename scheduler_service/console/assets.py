@@ -12,7 +12,15 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from scheduler_service import how_to_install
-from scheduler_service.console.modules import CORE, ModuleBundle, VueMissing, bundle_core, bundle_screen
+from scheduler_service.console.modules import (
+    CORE,
+    MORE,
+    ModuleBundle,
+    VueMissing,
+    bundle_core,
+    bundle_more,
+    bundle_screen,
+)
 
 TYPES = {
     "js": "text/javascript; charset=utf-8",
@@ -87,10 +95,9 @@ def _texts(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, str]]:
 def _join_all(texts: Mapping[str, str]) -> dict[str, str]:
     modules = {path: text for path, text in texts.items() if path.endswith(".js")}
     screens = screens_of(modules)
-    core = bundle_core(modules)
-    bundles = {name: bundle_screen(modules, name, core=core) for name in screens}
+    core, more, bundles = _bundle(modules)
     styles = _join_styles(texts, screens)
-    joined = {CORE: core.text, "console.css": styles[""]}
+    joined = {CORE: core.text, MORE: more.text, "console.css": styles[""]}
     use = TextUse(modules)
     for path, language in _languages(texts):
         divided = use.divide(json.loads(texts[path]))
@@ -100,6 +107,16 @@ def _join_all(texts: Mapping[str, str]) -> dict[str, str]:
             joined[file] = write_screen(bundle, texts=divided[name], styles=styles[name])
     joined |= {path.removeprefix("icons/"): text for path, text in texts.items() if path.startswith("icons/")}
     return joined
+
+
+def _bundle(
+    modules: Mapping[str, str],
+) -> tuple[ModuleBundle, ModuleBundle, dict[str, ModuleBundle]]:
+    """The core, what several screens use, and each screen by its name. Raises ModuleError."""
+    core = bundle_core(modules)
+    more = bundle_more(modules, core=core)
+    screens = {name: bundle_screen(modules, name, core=core, more=more) for name in screens_of(modules)}
+    return core, more, screens
 
 
 def _languages(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -121,10 +138,8 @@ def _join_styles(texts: Mapping[str, str], screens: Collection[str]) -> dict[str
 def unused(texts: Mapping[str, str]) -> list[str]:
     """The modules that are in no bundle, which is a mistake in the sources. Raises ModuleError."""
     modules = {path: text for path, text in texts.items() if path.endswith(".js")}
-    core = bundle_core(modules)
-    used = set(core.paths)
-    for name in screens_of(modules):
-        used |= set(bundle_screen(modules, name, core=core).paths)
+    core, more, screens = _bundle(modules)
+    used = {path for bundle in (core, more, *screens.values()) for path in bundle.paths}
     return sorted(set(modules) - used)
 
 

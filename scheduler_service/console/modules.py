@@ -15,7 +15,9 @@ from scheduler_service.domain.errors import PunctualError
 
 MAIN = "main.js"
 CORE = "core.js"
-"""The bundle of `main.js`; the name by which modules of a screen import from it."""
+"""The bundle of `main.js`; the name by which modules of a screen import from it, and from `MORE`."""
+MORE = "more.js"
+"""The bundle of what several screens use and the first page does not, loaded with the first of them."""
 CORE_FOLDERS = ("core/", "components/", "shell/")
 SCREEN = "Screen"
 _NAME = re.compile(r"[\w$]+")
@@ -67,34 +69,48 @@ def bundle_core(texts: Mapping[str, str]) -> ModuleBundle:
 
     `texts` maps paths to texts. Raises ModuleError with file, line and remedy.
     """
-    return _join(_EntryModules(texts, folders=(MAIN, *CORE_FOLDERS), core=None).collect(MAIN), outside=())
+    return _join(_EntryModules(texts, folders=(MAIN, *CORE_FOLDERS), outside={}).collect(MAIN))
 
 
-def bundle_screen(texts: Mapping[str, str], name: str, *, core: ModuleBundle) -> ModuleBundle:
-    """`screens/NAME/screen.js` with what it imports from its folder; the rest comes from `core`.
+def bundle_more(texts: Mapping[str, str], *, core: ModuleBundle) -> ModuleBundle:
+    """`more.js` with all that it imports and `core` does not have.
+
+    Raises ModuleError with file, line and remedy.
+    """
+    reading = _EntryModules(texts, folders=(MORE, *CORE_FOLDERS), outside={CORE: core})
+    return _join(reading.collect(MORE), taken=reading.taken, root="./")
+
+
+def bundle_screen(
+    texts: Mapping[str, str], name: str, *, core: ModuleBundle, more: ModuleBundle
+) -> ModuleBundle:
+    """`screens/NAME/screen.js` with what it imports from its folder; the rest comes from `core` and `more`.
 
     Raises ModuleError with file, line and remedy.
     """
     folder = f"screens/{name}/"
     entry = f"{folder}screen.js"
-    reading = _EntryModules(texts, folders=(folder,), core=core)
+    reading = _EntryModules(texts, folders=(folder,), outside={CORE: core, MORE: more})
     modules = reading.collect(entry)
     if SCREEN not in modules[-1].exports:
         message = f"a screen exports {SCREEN}; declare it by export const {SCREEN}"
         raise ModuleError(entry, 1, message)
-    return _join(modules, outside=sorted(reading.taken))
+    return _join(modules, taken=reading.taken, root="../")
 
 
 class _EntryModules:
-    """The modules that an entry needs, in the order of their dependencies; `taken` are names of the core."""
+    """The modules that an entry needs, in the order of their dependencies.
+
+    `taken` are names of other bundles, `outside`, by the name of the bundle.
+    """
 
     def __init__(
-        self, texts: Mapping[str, str], *, folders: Collection[str], core: ModuleBundle | None
+        self, texts: Mapping[str, str], *, folders: Collection[str], outside: Mapping[str, ModuleBundle]
     ) -> None:
-        self.taken: set[str] = set()
+        self.taken: dict[str, set[str]] = {name: set() for name in outside}
         self._texts = texts
         self._folders = tuple(folders)
-        self._core = core
+        self._outside = outside
         self._found: dict[str, ConsoleModule] = {}
         self._open: list[str] = []
 
@@ -115,21 +131,29 @@ class _EntryModules:
                 wrong = f"{target} exports no {', '.join(sorted(lacking))}; export it there"
             if wrong is not None:
                 raise ModuleError(path, line_of(text, found.start()), wrong)
-            if target == CORE:
-                self.taken |= names
+            if target == CORE or self._is_outside(target):
+                for name, bundle in self._outside.items():
+                    self.taken[name] |= names.intersection(bundle.exports)
         self._open.pop()
         module = self._found[path] = read_module(path, text)
         return module
 
     def _exports_of(self, target: str) -> tuple[Collection[str], str | None]:
         """What `target` exports, and what is wrong with importing it."""
-        if target == CORE and self._core is not None:
-            return self._core.exports, None
+        if target == CORE and self._outside:
+            return {name for bundle in self._outside.values() for name in bundle.exports}, None
+        if self._is_outside(target):
+            return read_module(target, self._texts[target]).exports, None
         if target in self._open:
             return (), f"modules import in a circle: {' > '.join([*self._open, target])}; move what both need"
         if target not in self._texts or not target.startswith(self._folders):
             return (), f"there is no {target} in this bundle; import from {', '.join(self._folders)}"
         return (self._found.get(target) or self._visit(target)).exports, None
+
+    def _is_outside(self, target: str) -> bool:
+        """Whether a module that could be in this bundle is in another one."""
+        known = any(target in bundle.paths for bundle in self._outside.values())
+        return known and target.startswith(self._folders)
 
 
 def read_module(path: str, text: str) -> ConsoleModule:
@@ -154,9 +178,16 @@ def line_of(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
 
 
-def _join(modules: Iterable[ConsoleModule], *, outside: Collection[str]) -> ModuleBundle:
+def _join(
+    modules: Iterable[ConsoleModule], *, taken: Mapping[str, Collection[str]] | None = None, root: str = ""
+) -> ModuleBundle:
+    """The bundle, which takes names from others, that lie at `root` as it is seen from the bundle."""
     exports = sorted(name for module in modules for name in module.exports)
-    parts = [f'import {{ {", ".join(outside)} }} from "../{CORE}";\n'] if outside else []
+    parts = [
+        f'import {{ {", ".join(sorted(names))} }} from "{root}{bundle}";\n'
+        for bundle, names in (taken or {}).items()
+        if names
+    ]
     parts += [module.text for module in modules]
     if exports:
         parts.append(f"export {{ {', '.join(exports)} }};\n")

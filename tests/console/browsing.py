@@ -94,13 +94,13 @@ class Console:
 
 
 def evaluate(page: Page, body: str, argument: Any = None) -> Any:
-    """What a function with this body returns in the page; `core` is the module `core.js` there.
+    """What a function with this body returns in the page; `core` has what screens import there.
 
     `argument` is given to it: `evaluate(page, "return core.formatBytes(argument)", 2048)`.
     """
-    begin = (
-        "async (argument) => { const core = await import(document.querySelector('script[type=module]').src);"
-    )
+    begin = """async (argument) => {
+      const at = document.querySelector('script[type=module]').src;
+      const core = { ...(await import(at)), ...(await import(new URL('more.js', at))) };"""
     return page.evaluate(f"{begin} {body} }}", argument)
 
 

@@ -11,7 +11,8 @@ TEXT = '{\n  "a": 12345678901234567890,\n  "request": [{"url": "x"}, {"url": "y"
 
 def run(console: Console, body: str, argument: Any = None) -> Any:
     """What `body` returns; `editor` has what the editor's modules export."""
-    load = "const editor = await import(new URL('screens/editor.en.js', core.ASSETS).href);"
+    load = "const own = await import(new URL('screens/editor.en.js', core.ASSETS).href);"
+    load += "const editor = { ...core, ...own };"
     return evaluate(console("#/settings"), f"{load} {body}", argument)
 
 

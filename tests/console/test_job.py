@@ -62,23 +62,6 @@ def test_executions_of_children_are_shown_of_one_execution(console: Console, sta
     expect(panel).to_have_count(0)
 
 
-@pytest.mark.usefixtures("ledger")
-def test_a_job_is_run_with_parameters(console: Console) -> None:
-    """The form begins with what the schema names; what the job refuses is told, and nothing is lost."""
-    page = console("#/jobs/ledger")
-    page.get_by_role("button", name="Run now").click()
-    field = page.get_by_label("Parameters (JSON)")
-    expect(field).to_have_value('{\n  "size": 3\n}')
-    field.fill('{"size": "large"}')
-    console.expect("422")
-    run = page.get_by_role("dialog").get_by_role("button", name="Run now")
-    run.click()
-    expect(page.get_by_role("alert")).to_contain_text("size")
-    field.fill('{"size": 4}')
-    run.click()
-    page.wait_for_url("**/#/executions/*")
-
-
 def test_past_moments_are_shown_and_run(console: Console, service: ConsoleService, started: Starter) -> None:
     """First the moments of the last week, then their executions."""
     started.job("filled", {"url": "service://shop/ok"}, timer={"dueTime": "0s", "period": "0 0 0 * * ?"})

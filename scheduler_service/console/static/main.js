@@ -1,5 +1,5 @@
 // Starts the console: preferences, texts, session, then the page.
-// Modules that only screens use are named here too, so that they are part of core.js.
+// Modules that only screens use are named here too, so that they are part of core.js, or in more.js, where the list of jobs does without.
 
 import "./components/arrivals_button.js";
 import "./components/bulk_operation.js";
@@ -10,14 +10,10 @@ import "./core/files.js";
 import "./core/following.js";
 import "./core/listing.js";
 import "./core/selection.js";
-import "./components/charts.js";
-import "./components/code.js";
-import "./components/diff.js";
 import "./components/filter_fields.js";
 import "./components/pauses.js";
 import "./components/reasons.js";
 import "./components/fields.js";
-import "./components/outlook.js";
 import "./components/tables.js";
 import { answersOfNow, counted } from "./core/api.js";
 import { untilShown } from "./core/gradual.js";

@@ -30,6 +30,7 @@ PLACES = {
     "index.html",
     "vue.js",
     "core.js",
+    "more.js",
     "console.css",
     "language/en.json",
     "language/zh.json",
@@ -96,14 +97,14 @@ def test_the_same_files_have_the_same_hash(folder: Path) -> None:
 def test_styles_are_joined_in_the_order_of_their_names(tmp_path: Path) -> None:
     """And files of other kinds are left out."""
     for name, text in {
-        "index.html": "", "main.js": "", "styles/10-b.css": "b{}\n", "styles/00-a.css": "a{}\n",
-        "notes.txt": "x", "styles/.hidden.swp": "x",
+        "index.html": "", "main.js": "", "more.js": "", "styles/10-b.css": "b{}\n",
+        "styles/00-a.css": "a{}\n", "notes.txt": "x", "styles/.hidden.swp": "x",
     }.items():  # fmt: skip
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     found = read_files(tmp_path, vue=b"")
     assert found.assets["console.css"].content == b"a{}\nb{}\n"
-    assert set(found.assets) == {"vue.js", "core.js", "console.css"}
+    assert set(found.assets) == {"vue.js", "core.js", "more.js", "console.css"}
 
 
 def test_languages_are_flat_sorted_and_of_the_same_keys() -> None:

@@ -6,6 +6,7 @@ from scheduler_service.console.modules import (
     ModuleBundle,
     ModuleError,
     bundle_core,
+    bundle_more,
     bundle_screen,
     read_module,
 )
@@ -20,6 +21,12 @@ TEXTS = {
         'import { a } from "./a.js";\n\n/** Doubles. */\nexport function b(x) {\n  return a + x;\n}\n'
     ),
     "components/shown.js": 'import { a } from "../core/a.js";\nexport const shown = a;\n',
+    "more.js": 'import "./components/drawn.js";\n',
+    "components/drawn.js": (
+        'import { b } from "../core/b.js";\nimport { line } from "./line.js";\n'
+        "export const drawn = b(line);\n"
+    ),
+    "components/line.js": "export const line = 1;\n",
     "screens/jobs/screen.js": (
         'import { b, a } from "../../core.js";\nimport { Row } from "./parts/row.js";\n'
         "export const Screen = { row: Row, b, a };\n"
@@ -31,6 +38,14 @@ SCREEN = "screens/jobs/screen.js"
 
 def core(**changes: str) -> ModuleBundle:
     return bundle_core(TEXTS | {name.replace("__", "/") + ".js": text for name, text in changes.items()})
+
+
+def more() -> ModuleBundle:
+    return bundle_more(TEXTS, core=core())
+
+
+def screen(text: str | None = None, name: str = "jobs") -> ModuleBundle:
+    return bundle_screen(TEXTS if text is None else TEXTS | {SCREEN: text}, name, core=core(), more=more())
 
 
 def test_a_bundle_has_each_module_once_in_order() -> None:
@@ -46,12 +61,23 @@ def test_a_bundle_has_each_module_once_in_order() -> None:
 
 def test_a_screen_imports_from_the_core_by_one_line() -> None:
     """All names that its modules take, whichever folder they are in."""
-    found = bundle_screen(TEXTS, "jobs", core=core())
+    found = screen()
     assert found.paths == ("screens/jobs/parts/row.js", SCREEN)
     assert found.text == (
         'import { a, b } from "../core.js";\nconst Row = a;\nconst Screen = { row: Row, b, a };\n'
         "export { Row, Screen };\n"
     )
+
+
+def test_what_screens_share_is_a_file_that_takes_from_the_core() -> None:
+    """Modules that the core has are not in it; a screen takes both from the core's name."""
+    found = more()
+    assert found.paths == ("components/line.js", "components/drawn.js", "more.js")
+    assert found.text == (
+        'import { b } from "./core.js";\nconst line = 1;\nconst drawn = b(line);\n\nexport { drawn, line };\n'
+    )
+    shown = screen('import { a, line } from "../../core.js";\nexport const Screen = { a, line };\n')
+    assert shown.text.startswith('import { a } from "../core.js";\nimport { line } from "../more.js";\n')
 
 
 def test_statements_of_two_modules_stay_apart() -> None:
@@ -133,11 +159,11 @@ def test_what_does_not_fit_together_is_refused(path: str, line: str, words: str)
 def test_screens_take_from_the_core_and_their_folder_alone(text: str, words: str) -> None:
     """And only what the core exports."""
     with pytest.raises(ModuleError) as refused:
-        bundle_screen(TEXTS | {SCREEN: text}, "jobs", core=core())
+        screen(text)
     assert words in str(refused.value)
 
 
 def test_without_its_entry_there_is_no_bundle() -> None:
     """The message names the file."""
     with pytest.raises(ModuleError, match=r"^screens/none/screen\.js:1: there is no such file"):
-        bundle_screen(TEXTS, "none", core=core())
+        screen(name="none")

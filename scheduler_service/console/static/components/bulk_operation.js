@@ -91,8 +91,8 @@ export function useBulk(path, onDone = () => {}) {
   return state;
 }
 
-/** A key that no other operation has. */
-function makeKey() {
+/** An Idempotency-Key that no other request has. */
+export function makeKey() {
   const bytes = crypto.getRandomValues(new Uint8Array(KEY_BYTES));
   return `console-${Array.from(bytes, (one) => one.toString(16).padStart(2, "0")).join("")}`;
 }

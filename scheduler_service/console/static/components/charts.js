@@ -56,7 +56,7 @@ export const LineChart = {
       const choose = props.onChoose && ((index) => props.onChoose(props.points[index]));
       return html`
         <${ChartFrame} label=${props.label} spans=${spans} amounts=${amounts} legend=${legend} zone=${props.zone} height=${props.height} onChoose=${choose}>${{
-          default: (scale) => props.lines.map((line) => lineOf(line, props.points, spans, scale)),
+          default: (scale) => props.lines.map((line) => strokeOf(line, props.points, spans, scale)),
         }}<//>
       `;
     };
@@ -128,7 +128,7 @@ function hatchOf({ x, y, width, height }) {
   return parts.join("");
 }
 
-function lineOf(line, points, spans, scale) {
+function strokeOf(line, points, spans, scale) {
   const parts = [];
   const dots = [];
   for (const [index, point] of points.entries()) {

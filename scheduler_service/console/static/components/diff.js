@@ -51,7 +51,7 @@ export const DiffView = {
             <span class="added">${t("diff.added", { count: formatNumber(added) })}</span>
           </p>
           <div class="diff-lines" tabindex="0" role="region" aria-label=${props.label ?? t("diff.label")}>
-            <table><tbody>${foldLines(lines.value, open.value).map((one) => partOf(one, open))}</tbody></table>
+            <table><tbody>${foldLines(lines.value, open.value).map((one) => shownPart(one, open))}</tbody></table>
           </div>
         </div>
       `;
@@ -61,7 +61,7 @@ export const DiffView = {
 
 const SIGNS = { same: " ", removed: "−", added: "+" };
 
-function partOf(one, open) {
+function shownPart(one, open) {
   if (one.hidden === undefined) return lineOfDiff(one);
   const show = () => (open.value = new Set([...open.value, one.first]));
   return html`

@@ -1,7 +1,7 @@
 // The section Request: the steps of the chain, in order; each can be moved, taken away and tried.
 
-import { Icon, html, t } from "../../core.js";
-import { JsonMember, Member } from "./member.js";
+import { Icon, JsonMember, html, t } from "../../core.js";
+import { Member } from "./member.js";
 import { More, Section } from "./section.js";
 import { Step } from "./step.js";
 

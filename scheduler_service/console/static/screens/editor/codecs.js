@@ -1,7 +1,6 @@
 // How members of a definition are typed into one line or a small area: from text to value and back.
 
 import { t } from "../../core.js";
-import { lineOf, readTree } from "./json_tree.js";
 
 const NUMBER_OR_CLASS = /^[1-5][xX]{2}$/;
 
@@ -45,14 +44,4 @@ function readCodes(text) {
 function readStatuses(text) {
   const items = readList(text);
   return { value: items?.map((one) => (NUMBER_OR_CLASS.test(one) || Number.isNaN(Number(one)) ? one : Number(one))) };
-}
-
-/** Why `text` is no JSON, in words; null where it is, or where it is empty. */
-export function faultOfJson(text) {
-  try {
-    if (text.trim() !== "") readTree(text);
-    return null;
-  } catch (error) {
-    return t("editor.notJson", { line: lineOf(text, error.offset) + 1, reason: t(`editor.json.${error.code}`) });
-  }
 }

@@ -1,15 +1,32 @@
 // What the editor knows and does: loads the definition, keeps the draft, finds what others changed, saves.
 
-import { attempt, call, get, linkTo, navigate, pathOf, route, sayDone, sayFailed, shallowReactive, t, useResource, watch } from "../../core.js";
-import { makeDraft } from "./draft.js";
+import {
+  attempt,
+  call,
+  get,
+  linkTo,
+  makeDraft,
+  navigate,
+  partOf,
+  pathOf,
+  route,
+  sayDone,
+  sayFailed,
+  shallowReactive,
+  t,
+  useResource,
+  useSoft,
+  watch,
+  withPart,
+  withValue,
+  without,
+} from "../../core.js";
 import { draftName, dropDraft, dropKey, keptDraft, otherDraft } from "./draft_store.js";
 import { textOfExample } from "./examples.js";
 import { idOfDraft, makeForm } from "./form.js";
-import { partOf, withPart, withValue, without } from "./json_edit.js";
 import { mergeValues } from "./merge.js";
 import { makeSample } from "./sample.js";
 import { saveJob } from "./saving.js";
-import { useSoft } from "./soft.js";
 
 /**
  * The editor of `jobId` (null: a new job). Members: `draft`, `form`, `checks`, `sample`, `state` (`isReady`, `error`, `name` of its kept draft, `etag`, `restoredAt`, `other`: the

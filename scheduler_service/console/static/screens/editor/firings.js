@@ -1,7 +1,6 @@
 // What a timer will do: in words, with its next firings in its own zone and in the reader's; days of a clock change are marked.
 
-import { Icon, formatRelative, html, localeOf, now, preferences, t } from "../../core.js";
-import { useSoft } from "./soft.js";
+import { Icon, formatRelative, html, localeOf, now, preferences, t, useSoft } from "../../core.js";
 
 const SHOWN = 6;
 

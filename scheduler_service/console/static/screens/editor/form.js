@@ -1,7 +1,6 @@
 // What all fields of the form share: the draft, what the service says about it, the schema, and which sections are open.
 
-import { nextTick, reactive, t } from "../../core.js";
-import { pointerOf, stepsOf } from "./json_tree.js";
+import { idOf, nextTick, pointerOf, reactive, stepsOf, t } from "../../core.js";
 import { defaultOf, choicesOf } from "./schema.js";
 
 /** Sections in their order, each with the members that it shows. */
@@ -65,11 +64,6 @@ export function idFor(name) {
 function isTaken(draft, { data }, refusedId) {
   const id = idOfDraft(draft);
   return id !== "" && (id === refusedId || (data?.existing != null && data.jobId === id));
-}
-
-/** The id of the field for the member at `path`. */
-export function idOf(path) {
-  return `member${pointerOf(path)}`;
 }
 
 function wordsAt(list, pointer) {

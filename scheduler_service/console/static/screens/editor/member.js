@@ -1,9 +1,7 @@
 // Fields bound to members of the draft: what is typed is written into the JSON text, and what changes there is shown here.
 
-import { Field, formatBytes, hasText, html, shallowRef, t } from "../../core.js";
-import { CODECS, faultOfJson } from "./codecs.js";
-import { LARGE_PART } from "./draft.js";
-import { idOf } from "./form.js";
+import { Field, hasText, html, idOf, shallowRef, t } from "../../core.js";
+import { CODECS } from "./codecs.js";
 
 /**
  * The field of the member at `path`. `kind`: one of CODECS, or area (several lines), choice (with `options`), flag. `known` are the words of a choice where the schema has
@@ -31,33 +29,6 @@ export const Member = {
       const slot = (described) => control(props, described, own.text, type);
       if (props.kind === "flag") return flag(props, error);
       return html`<${Field} id=${idOf(path)} label=${label} hint=${hint} error=${error}>${{ default: slot }}<//>`;
-    };
-  },
-};
-
-/** Any JSON value, typed as JSON: numbers stay as they are written. Empty: the member goes. */
-export const JsonMember = {
-  props: { form: Object, path: Array, label: String, hint: String, rows: { default: 3 } },
-  setup(props) {
-    const typed = shallowRef(null);
-    const part = () => props.form.draft.part(props.path);
-
-    function type(text) {
-      const fault = faultOfJson(text);
-      if (fault === null && text.trim() === "") props.form.draft.remove(props.path);
-      else if (fault === null) props.form.draft.setPart(props.path, text);
-      typed.value = { text, fault, part: part() };
-    }
-
-    return () => {
-      const { form, path, label, hint } = props;
-      const own = typed.value !== null && typed.value.part === part() ? typed.value : { text: part() ?? "", fault: null };
-      if (own.text.length > LARGE_PART) return html`<p class="hint" id=${idOf(path)} tabindex="-1">${label}: ${t("editor.large", { size: formatBytes(own.text.length) })}</p>`;
-      const lines = own.text.split("\n").length;
-      const slot = (described) => html`
-        <textarea ...${described} class="mono" spellcheck="false" rows=${Math.min(14, Math.max(props.rows, lines))} value=${own.text} onInput=${(event) => type(event.target.value)}></textarea>
-      `;
-      return html`<${Field} id=${idOf(path)} label=${label} hint=${hint} error=${own.fault ?? form.errorAt(path)}>${{ default: slot }}<//>`;
     };
   },
 };

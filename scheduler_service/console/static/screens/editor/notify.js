@@ -1,7 +1,7 @@
 // The section Notify: who is told of which events, and whether the end of an execution is among them.
 
-import { Icon, html, t } from "../../core.js";
-import { JsonMember, Member, Pairs } from "./member.js";
+import { Icon, JsonMember, html, t } from "../../core.js";
+import { Member, Pairs } from "./member.js";
 import { More, Section } from "./section.js";
 
 const FIRST_ENTRY = { url: "", stateEquals: ["finalSucceed", "finalFailed"] };

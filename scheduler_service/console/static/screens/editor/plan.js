@@ -1,7 +1,6 @@
 // The retries that policies lead to, as a time line for each error: attempts as points, waits as lengths; the service plans them.
 
-import { formatDuration, h, html, t } from "../../core.js";
-import { useSoft } from "./soft.js";
+import { formatDuration, h, html, t, useSoft } from "../../core.js";
 
 const WIDTH = 640;
 const HEIGHT = 46;

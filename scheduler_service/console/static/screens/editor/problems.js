@@ -1,21 +1,8 @@
 // All that is wrong or doubtful, in one list: each entry leads to its field, or to its line of the JSON text.
 
-import { Icon, html, showUnseen, t } from "../../core.js";
-import { lineOf, nodeAt, stepsOf } from "./json_tree.js";
+import { Icon, html, placeOfPointer, showUnseen, t } from "../../core.js";
 
 const LONGEST_SHOWN = 120;
-
-/** The line (from 0) of `pointer` in the text of `draft`, or of what is nearest around it; null while the text is no JSON. */
-export function placeOfPointer(draft, pointer) {
-  if (draft.tree === null) return null;
-  const steps = stepsOf(pointer);
-  let node = nodeAt(draft.tree, steps);
-  while (node === null) {
-    steps.pop();
-    node = nodeAt(draft.tree, steps);
-  }
-  return { offset: node.start, line: lineOf(draft.text, node.start) };
-}
 
 /** The marks of lines: a Map from the line to `{kind, text}`. */
 export function marksOf(form) {

@@ -1,14 +1,29 @@
 // The screen Editor: form and JSON of one definition, in step; what the service says about it stands beside the fields.
 
-import { ActionButton, Icon, Loaded, PageHead, Tabs, html, linkTo, may, reactive, replaceQuery, route, t, useKeys } from "../../core.js";
+import {
+  ActionButton,
+  Icon,
+  JsonArea,
+  Loaded,
+  PageHead,
+  Tabs,
+  arranged,
+  html,
+  linkTo,
+  may,
+  pathAround,
+  pointerOf,
+  reactive,
+  replaceQuery,
+  route,
+  t,
+  useKeys,
+} from "../../core.js";
 import { ConflictBanner, DraftBanner, GoneBanner, OtherDraftBanner } from "./banners.js";
 import { ChainSection } from "./chain.js";
 import { CopyDialog, DifferenceDialog } from "./dialogs.js";
 import { useEditor } from "./editor.js";
 import { EXAMPLES, textOfExample } from "./examples.js";
-import { arranged } from "./json_edit.js";
-import { JsonArea } from "./json_area.js";
-import { pathAround, pointerOf } from "./json_tree.js";
 import { useKeeping } from "./keeping.js";
 import { NotifySection } from "./notify.js";
 import { Problems, marksOf } from "./problems.js";

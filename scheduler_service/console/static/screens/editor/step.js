@@ -1,7 +1,7 @@
 // One step of the chain: its address and method, and folded below them headers, body and what becomes of the answer.
 
-import { Icon, html, t } from "../../core.js";
-import { JsonMember, Member, Pairs } from "./member.js";
+import { Icon, JsonMember, html, t } from "../../core.js";
+import { Member, Pairs } from "./member.js";
 import { More } from "./section.js";
 import { RULES, Tried } from "./templates.js";
 

@@ -1,9 +1,7 @@
 // What a template becomes with the values of the sample, below its field; the service evaluates it.
 
-import { Icon, html, linkTo, showUnseen, t } from "../../core.js";
-import { LARGE_PART } from "./draft.js";
+import { Icon, LARGE_PART, html, linkTo, showUnseen, t, useSoft } from "../../core.js";
 import { rootFor } from "./sample.js";
-import { useSoft } from "./soft.js";
 
 const LONGEST = 400;
 

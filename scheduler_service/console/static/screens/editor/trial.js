@@ -1,7 +1,25 @@
 // "Try once": runs the draft without saving it, and follows the execution step by step.
 
-import { ActionButton, Dialog, Duration, Icon, JsonView, StateBadge, attempt, call, html, linkTo, pathOf, ref, showUnseen, shallowReactive, t, useResource, watch } from "../../core.js";
-import { faultOfJson } from "./codecs.js";
+import {
+  ActionButton,
+  Dialog,
+  Duration,
+  Icon,
+  JsonView,
+  StateBadge,
+  attempt,
+  call,
+  faultOfJson,
+  html,
+  linkTo,
+  pathOf,
+  ref,
+  shallowReactive,
+  showUnseen,
+  t,
+  useResource,
+  watch,
+} from "../../core.js";
 
 const ENDED = ["succeeded", "terminated", "cancelled", "skipped"];
 

@@ -123,7 +123,7 @@ function factsOf(job) {
     <section class="panel job-facts" aria-label=${t("job.facts")}><${Facts} items=${[
       [t("jobs.creator"), creator || null],
       [t("job.labels"), Object.keys(job.labels).length > 0 && html`<${Labels} labels=${job.labels} linked/>`],
-      [t("job.steps"), stepsOf(definition.request ?? [])],
+      [t("job.steps"), listOfSteps(definition.request ?? [])],
       [t("job.description"), definition.jobDescription || null],
       [t("job.object"), job.objectId],
       [t("job.parent"), parent],
@@ -134,7 +134,7 @@ function factsOf(job) {
   `;
 }
 
-function stepsOf(steps) {
+function listOfSteps(steps) {
   const rest = steps.length - SHOWN_STEPS;
   return html`
     <ol class="job-steps">

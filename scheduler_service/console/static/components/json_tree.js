@@ -62,6 +62,11 @@ export function stepsOf(pointer) {
   return pointer.split("/").slice(1).map((step) => step.replace(/~1/g, "/").replace(/~0/g, "~"));
 }
 
+/** Whether `pointer` is `above`, or of something within it. */
+export function isBelow(pointer, above) {
+  return pointer === above || pointer.startsWith(`${above}/`);
+}
+
 /** The JSON Pointer of `path`. */
 export function pointerOf(path) {
   return path.map((step) => `/${String(step).replace(/~/g, "~0").replace(/\//g, "~1")}`).join("");

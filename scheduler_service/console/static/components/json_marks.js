@@ -1,6 +1,6 @@
 // Colours of a JSON text: its parts with what they are, as text nodes.
 
-import { html } from "../../core.js";
+import { html } from "../core/html.js";
 
 const LONGEST_COLOURED = 100_000;
 const PART = /("(?:[^"\\\n]|\\.)*")(\s*:)?|(-?\d[\d.eE+-]*)|(true|false|null)|(\$\{[^}"]*\})/g;

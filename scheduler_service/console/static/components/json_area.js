@@ -1,6 +1,7 @@
 // The JSON text to write in: line numbers, colours, marks on lines, indentation; the browser's own text field below it all.
 
-import { html, nextTick, ref, t, watch } from "../../core.js";
+import { html } from "../core/html.js";
+import { nextTick, ref, watch } from "../core/vue.js";
 import { colourJson } from "./json_marks.js";
 
 const INDENTATION = "  ";

@@ -1,6 +1,8 @@
 // What the service says about something that is still being written: asked a moment after the last change, never with an error in the browser's log.
 
-import { call, onUnmounted, preferences, shallowReactive, watch } from "../../core.js";
+import { call } from "../core/api.js";
+import { preferences } from "../core/preferences.js";
+import { onUnmounted, shallowReactive, watch } from "../core/vue.js";
 
 const PAUSE_MS = 250;
 

@@ -1,6 +1,6 @@
-// The definition that is edited: its JSON text is the truth, the form reads and changes members of it, and every change can be undone.
+// An object that is edited: its JSON text is the truth, a form reads and changes members of it, and every change can be undone.
 
-import { computed, reactive, shallowReactive } from "../../core.js";
+import { computed, reactive, shallowReactive } from "../core/vue.js";
 import { partOfNode, withItem, withPart, withSwapped, withValue, without } from "./json_edit.js";
 import { JsonFault, lineOf, nodeAt, pointerOf, readTree } from "./json_tree.js";
 
