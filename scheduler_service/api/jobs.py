@@ -352,7 +352,8 @@ async def _in_full(request: ApiRequest, entry: CatalogueEntry, text: bytes | Non
     text = text or await read_definition(request, entry)
     reason = await _read_pause_reason(request, entry)
     unfit = request.deps.find_unfit(entry)
-    return job_in_full(entry, text, request.deps.options(entry.tenant), pause_reason=reason, unfit=unfit)
+    options, mask = request.deps.options(entry.tenant), request.secret_mask
+    return job_in_full(entry, text, options, pause_reason=reason, unfit=unfit, mask=mask)
 
 
 async def _read_pause_reason(request: ApiRequest, entry: CatalogueEntry) -> str | None:

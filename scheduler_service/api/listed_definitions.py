@@ -43,7 +43,7 @@ async def list_lines(request: ApiRequest, query: JobQuery, page: JobPage) -> dic
     A page ends early where its lines have `PAGE_BYTES`: never are all definitions in memory. Raises
     StoreUnavailable.
     """
-    slices, size = Slices(), 0
+    slices, size, mask = Slices(), 0, request.secret_mask
     lines: list[msgspec.Raw] = []
     wanted = READ_AT_ONCE
     while len(lines) < len(page.items):
@@ -54,7 +54,7 @@ async def list_lines(request: ApiRequest, query: JobQuery, page: JobPage) -> dic
         for entry, text in zip(entries, texts, strict=True):
             await slices.pause(len(text or b""))
             line = ENCODER.encode(
-                {**job_line(entry, request.deps.find_unfit(entry)), **_define(request, text)}
+                {**job_line(entry, request.deps.find_unfit(entry), mask), **_define(request, text)}
             )
             size += len(line)
             if lines and size > PAGE_BYTES:

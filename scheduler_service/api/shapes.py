@@ -14,6 +14,7 @@ from scheduler_service.domain.moments import SECOND, Now, rfc3339
 from scheduler_service.domain.registered_services import Service
 from scheduler_service.engine.status import Queued
 from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.security.secret_masks import SecretMask
 from scheduler_service.services.instances import Instance
 from scheduler_service.timing.preview import Preview, Shown
 
@@ -49,8 +50,11 @@ def show_queued_parts(queued: Queued) -> dict[str, Any]:
     }
 
 
-def job_line(entry: CatalogueEntry, unfit: Problem | None) -> dict[str, Any]:
-    """A job in a list: without its definition. `unfit`: why it cannot run as it stands."""
+def job_line(entry: CatalogueEntry, unfit: Problem | None, mask: SecretMask) -> dict[str, Any]:
+    """A job in a list: without its definition. `unfit`: why it cannot run as it stands.
+
+    A target may have said any secret of the tenant as its error: `mask` hides them.
+    """
     return {
         "jobId": read_job_key(entry.job_id)[1],
         "uid": entry.uid,
@@ -66,7 +70,7 @@ def job_line(entry: CatalogueEntry, unfit: Problem | None) -> dict[str, Any]:
         "nextFireTime": None if entry.next_fire is None else rfc3339(entry.next_fire),
         "executeNumber": entry.execute_number,
         "requestCounts": entry.request_counts,
-        "latestExecution": _latest(entry),
+        "latestExecution": _latest(entry, mask),
         "missedCount": entry.missed,
         "cannotRun": None if unfit is None else unfit.message,
         "createdAt": rfc3339(entry.created_at),
@@ -81,11 +85,12 @@ def job_in_full(
     *,
     pause_reason: str | None,
     unfit: Problem | None,
+    mask: SecretMask,
 ) -> dict[str, Any]:
     """A job with its definition as posted, why it does not run, and where each option's value comes from."""
     posted: Any = _POSTED.decode(text)
     return {
-        **job_line(entry, unfit),
+        **job_line(entry, unfit, mask),
         "pauseReason": pause_reason,
         "disabled": bool(posted.disabled),
         "definition": msgspec.Raw(text),
@@ -167,7 +172,7 @@ def instance_line(instance: Instance, now: Now, *, is_online: bool) -> dict[str,
     }
 
 
-def _latest(entry: CatalogueEntry) -> dict[str, Any] | None:
+def _latest(entry: CatalogueEntry, mask: SecretMask) -> dict[str, Any] | None:
     latest = _LATEST.decode(entry.latest or b"null")
     if latest is None:
         return None
@@ -175,5 +180,5 @@ def _latest(entry: CatalogueEntry) -> dict[str, Any] | None:
         "executionId": write_execution_id(entry.uid, latest.execute_number),
         "executeNumber": latest.execute_number,
         "state": latest.state,
-        "error": latest.error,
+        "error": None if latest.error is None else mask.text(latest.error),
     }

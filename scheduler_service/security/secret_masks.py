@@ -33,8 +33,8 @@ LEAST_PREFIX = 4
 """So many characters of a value at the end of an answer that was cut are hidden as well."""
 SAID = frozenset(
     {
-        "url", "headers", "body", "message", "fault", "text", "params", "progress", "error", "exchange",
-        "tries", "request_headers", "request_body", "response_headers", "response_body",
+        "url", "headers", "body", "message", "fault", "text", "params", "progress", "error", "event",
+        "exchange", "tries", "request_headers", "request_body", "response_headers", "response_body",
     }
 )  # fmt: skip
 """The fields of outcomes and records that have something of a target, a caller or a template."""

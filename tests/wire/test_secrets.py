@@ -120,6 +120,39 @@ async def test_every_request_has_them_and_nothing_else_does(caplog: pytest.LogCa
         assert leaks(caplog.text.encode()) == []
 
 
+async def test_a_secret_that_a_job_does_not_name_is_hidden_where_it_is_shown() -> None:
+    """A target that knows it from another job may say it as an error, a message, progress, a header."""
+    alert = {"on": ["finalFailed"], "url": "service://jobswork/told"}
+    async with running(secrets=GIVEN, alerts=[alert]) as world:
+        said = {
+            "message": f"no {OTHER}",
+            "error": OTHER,
+            "status": "failed",
+            "progress": OTHER,
+            "code": OTHER,
+        }
+        for path in ("/step", "/check", "/heard"):
+            world.target.always(path, Reply(500 if path == "/step" else 200, said, {"X-Echo": CANARY}))
+        judged = {"errorFrom": "$.code", "messageFrom": "$.message"}
+        heard = {"url": "service://jobswork/heard", "successWhen": "$.code == 0", **judged}
+        jobs = {
+            "failing": {"request": [{"url": "service://jobswork/step", **judged}], "notification": [heard]},
+            "checked": {
+                "request": [{"url": "service://jobswork/run"}], "async": True, "notification": [heard],
+                "checkUrl": {"url": "service://jobswork/check"}, "timeoutSeconds": 30,
+            },
+        }  # fmt: skip
+        for job_id, members in jobs.items():
+            data_of(await world.client.post(f"/jobs/{job_id}", json=definition(**members)), 201)
+            data_of(await world.client.post(f"/jobs/{job_id}/trigger"))
+        await world.advance(90)
+        latest = data_of(await world.client.get("/jobs/failing"))["latestExecution"]
+        assert (latest["state"], latest["error"]) == ("terminated", "***")
+        assert leaks(await read_all(world, list(jobs))) == []
+        assert len(world.target.at("/told")) == 2
+        assert leaks(b"".join(one.body for one in world.target.at("/told"))) == []
+
+
 async def test_a_secret_is_read_again_when_its_file_changes(tmp_path: Path) -> None:
     """No job is updated; what was replaced stays hidden where a target still knows it."""
     (tmp_path / "TOKEN").write_text("first-value\n", encoding="utf-8")
