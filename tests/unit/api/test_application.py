@@ -120,7 +120,7 @@ def broken(*given: Any, **named: Any) -> Any:
     raise ZeroDivisionError(given)
 
 
-TRIES = ("/preview", "/check", "/outlook")
+TRIES = ("/preview", "/check", "/outlook", "/compare", "/dates/read")
 """How the paths end that try something without creating it."""
 NEEDS_A_KEY = [operation for operation in OPERATIONS if operation.role is not Role.VIEWER]
 
