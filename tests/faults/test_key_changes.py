@@ -1,4 +1,4 @@
-"""Keys and secrets that are changed while their process dies: each change is there with its line, or neither.
+"""Keys, secrets, calendars: changed while their process dies, each change is there with its line, or neither.
 
 SPEC section 14, docs/decisions/0106-the-audit-is-written-with-the-change.md.
 """
@@ -25,7 +25,9 @@ SETTINGS = {
     "store.durability": "process",
 }
 INSIDE = {name.replace(".", "__"): value for name, value in SETTINGS.items()}
-CHANGES = ("makeKey", "rotateKey", "revokeKey", "putSecret", "deleteSecret")
+CHANGES = (
+    "makeKey", "rotateKey", "revokeKey", "putSecret", "deleteSecret", "putCalendar", "deleteCalendar",
+)  # fmt: skip
 
 
 class Subject(NamedTuple):
@@ -78,6 +80,10 @@ async def prepare(caller: Inside | Run, change: str, number: int = 0) -> Subject
         put = {"value": f"before-{number}"}
         assert (await caller.ask("PUT", path, json=put, headers=ADMIN)).status_code == 200
         return Subject(path)
+    if change in ("putCalendar", "deleteCalendar"):
+        path = f"/calendars/{change}-{number}"
+        assert (await caller.ask("PUT", path, json={"week": [1]}, headers=ADMIN)).status_code == 200
+        return Subject(path)
     if change == "makeKey":
         return Subject("/keys")
     made = await caller.ask("POST", "/keys", json={"name": f"k{number}", "role": "viewer"}, headers=ADMIN)
@@ -93,6 +99,8 @@ async def make(caller: Inside | Run, change: str, subject: Subject, number: int 
         "revokeKey": ("DELETE", subject.path, None),
         "putSecret": ("PUT", subject.path, {"value": [f"after-{number}", "another-value"]}),
         "deleteSecret": ("DELETE", subject.path, None),
+        "putCalendar": ("PUT", subject.path, {"week": [2]}),
+        "deleteCalendar": ("DELETE", subject.path, None),
     }[change]
     return await caller.ask(method, path, json=body, headers=ADMIN)
 
@@ -117,6 +125,11 @@ async def is_made(caller: Inside | Run, change: str, subject: Subject, number: i
         is_over = not await opens(caller, subject.key)
         assert read["state"] == (state if is_over else "living")
         return is_over
+    if change in ("putCalendar", "deleteCalendar"):
+        listed = (await caller.ask("GET", "/calendars", headers=ADMIN)).json()["data"]["items"]
+        weeks = [one["week"] for one in listed if f"/calendars/{one['name']}" == subject.path]
+        assert weeks in ([[1]], [[2]] if change == "putCalendar" else [])
+        return weeks != [[1]]
     listed = (await caller.ask("GET", "/secrets", headers=ADMIN)).json()["data"]["items"]
     values = [one["values"] for one in listed if f"/secrets/{one['name']}" == subject.path]
     assert values in ([1], [2] if change == "putSecret" else [])
@@ -128,7 +141,7 @@ async def outcomes(caller: Inside | Run, change: str, subject: Subject) -> list[
     found = (await caller.ask("GET", f"/audit?operation={change}&limit=500", headers=ADMIN)).json()["data"]
     own = subject.path.rpartition("/")[2]
     lines = [one for one in found["items"] if change == "makeKey" or one["subject"] == own]
-    if change == "putSecret":
+    if change in ("putSecret", "putCalendar"):
         lines = lines[:-1]  # the oldest is of `prepare`
     return [one["outcome"] for one in lines]
 
