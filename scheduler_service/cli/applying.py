@@ -1,9 +1,8 @@
-"""The definitions of files: created, applied, tried, compared; errors have their places in the files."""
+"""The definitions of files: created, checked, tried, compared; errors have their places in the files."""
 
 import difflib
 import json
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from http.client import SERVICE_UNAVAILABLE
 from pathlib import Path
@@ -11,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import path_of
-from scheduler_service.cli.output import Column, Format, note, note_warnings, show, show_rows, text_of
+from scheduler_service.cli.output import Format, note_warnings, show, text_of
 from scheduler_service.cli.pages import describe_timer
 from scheduler_service.cli.service_connection import ApiConnection
-from scheduler_service.cli.wording import SentPart, describe_flaws, read_flaws
+from scheduler_service.cli.wording import SentPart
 
 if TYPE_CHECKING:
     from scheduler_service.cli.documents import DefinitionFile, DefinitionInFile
 
-RESULTS = (Column("jobId", free=True), "status")
 MAX_DEFINITIONS = 1_000
 AWAY_SECONDS, AGAIN_SECONDS = 30.0, 0.5
 """A process of the service that starts again is awaited so long, and asked so often."""
@@ -44,13 +42,16 @@ def create_definition(connection: ApiConnection, file: Path, job_id: str | None)
 
 def check_definitions(connection: ApiConnection, files: Iterable[Path], output: Format) -> None:
     """Prints what each definition of the files would do; creates nothing. Raises CommandError."""
-    from scheduler_service.cli.documents import read_document
+    from scheduler_service.cli.documents import DocumentKind, read_sources
 
-    definitions = [one for file in files for one in read_document(file).definitions()]
+    definitions = [one for document in read_sources(files) for one in document.definitions()]
     refuse_repeated(definitions)
+    for other in (one for one in definitions if one.kind is not DocumentKind.JOB):
+        text = f"{other.id_place}: a {other.kind} is not tried; 'punctual jobs diff' checks it"
+        raise CommandError(text, Exit.USAGE)
     for one in definitions:
         part = SentPart(one.document, pointer=one.pointer)
-        answer = connection.exchange("POST", "/definitions/check", body=one.value, part=part)
+        answer = connection.exchange("POST", "/definitions/check", body=one.body, part=part)
         note_warnings(answer.warnings, part)
         if output is not Format.TABLE:
             show(answer.data, output)
@@ -73,44 +74,20 @@ def try_definition(connection: ApiConnection, file: Path, params: dict[str, Any]
     return started
 
 
-def apply_definitions(connection: ApiConnection, files: Iterable[Path], output: Format) -> None:
-    """Creates or updates the jobs of the files, and prints a result for each. Raises CommandError.
+def send_page(
+    connection: ApiConnection, page: Sequence[Any], *, on_existing: str | None = None
+) -> list[dict[str, Any]]:
+    """A result for each definition; without `on_existing` what applying it would do. Raises CommandError.
 
-    Nothing is sent before all files are read. Where the service goes away, the results until then are shown.
+    Those that the service could not take now, as where one of its processes starts again, are asked for again
+    for `AWAY_SECONDS`: what was done after all is left unchanged.
     """
-    from scheduler_service.cli.documents import read_document
-
-    documents = list(map(read_document, files))
-    for document in documents:
-        if not isinstance(document.value, list):
-            _find_id(document, None)
-    definitions = [one for document in documents for one in document.definitions()]
-    refuse_repeated(definitions)
-    items: list[dict[str, Any]] = []
-    try:
-        for page in _pages(definitions):
-            items += _apply_page(connection, page)
-    except CommandError as error:
-        if not items:
-            raise
-        _show_results(definitions, items, output)
-        text = "have the results above; apply the files again, which leaves unchanged what is done"
-        message = f"{error.message}; {len(items)} of {len(definitions)} definitions {text}"
-        raise CommandError(message, error.code) from error
-    _show_results(definitions, items, output)
-    refused = sum(item["status"] == "refused" for item in items)
-    if refused:
-        raise CommandError(f"{refused} of {len(items)} jobs were refused, {_describe_others(items)}")
-
-
-def _apply_page(connection: ApiConnection, page: Sequence[Any]) -> list[dict[str, Any]]:
-    """A result for each; those that the service could not take now, as where one of its processes starts
-    again, are asked for again for `AWAY_SECONDS`: what was done after all is left unchanged."""
+    path = "/definitions/compare" if on_existing is None else "/jobs"
     items: list[dict[str, Any]] = [{} for _ in page]
     left, deadline = list(range(len(page))), time.monotonic() + AWAY_SECONDS
     while True:
         body = [page[index] for index in left]
-        answer = connection.exchange("POST", "/jobs", query={"onExisting": "update"}, body=body)
+        answer = connection.exchange("POST", path, query={"onExisting": on_existing}, body=body)
         note_warnings(answer.warnings)
         for index, item in zip(left, answer.data["items"], strict=True):
             items[index] = item
@@ -124,42 +101,19 @@ def _is_passing(item: dict[str, Any]) -> bool:
     return item["problem"] is not None and item["problem"]["status"] == SERVICE_UNAVAILABLE
 
 
-def _pages(definitions: "Iterable[DefinitionInFile]") -> Iterator[list[Any]]:
+def split_into_pages(definitions: "Iterable[DefinitionInFile]") -> "Iterator[list[DefinitionInFile]]":
     """The definitions in order, as many at a time as a request may have."""
-    page: list[Any] = []
+    page: list[DefinitionInFile] = []
     size = 0
     for one in definitions:
-        length = len(json.dumps(one.value, ensure_ascii=False).encode(errors="replace"))
+        length = len(json.dumps(one.body, ensure_ascii=False).encode(errors="replace"))
         if page and (len(page) == MAX_DEFINITIONS or size + length > PAGE_BYTES):
             yield page
             page, size = [], 0
-        page.append(one.value)
+        page.append(one)
         size += length
     if page:
         yield page
-
-
-def _show_results(
-    definitions: "Iterable[DefinitionInFile]", items: Sequence[dict[str, Any]], output: Format
-) -> None:
-    """A row for each item; on standard error its warnings and what was refused of it."""
-    if output is Format.TABLE:
-        show_rows(items, RESULTS)
-    else:
-        show(items, output)
-    for one, item in zip(definitions, items, strict=False):
-        part = SentPart(one.document, pointer=one.pointer)
-        note_warnings(item["warnings"], part)
-        if item["problem"] is not None:
-            for line in describe_flaws(read_flaws(item["problem"]["errors"]), part):
-                note(line)
-
-
-def _describe_others(items: Sequence[dict[str, Any]]) -> str:
-    """What became of the jobs that were not refused."""
-    counts = Counter(item["status"] for item in items if item["status"] != "refused")
-    applied = ", ".join(f"{number} {status}" for status, number in counts.items())
-    return f"and are as they were; {f'the others are applied: {applied}' if applied else 'none is applied'}"
 
 
 def refuse_repeated(definitions: "Sequence[DefinitionInFile]") -> None:
@@ -192,19 +146,6 @@ def _find_id(document: "DefinitionFile", given: str | None) -> str:
     return name
 
 
-def read_definitions(document: "DefinitionFile") -> "list[DefinitionInFile]":
-    """The definitions in a file, each with its jobId. Raises CommandError."""
-    value = document.value
-    found = document.definitions(point_to_timers(value) if _declares(value) else "")
-    if any(one.job_id is None for one in found):
-        raise CommandError(
-            f"{document.name} must hold a definition with a jobId, an array of them, or an object with "
-            "timers",
-            Exit.USAGE,
-        )
-    return found
-
-
 def read_declaration(value: Any) -> dict[str, Any]:
     """The body of `PUT /services/{name}`; a file may hold the timers alone, or name them `timer`."""
     if isinstance(value, list):
@@ -232,10 +173,11 @@ def compare(stored: dict[str, Any], given: dict[str, Any], name: str) -> list[st
     posted = {member: stored[member] for member in FILLED_IN if member in stored} | given
     if not list(find_differences(_fill(posted), _fill(stored))):
         return []
-    return list(difflib.unified_diff(_json_lines(stored), _json_lines(posted), "stored", name, lineterm=""))
+    return list(difflib.unified_diff(write_lines(stored), write_lines(posted), "stored", name, lineterm=""))
 
 
-def _declares(value: Any) -> bool:
+def declares(value: Any) -> bool:
+    """Whether a file holds what a service declares."""
     return isinstance(value, dict) and (
         isinstance(value.get("timers"), list) or isinstance(value.get("timer"), list)
     )
@@ -251,5 +193,6 @@ def _fill(definition: dict[str, Any]) -> Any:
         return definition
 
 
-def _json_lines(definition: Any) -> list[str]:
+def write_lines(definition: Any) -> list[str]:
+    """As JSON, of which each member is a line."""
     return json.dumps(definition, indent=2, sort_keys=True, ensure_ascii=False).splitlines()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from scheduler_service.maintenance.findings import DoctorFinding
 
 UNNAMED = "unnamed"
+WORKING_WEEK = 0b11111
 MAX_LINES = 1_000
 """Of so many errors and warnings each is shown."""
 
@@ -31,7 +32,7 @@ def lint(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="Each one definition or an array: .json, .json5 or .yaml; - for standard input.",
+            help="Definitions, or folders of them: .json, .json5 or .yaml; - for standard input.",
             metavar="FILE...",
         ),
     ],
@@ -40,13 +41,13 @@ def lint(
 
     Example: punctual lint nightly.json
     """
-    from scheduler_service.cli.documents import find_repeated, read_document
+    from scheduler_service.cli.documents import find_repeated, read_sources
 
-    definitions = [one for file in files for one in read_document(file).definitions()]
+    definitions = [one for document in read_sources(files) for one in document.definitions()]
     wrong, report = 0, _LintReport()
     repeated = find_repeated(definitions)
     for index, definition in enumerate(definitions):
-        errors, warnings = check(definition.value)
+        errors, warnings = check_document(definition)
         if index in repeated:
             errors.append(("/jobId", "duplicate", repeated[index]))
         wrong += bool(errors)
@@ -80,21 +81,54 @@ class _LintReport:
             note(f"{self._count - MAX_LINES} more are not shown")
 
 
+def check_document(one: "DefinitionInFile") -> tuple[list[Found], list[Found]]:
+    """As `check`, of any kind; of a calendar and a service the form alone, and each job that it declares."""
+    from client_sdk.models import ServiceDeclaration
+    from client_sdk.models.requests import NewCalendar
+    from scheduler_service.cli.documents import DocumentKind
+
+    if one.kind is DocumentKind.JOB:
+        return check(one.body)
+    errors = _check_form(NewCalendar if one.kind is DocumentKind.CALENDAR else ServiceDeclaration, one.body)
+    if one.job_id is None:
+        errors.append(("/name", "required", "a name is missing; add one"))
+    warnings: list[Found] = []
+    timers = one.body.get("timers")
+    for index, definition in enumerate(timers if isinstance(timers, list) else ()):
+        for all_found, found in zip((errors, warnings), check(definition), strict=True):
+            all_found += [(f"/timers/{index}{pointer}", code, text) for pointer, code, text in found]
+    return errors, warnings
+
+
+def _check_form(model: Any, body: Any) -> list[Found]:
+    from client_sdk.models import ModelError, parse_model
+
+    try:
+        parse_model(model, body)
+    except ModelError as error:
+        return _point(error.problems, body)
+    return []
+
+
 def check(definition: Any) -> tuple[list[Found], list[Found]]:
     """(errors, warnings) of one definition, each a pointer, a code and a message.
 
-    A definition may leave its `jobId` to the path under which it will be posted.
+    A definition may leave its `jobId` to the path under which it will be posted. Calendars are those of a
+    service: any name is taken for one.
     """
     from client_sdk.models import ModelError, parse_definition
     from scheduler_service.domain.errors import DefinitionError
     from scheduler_service.engine.compile import compile_definition
     from scheduler_service.engine.program import Surroundings
+    from scheduler_service.timing.calendar_days import make_calendar
 
     filled_in = definition
     if isinstance(definition, dict) and definition.get("jobId") is None:
         filled_in = {**definition, "jobId": UNNAMED}
+    usual = make_calendar("any", version=1, changed_at=0, week=WORKING_WEEK, layers=(), zone=None)
+    around = Surroundings(topics=True, find_calendar=lambda *_: usual)
     try:
-        compiled = compile_definition(parse_definition(filled_in), Surroundings(topics=True))
+        compiled = compile_definition(parse_definition(filled_in), around)
     except (ModelError, DefinitionError) as error:
         return _point(error.problems, definition), []
     return [], _point(compiled.warnings, definition)

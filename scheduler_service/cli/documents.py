@@ -1,10 +1,12 @@
 """Reads files of definitions, strict JSON, JSON5 or YAML; errors and values have line and column."""
 
 import json
+import os
 import re
 import sys
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +20,21 @@ YAML_SUFFIXES = frozenset({".yaml", ".yml"})
 MAX_VALUES = 1_000_000
 LONGEST_BYTES = 16 << 20
 """Of a file: as much as the API takes in one request (SPEC section 10)."""
+MOST_BYTES = 64 << 20
+"""Of all files that are read together."""
 JSON5_SUFFIXES = frozenset({".json5", ".jsonc"})
+SUFFIXES = YAML_SUFFIXES | JSON5_SUFFIXES | {".json"}
+"""Of the files that are read of a folder."""
+KIND = "kind"
+
+
+class DocumentKind(StrEnum):
+    """What a document declares; `Job` where it does not say."""
+
+    CALENDAR = "Calendar"
+    SERVICE = "Service"
+    JOB = "Job"
+
 
 # A string, or a constant outside of any string.
 _CONSTANTS = re.compile(r'"(?:[^"\\]|\\.)*"|(-?(?:NaN|Infinity))', re.DOTALL)
@@ -33,7 +49,7 @@ _TO_BE_QUOTED_WITHIN = re.compile(
 
 
 class DefinitionFile(NamedTuple):
-    """The content of a file. `places`: JSON Pointer to (line, column), both from 1."""
+    """The content of a file, or one document of it. `places`: JSON Pointer to (line, column), both from 1."""
 
     name: str
     value: Any
@@ -62,41 +78,135 @@ class DefinitionInFile(NamedTuple):
     pointer: str
 
     @property
+    def kind(self) -> DocumentKind:
+        """Raises CommandError where it names none of these."""
+        given = self.value.get(KIND, DocumentKind.JOB) if isinstance(self.value, dict) else DocumentKind.JOB
+        if given not in list(DocumentKind):
+            place = f"{self.document.name}:{self.document.place_of(f'{self.pointer}/{KIND}')}"
+            kinds = ", ".join(sorted(DocumentKind))
+            text = f"kind {given!r} is none of {kinds}; a document without kind is a Job"
+            raise CommandError(f"{place}: {text}", Exit.USAGE)
+        return DocumentKind(given)
+
+    @property
+    def named_by(self) -> str:
+        """The member that names it."""
+        return "jobId" if self.kind is DocumentKind.JOB else "name"
+
+    @property
     def job_id(self) -> str | None:
-        """None where it has none that is a text."""
-        job_id = self.value.get("jobId") if isinstance(self.value, dict) else None
-        return job_id if isinstance(job_id, str) else None
+        """Of a job, and of another kind its name; None where it has none that is a text."""
+        name = self.value.get(self.named_by) if isinstance(self.value, dict) else None
+        return name if isinstance(name, str) else None
+
+    @property
+    def body(self) -> Any:
+        """What the service takes of it."""
+        if not isinstance(self.value, dict):
+            return self.value
+        own = {KIND} if self.kind is DocumentKind.JOB else {KIND, "name"}
+        return {name: value for name, value in self.value.items() if name not in own}
 
     @property
     def id_place(self) -> str:
-        """`jobs.json:3:14`, where its jobId is."""
-        return f"{self.document.name}:{self.document.place_of(f'{self.pointer}/jobId')}"
+        """`jobs.json:3:14`, where its name is."""
+        return f"{self.document.name}:{self.document.place_of(f'{self.pointer}/{self.named_by}')}"
 
 
 def find_repeated(definitions: Iterable[DefinitionInFile]) -> dict[int, str]:
-    """What is wrong with the jobIds that an earlier definition of these files has, by index."""
-    first: dict[str, str] = {}
+    """What is wrong with the names that an earlier one of the same kind in these files has, by index."""
+    first: dict[tuple[DocumentKind, str], str] = {}
     found = {}
     for index, one in enumerate(definitions):
         if one.job_id is None:
             continue
-        if one.job_id in first:
-            found[index] = f"jobId {one.job_id!r} is given at {first[one.job_id]} already; choose another one"
-        first.setdefault(one.job_id, one.id_place)
+        key = (one.kind, one.job_id)
+        if key in first:
+            what = "jobId" if one.kind is DocumentKind.JOB else f"{one.kind} name"
+            found[index] = f"{what} {one.job_id!r} is given at {first[key]} already; choose another one"
+        first.setdefault(key, one.id_place)
     return found
 
 
 def read_document(source: Path) -> DefinitionFile:
-    """Reads a file, or standard input if `source` is `-`; its suffix decides the format, by default JSON.
+    """The one document of a file, or of standard input if `source` is `-`, as `read_documents` reads it."""
+    documents = read_documents(source)
+    if len(documents) > 1:
+        text = f"{documents[0].name} holds {len(documents)} documents; give a file with one"
+        raise CommandError(f"{text}, or take 'punctual jobs apply' for many", Exit.USAGE)
+    return documents[0] if documents else DefinitionFile(_name_of(source), None, {})
 
-    Raises CommandError with the line and column of the error.
+
+def read_sources(sources: Iterable[Path], *, allow_empty: bool = False) -> list[DefinitionFile]:
+    """All documents of files and folders, in the order of their names. Raises CommandError.
+
+    Of a folder, and of those in it, each file with one of `SUFFIXES`; what begins with a dot is left out. A
+    folder behind a link is refused: what is not seen would be missing without a word. So is one without any
+    such file, unless `allow_empty`.
     """
-    name, text = _name_of(source), read_text(source)
-    if source.suffix.lower() in YAML_SUFFIXES:
-        return _read_yaml(name, text)
+    texts: list[tuple[Path, str]] = []
+    left = MOST_BYTES
+    for source in sources:
+        files = list(_find_files(source))
+        if not files and not allow_empty:
+            kinds = ", ".join(sorted(SUFFIXES))
+            raise CommandError(f"{source} holds no file of definitions ({kinds})", Exit.USAGE)
+        for file in files:
+            text = read_text(file)
+            left -= len(text)
+            if left < 0:
+                message = f"the files together are larger than {MOST_BYTES >> 20} MiB; give them in parts"
+                raise CommandError(message, Exit.USAGE)
+            texts.append((file, text))
+    return [one for file, text in texts for one in _read_all(file, _name_of(file), text)]
+
+
+def read_documents(source: Path) -> list[DefinitionFile]:
+    """Reads a file, or standard input if `source` is `-`; YAML may have several documents, none is left out.
+
+    The suffix decides the format, by default JSON; of standard input what it begins with. Raises CommandError
+    with the line and column of the error.
+    """
+    return _read_all(source, _name_of(source), read_text(source))
+
+
+def _read_all(source: Path, name: str, text: str) -> list[DefinitionFile]:
+    is_given_yaml = str(source) == "-" and text.strip() and text.lstrip()[0] not in "{["
+    if source.suffix.lower() in YAML_SUFFIXES or is_given_yaml:
+        return list(_read_yaml(name, text))
     if source.suffix.lower() in JSON5_SUFFIXES:
-        return _read_json5(name, text)
-    return _read_json(name, text)
+        return [_read_json5(name, text)]
+    return [_read_json(name, text)]
+
+
+def _find_files(source: Path) -> Iterator[Path]:
+    """The files of a folder, in order of their names; `source` itself where it is none."""
+    if str(source) == "-" or not source.is_dir():
+        yield source
+        return
+    waiting = _list(source)
+    while waiting:
+        entry = waiting.pop()
+        if entry.name.startswith("."):
+            continue
+        if entry.is_symlink() and entry.is_dir():
+            text = f"{entry.path} is a link to a folder, which is not followed; give that folder with -f"
+            raise CommandError(text, Exit.USAGE)
+        if entry.is_dir():
+            waiting += _list(Path(entry.path))
+        elif Path(entry.name).suffix.lower() in SUFFIXES:
+            if not entry.is_file() and not entry.is_symlink():
+                raise CommandError(f"{entry.path} is no file; take it away", Exit.USAGE)
+            yield Path(entry.path)
+
+
+def _list(folder: Path) -> "list[os.DirEntry[str]]":
+    """What is in a folder, the last name first."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda one: one.name, reverse=True)
+    except OSError as error:
+        raise CommandError(f"{folder} cannot be read: {error.strerror}", Exit.USAGE) from error
 
 
 def read_text(source: Path) -> str:
@@ -173,17 +283,25 @@ def _position(lines: list[int], at: int) -> tuple[int, int]:
     return line, at - lines[line - 1] + 1
 
 
-def _read_yaml(name: str, text: str) -> DefinitionFile:
+def _read_yaml(name: str, text: str) -> Iterator[DefinitionFile]:
+    """Its documents; one in which nothing is written is none."""
     try:
         loader = _JsonValueLoader(text)  # looks at the characters
     except yaml.YAMLError as error:
         raise CommandError(f"{name} cannot be read as YAML: {error}", Exit.USAGE) from error
+    left = MAX_VALUES
     try:
-        node = loader.get_single_node()
-        if node is not None and _size(node, {}) > MAX_VALUES:
-            raise _wrong(name, "YAML", f"its aliases expand to more than {MAX_VALUES} values", 1, 1)
-        value = None if node is None else loader.construct_document(node)
-        json.dumps(value, allow_nan=False)
+        while loader.check_node():
+            node = loader.get_node()
+            left -= _size(node, {})
+            if left < 0:
+                raise _wrong(name, "YAML", f"its aliases expand to more than {MAX_VALUES} values", 1, 1)
+            value = loader.construct_document(node)
+            json.dumps(value, allow_nan=False)
+            places: dict[str, tuple[int, int]] = {}
+            _locate(name, node, "", places)
+            if value is not None:
+                yield DefinitionFile(name, value, places)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
@@ -194,10 +312,6 @@ def _read_yaml(name: str, text: str) -> DefinitionFile:
         raise CommandError(message, Exit.USAGE) from error
     finally:
         loader.dispose()
-    places: dict[str, tuple[int, int]] = {}
-    if node is not None:
-        _locate(name, node, "", places)
-    return DefinitionFile(name, value, places)
 
 
 def _size(node: yaml.Node, known: dict[int, int]) -> int:

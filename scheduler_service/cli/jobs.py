@@ -3,29 +3,23 @@
 import contextlib
 import math
 import time
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from scheduler_service.cli import job_reads
-from scheduler_service.cli.applying import (
-    apply_definitions,
-    check_definitions,
-    compare,
-    create_definition,
-    read_definitions,
-    refuse_repeated,
-    try_definition,
-)
+from scheduler_service.cli.applying import check_definitions, create_definition, try_definition
 from scheduler_service.cli.backfilling import backfill_job
 from scheduler_service.cli.bulk import bulk_jobs
-from scheduler_service.cli.errors import AbsentError, Exit
+from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.executions import show_end
 from scheduler_service.cli.following import Following
 from scheduler_service.cli.job_reads import JobId
 from scheduler_service.cli.options import (
     Commands,
     End,
+    Labels,
     Output,
     Parameters,
     Source,
@@ -41,12 +35,26 @@ from scheduler_service.cli.overview import read_job_days, show_days
 from scheduler_service.cli.pages import show_job
 from scheduler_service.cli.service_connection import ApiConnection
 
+if TYPE_CHECKING:
+    from scheduler_service.cli.documents import DefinitionInFile
+    from scheduler_service.cli.schedules import PlannedChange
+
 app = Commands(no_args_is_help=True, help="Create, read, change and trigger jobs.")
 app.command("list")(job_reads.list_jobs)
 app.command("get")(job_reads.get_job)
 app.command("count", page=job_reads.COUNTED)(job_reads.count_jobs)
 app.command("outcomes", page=job_reads.show_signs)(job_reads.list_outcomes)
 WATCH_POLL_SECONDS = 1.0
+Prune = Annotated[
+    bool, typer.Option("--prune", help="Destroy the jobs with --label that the files do not have.")
+]
+Pruned = Annotated[
+    list[str] | None,
+    typer.Option("--label", help="NAME:VALUE, which jobs that --prune may destroy have; may be given again."),
+]
+AllowEmpty = Annotated[
+    bool, typer.Option("--allow-empty", help="Let --prune destroy all that have the label.")
+]
 ENDS = ["finalSucceed", "finalFailed", "skipped"]
 WATCH_BACKLOG = 10
 """How many executions that have ended before are shown first."""
@@ -73,12 +81,73 @@ def create_job(
 
 
 @app.command("apply")
-def apply_jobs(api: ApiConnection, files: Sources, output: Output = Format.TABLE) -> None:
-    """Create or update the jobs of files: each holds one definition, or an array of them.
+def apply_jobs(
+    api: ApiConnection,
+    files: Sources,
+    output: Output = Format.TABLE,
+    prune: Prune = False,
+    label: Pruned = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Agree to what --prune destroys.")] = False,
+    allow_empty: AllowEmpty = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")
+    ] = False,
+) -> None:
+    """Make jobs, calendars and services as files have them; all is checked before the first is changed.
 
     Example: punctual jobs apply -f jobs.json
     """
-    apply_definitions(api, files, output)
+    from scheduler_service.cli import schedules
+
+    labels = _read_pruning(label or [], prune=prune)
+    changes = _plan(
+        api, schedules.read_schedule(files, allow_empty=allow_empty), labels, allow_empty=allow_empty
+    )
+    schedules.refuse_wrong(changes)
+    if dry_run:
+        schedules.show_results(changes, output)
+        note(f"{schedules.count_changes(changes) or 'nothing'}: nothing was changed, as --dry-run asks")
+        return
+    schedules.confirm_destruction(changes, is_confirmed=yes)
+    try:
+        schedules.Application(api, changes, labels).carry_out()
+    except CommandError as error:
+        done = [change for change in changes if change.done or change.status == schedules.UNCHANGED]
+        schedules.show_results(done, output)
+        text = "have the results above; apply the files again, which leaves unchanged what is done"
+        message = f"{error.message}; {len(done)} of {len(changes)} {text}"
+        raise CommandError(message, error.code) from error
+    schedules.show_results(changes, output)
+    if any(change.status == schedules.REFUSED for change in changes):
+        raise CommandError(f"{schedules.count_changes(changes)}: what was refused is as it was")
+
+
+@app.command("export")
+def export_jobs(
+    api: ApiConnection,
+    job_ids: Annotated[list[str] | None, typer.Argument(metavar="[JOB_ID]...", help="These jobs.")] = None,
+    label: Labels = None,
+    service: Annotated[
+        list[str] | None,
+        typer.Option("--service", help="This service and what it declares, too; may be given again."),
+    ] = None,
+    target: Annotated[
+        Path | None,
+        typer.Option("--to", metavar="PATH", help="A file (.json, .yaml), or a folder: a file for each."),
+    ] = None,
+    output: Annotated[Format, typer.Option("-o", "--output", help="yaml or json.")] = Format.YAML,
+) -> None:
+    """Write the definitions of jobs, and the calendars that they name, as 'jobs apply' takes them.
+
+    Example: punctual jobs export --label team:ops
+    """
+    from scheduler_service.cli.exporting import Selection, export_definitions
+
+    if output is Format.TABLE:
+        raise CommandError("-o table shows no definitions; use yaml or json", Exit.USAGE)
+    if job_ids and label:
+        raise CommandError("give ids of jobs or --label, not both", Exit.USAGE)
+    export_definitions(api, Selection(job_ids or (), label or (), service or ()), target, output)
 
 
 @app.command("check")
@@ -117,25 +186,38 @@ def show_schema(api: ApiConnection) -> None:
 
 
 @app.command("diff")
-def diff_jobs(api: ApiConnection, files: Sources) -> None:
-    """Show how the definitions of files differ from the stored ones; exit code 1 if any does.
-
-    Each file holds one definition, an array of them, or what a service declares (`timers`).
+def diff_jobs(
+    api: ApiConnection,
+    files: Sources,
+    output: Output = Format.TABLE,
+    prune: Prune = False,
+    label: Pruned = None,
+    allow_empty: AllowEmpty = False,
+) -> None:
+    """Show what apply would change; exit code 0: nothing, 1: something, more: it cannot be told.
 
     Example: punctual jobs diff -f nightly.json
     """
-    from scheduler_service.cli.documents import read_document
+    from scheduler_service.cli import schedules
 
-    given = [one for file in files for one in read_definitions(read_document(file))]
-    refuse_repeated(given)
-    differing = 0
-    for one in given:
-        lines = _diff_one(api, one.value, one.document.name)
-        differing += bool(lines)
-        print("\n".join(map(text_of, lines)), end="\n" if lines else "")
-    if differing:
+    try:
+        labels = _read_pruning(label or [], prune=prune)
+        found = schedules.read_schedule(files, takes_declarations=True, allow_empty=allow_empty)
+        changes = _plan(api, found, labels, allow_empty=allow_empty)
+        schedules.refuse_wrong(changes)
+        lines = [schedules.describe_changes(api, change) for change in changes]
+    except CommandError as error:  # a difference alone ends with 1
+        code = Exit.USAGE if error.code is Exit.REFUSED else error.code
+        raise CommandError(error.message, code) from error
+    if output is not Format.TABLE:
+        show([change.row | {"diff": own} for change, own in zip(changes, lines, strict=True)], output)
+    for line in (line for own in lines for line in own if output is Format.TABLE):
+        print(text_of(line))
+    if any(lines):
+        note(f"apply would do this: {schedules.count_changes(changes)}")
         raise typer.Exit(Exit.REFUSED)
-    print("no difference")
+    if output is Format.TABLE:
+        print("no difference")
 
 
 @app.command("delete")
@@ -279,9 +361,26 @@ def _describe_end(execution: dict[str, Any]) -> str:
     return "  ".join(map(text_of, parts)).rstrip()
 
 
-def _diff_one(connection: ApiConnection, given: dict[str, Any], name: str) -> list[str]:
-    try:
-        stored = connection.get(path_of("job", given["jobId"]))["definition"]
-    except AbsentError:
-        return [f"{given['jobId']}: there is no such job"]
-    return compare(stored, given, f"{name} {given['jobId']}")
+def _read_pruning(labels: list[str], *, prune: bool) -> list[str]:
+    """The labels of what may be destroyed; none: nothing may. Raises CommandError."""
+    if prune != bool(labels):
+        text = "--prune needs --label NAME:VALUE, which the jobs that it may destroy have"
+        raise CommandError(text if prune else "--label belongs to --prune", Exit.USAGE)
+    for label in labels:
+        if not all(label.partition(":")):
+            raise CommandError(f"--label {label!r} is not NAME:VALUE", Exit.USAGE)
+    return labels
+
+
+def _plan(
+    connection: ApiConnection, found: "list[DefinitionInFile]", labels: list[str], *, allow_empty: bool
+) -> "list[PlannedChange]":
+    """What applying these would do, and what it would destroy. Raises CommandError."""
+    from scheduler_service.cli import schedules
+
+    if not labels:
+        return schedules.plan_changes(connection, found)
+    if not allow_empty:
+        schedules.refuse_nothing_to_keep(found)
+    schedules.warn_of_labels(found, labels)
+    return schedules.plan_changes(connection, found) + schedules.plan_pruning(connection, found, labels)

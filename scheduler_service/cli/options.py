@@ -134,7 +134,9 @@ Source = Annotated[
 Sources = Annotated[
     list[Path],
     typer.Option(
-        "-f", "--file", help="A file (.json, .json5, .yaml), or - for standard input; may be given again."
+        "-f",
+        "--file",
+        help="A file (.json, .json5, .yaml), a folder of them, or - for standard input; may be given again.",
     ),
 ]
 Parameters = Annotated[list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Parameters.")]

@@ -22,6 +22,9 @@ STAND_INS = {
     "…": "...", "→": "->", "–": "-", "—": "-", "─": "-", "━": "-", "│": "|", "▁": "_",
     **dict.fromkeys("▂▃▄▅▆▇█", "#"),
 }  # fmt: skip
+YAML_NUMBER = re.compile(r"[-+]?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][-+]?[0-9]+)?$")
+LONGEST_LINE = 1 << 20
+"""Of YAML: a line is not folded, so that a change of it is seen as one."""
 SPELLING = "punctual.spelling"
 GAP = 2
 COMFORT = 30
@@ -78,12 +81,11 @@ def spell_out_what_streams_lack() -> None:
 def show(data: Any, form: Format, columns: Sequence[str | Column] = ()) -> None:
     """Prints `data`; as a table, `columns` of a list's items, or a single value's members."""
     if form is Format.JSON:
-        # JSON escapes only what is below a space; a character above it may drive a terminal, too.
-        text = UNSEEN.sub(_escape, json.dumps(data, ensure_ascii=False, indent=2))
+        text = write_json(data)
         print(text if _can_print(text) else UNSEEN.sub(_escape, json.dumps(data, indent=2)))
     elif form is Format.YAML:
-        text = _write_yaml(data, allow_unicode=True)
-        print(text if _can_print(text) else _write_yaml(data, allow_unicode=False), end="")
+        text = write_yaml(data)
+        print(text if _can_print(text) else write_yaml(data, allow_unicode=False), end="")
     elif isinstance(data, list):
         show_rows(data, columns)
     else:
@@ -213,7 +215,12 @@ def named(columns: Sequence[str | Column]) -> list[Column]:
     return [Column(column) if isinstance(column, str) else column for column in columns]
 
 
-def _write_yaml(data: Any, *, allow_unicode: bool) -> str:
+def write_json(data: Any) -> str:
+    """JSON escapes only what is below a space; a character above it may drive a terminal, too."""
+    return UNSEEN.sub(_escape, json.dumps(data, ensure_ascii=False, indent=2))
+
+
+def write_yaml(data: Any, *, allow_unicode: bool = True) -> str:
     """YAML, in which what is not seen is escaped: a text that has some is quoted."""
     import yaml
 
@@ -225,7 +232,9 @@ def _write_yaml(data: Any, *, allow_unicode: bool) -> str:
         return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
     Dumper.add_representer(str, write_text)
-    written = yaml.dump(data, Dumper=Dumper, sort_keys=False, allow_unicode=allow_unicode)
+    # A text that `cli.documents` would read as a number is quoted.
+    Dumper.add_implicit_resolver("tag:yaml.org,2002:float", YAML_NUMBER, list("-+0123456789"))
+    written = yaml.dump(data, Dumper=Dumper, sort_keys=False, allow_unicode=allow_unicode, width=LONGEST_LINE)
     return UNSEEN.sub(_escape, written)
 
 
@@ -251,7 +260,8 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def note(text: str) -> None:
-    """Prints a line for a person, on standard error."""
+    """Prints a line for a person, on standard error, behind what was printed before."""
+    sys.stdout.flush()
     print(lines_of(text), file=sys.stderr)
 
 

@@ -48,8 +48,8 @@ def make(folder: Path, name: str) -> Path:
     return path
 
 
-def check(capsys: pytest.CaptureFixture[str], *command: str) -> None:
-    """The command refuses it in words, and nothing that it prints drives a terminal."""
+def check(capsys: pytest.CaptureFixture[str], *command: str) -> str:
+    """The command refuses it in words, and nothing that it prints drives a terminal; what it says."""
     assert run(list(command)) in (1, 2, 3)
     said = capsys.readouterr()
     text = said.out + said.err
@@ -57,6 +57,7 @@ def check(capsys: pytest.CaptureFixture[str], *command: str) -> None:
     assert "Traceback" not in text
     assert len(text) < 20_000
     assert [letter for letter in text if not letter.isprintable() and letter != "\n"] == []
+    return text
 
 
 @pytest.mark.parametrize("name", [*CONTENTS, *MAKERS])
@@ -65,6 +66,46 @@ def test_a_definition_is_refused_in_words(
 ) -> None:
     """Whatever it is: deep, circular, binary, endless, no file at all, or full of control characters."""
     check(capsys, "lint", str(make(tmp_path, name)))
+
+
+def make_folder(folder: Path, what: str) -> None:
+    """A folder that is hostile in one way."""
+    match what:
+        case "loop":
+            (folder / "again").symlink_to(folder)
+        case "pipe":
+            os.mkfifo(folder / "pipe.json")
+        case "deep":
+            place = folder
+            for _ in range(300):
+                place = place / "d"
+                place.mkdir()
+            (place / "a.json").write_bytes(CONTENTS["deep.json"])
+        case "huge":
+            with (folder / "huge.json").open("wb") as stream:
+                stream.truncate(100 << 20)
+        case "bombs":
+            (folder / "bombs.yaml").write_text("---\n".join([ALIASES] * 20), encoding="utf-8")
+        case "names":
+            (folder / f"{RED}.json").write_bytes(b"[")
+        case _:
+            (folder / "a.yaml").write_text("jobId: a\n---\njobId: b\n", encoding="utf-8")
+            (folder / "b.json").write_bytes(b'{"kind": "Job", "jobId": "a"}')
+
+
+@pytest.mark.parametrize("command", [("lint",), ("jobs", "apply", "-f"), ("jobs", "diff", "-f")])
+@pytest.mark.parametrize("what", ["loop", "pipe", "deep", "huge", "bombs", "names", "twice"])
+def test_a_folder_is_refused_in_words(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, what: str, command: tuple[str, ...]
+) -> None:
+    """Nothing is waited for, followed without end or read whole; of two of one job both places are named."""
+    make_folder(tmp_path, what)
+    nobody = ("--url", "http://127.0.0.1:1") if "jobs" in command else ()
+    said = check(capsys, *command, str(tmp_path), *nobody)
+    assert "no service answers" not in said
+    if what == "twice":
+        assert f"{tmp_path}/b.json:1:26: " in said
+        assert f"jobId 'a' is given at {tmp_path}/a.yaml:1:8 already" in said
 
 
 def test_a_pipe_is_read_to_its_end(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

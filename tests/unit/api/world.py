@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import httpx
@@ -52,6 +53,7 @@ from tests.unit.api.stores import (
 from tests.unit.services.tables import MemoryTable
 
 KEY = b"k" * 32
+NOWHERE = Surroundings()
 
 
 def judge_secret(tenant: str, name: str) -> str | None:
@@ -93,7 +95,7 @@ class World(MemoryOutbox):
             entries=self.catalogue.some,
             definition=self.store.definition,
             read_job=self.read,
-            compile_text=_compile_stored,
+            compile_text=partial(_compile_stored, around=settings.get("surroundings", NOWHERE)),
             clock=self,
         )
         self.scan = Reconcile(
@@ -271,8 +273,9 @@ class World(MemoryOutbox):
         )
 
 
-async def _compile_stored(text: bytes, tenant: str) -> Program:
-    return compile_definition(parse_definition(json.loads(text)), Surroundings(tenant=tenant)).program
+async def _compile_stored(text: bytes, tenant: str, around: Surroundings = NOWHERE) -> Program:
+    around = msgspec.structs.replace(around, tenant=tenant)
+    return compile_definition(parse_definition(json.loads(text)), around).program
 
 
 def definition(**members: Any) -> dict[str, Any]:

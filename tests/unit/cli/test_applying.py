@@ -9,9 +9,9 @@ import pytest
 
 from client_sdk.client.connection import Connection
 from client_sdk.client.retrying import Patience
-from scheduler_service.cli.applying import MAX_DEFINITIONS, PAGE_BYTES, apply_definitions
+from scheduler_service.cli.applying import MAX_DEFINITIONS, PAGE_BYTES
 from scheduler_service.cli.errors import CommandError, Exit
-from scheduler_service.cli.output import Format
+from scheduler_service.cli.jobs import apply_jobs
 from scheduler_service.cli.service_connection import ApiConnection
 from tests.unit.cli.running import Ran
 
@@ -44,7 +44,7 @@ def test_a_file_that_cannot_be_read_keeps_all_from_being_sent(ran: Ran) -> None:
 
 
 def apply_to(pages: list[int], files: list[Path], *, busy: int = 0) -> list[int]:
-    """The lengths of the arrays that are sent to a service that answers so many, and then no more.
+    """The lengths of the arrays that are created at a service that answers so many, and then no more.
 
     The first `busy` answers refuse the last two of their items for now.
     """
@@ -52,6 +52,10 @@ def apply_to(pages: list[int], files: list[Path], *, busy: int = 0) -> list[int]
 
     def answer(request: httpx.Request) -> httpx.Response:
         body: list[dict[str, Any]] = json.loads(request.content)
+        if request.url.path == "/definitions/compare":
+            new = {"status": "created", "problem": None, "warnings": [], "revision": None}
+            items = [new | {"jobId": one["jobId"]} for one in body]
+            return httpx.Response(200, json={"data": {"items": items}})
         sent.append(len(body))
         if len(sent) > len(pages):
             return httpx.Response(
@@ -73,7 +77,7 @@ def apply_to(pages: list[int], files: list[Path], *, busy: int = 0) -> list[int]
         )
     )
     try:
-        apply_definitions(connection, files, Format.TABLE)
+        apply_jobs(connection, files)
     finally:
         connection.close()
     return sent
@@ -99,7 +103,9 @@ def test_what_a_process_that_starts_again_did_not_take_is_sent_again(
     file.write_text(json.dumps([{"jobId": f"a{n}"} for n in range(5)]), encoding="utf-8")
     assert apply_to([5, 2], [file], busy=1) == [5, 2]
     shown = capsys.readouterr().out
-    assert [line.split() for line in shown.splitlines()[1:]] == [[f"a{n}", "created"] for n in range(5)]
+    assert [line.split() for line in shown.splitlines()[1:]] == [
+        ["Job", f"a{n}", "created"] for n in range(5)
+    ]
 
 
 def test_results_are_shown_where_the_service_goes_away(
@@ -108,7 +114,7 @@ def test_results_are_shown_where_the_service_goes_away(
     """What was applied is not hidden by the error that follows (16)."""
     file = tmp_path / "one.json"
     file.write_text(json.dumps([{"jobId": f"a{n}"} for n in range(MAX_DEFINITIONS + 1)]), encoding="utf-8")
-    with pytest.raises(CommandError, match=r"it stops; 1000 of 1001 definitions have the results above") as e:
+    with pytest.raises(CommandError, match=r"it stops; 1000 of 1001 have the results above") as e:
         apply_to([MAX_DEFINITIONS], [file])
     assert e.value.code == Exit.UNREACHABLE
     assert capsys.readouterr().out.count("created") == MAX_DEFINITIONS

@@ -1,11 +1,18 @@
 """Files of definitions: JSON, JSON5 and YAML, with line and column (SPEC section 16)."""
 
+import io
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scheduler_service.cli.documents import read_document
+from scheduler_service.cli.documents import (
+    LONGEST_BYTES,
+    MOST_BYTES,
+    read_document,
+    read_documents,
+    read_sources,
+)
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.json5 import Json5Error, Json5Reader
 from tests.rows import each_row
@@ -126,3 +133,54 @@ def test_values_are_found_by_their_pointer(tmp_path: Path, name: str, text: str)
     assert document.place_of("/0/request/0/url").split(":")[0] in ("3", "4")
     assert document.place_of("/0/request/0/url").endswith(":6")
     assert document.place_of("/0/request/0/missing") == document.place_of("/0/request/0")
+
+
+def test_a_yaml_file_has_any_number_of_documents(tmp_path: Path) -> None:
+    """With the places in the file; one in which nothing is written is none; a command for one says so."""
+    path = tmp_path / "a.yaml"
+    path.write_text("# first\na: 1\n---\n---\n- b: 2\n- c\n...\n---\n# last\n", encoding="utf-8")
+    documents = read_documents(path)
+    assert [one.value for one in documents] == [{"a": 1}, [{"b": 2}, "c"]]
+    assert [one.place_of("/a") for one in documents] == ["2:4", "5:1"]
+    assert documents[1].place_of("/0/b") == "5:6"
+    with pytest.raises(CommandError, match="holds 2 documents; give a file with one"):
+        read_document(path)
+    path.write_text("\n---\n", encoding="utf-8")
+    assert (read_documents(path), read_document(path).value) == ([], None)
+    assert "line 3" in refusal(tmp_path, "b.yaml", "a: 1\n---\nb: ]\n")
+    assert "aliases expand to more" in refusal(tmp_path, "b.yaml", "---\n".join(["x: 1\n", LAUGHS]))
+
+
+def test_standard_input_is_yaml_or_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it begins: so that what is exported can be piped into apply (16)."""
+    for text, value in (('\n [{"a": 1}]', [{"a": 1}]), ("a: 1\n", {"a": 1}), ("- a: b\n", [{"a": "b"}])):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        assert read_document(Path("-")).value == value
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"{a: 1}")))
+    with pytest.raises(CommandError, match="standard input is not valid JSON"):
+        read_document(Path("-"))
+
+
+def test_a_folder_is_read_in_the_order_of_names(tmp_path: Path) -> None:
+    """With the folders in it; what begins with a dot and other kinds of files are left out (16)."""
+    for name in ("b.json", "a/z.YAML", "a/b.json5", "c.jsonc", ".git/x.json", ".x.yml", "a.txt", "d/e/f.yml"):
+        path = tmp_path / "all" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("[]", encoding="utf-8")
+    (tmp_path / "linked.yml").write_text("[]", encoding="utf-8")
+    (tmp_path / "all" / "e.yml").symlink_to(tmp_path / "linked.yml")
+    found = [str(Path(one.name).relative_to(tmp_path)) for one in read_sources([tmp_path / "all"])]
+    assert found == [
+        f"all/{name}" for name in ("a/b.json5", "a/z.YAML", "b.json", "c.jsonc", "d/e/f.yml", "e.yml")
+    ]
+    (tmp_path / "all" / "z").symlink_to(tmp_path / "all" / "a")
+    with pytest.raises(CommandError, match="z is a link to a folder, which is not followed"):
+        read_sources([tmp_path / "all"])
+
+
+def test_files_together_have_a_limit(tmp_path: Path) -> None:
+    """A folder that is the wrong one is not read to its end (16)."""
+    for number in range(MOST_BYTES // LONGEST_BYTES + 1):
+        (tmp_path / f"{number}.json").write_bytes(b" " * LONGEST_BYTES)
+    with pytest.raises(CommandError, match="together are larger than 64 MiB"):
+        read_sources([tmp_path])

@@ -3,16 +3,22 @@
 import re
 from pathlib import Path
 
+import httpx
 import pytest
+import yaml
 
 from tests.rows import each_row
 from tests.unit.docs.pages import ROOT, read
-from tests.wire.docs.executor import executor, file_of
+from tests.wire.docs.executor import PLAIN, enter_here, executor, file_of
+from tests.wire.docs.shell import Shell
+from tests.wire.processes.process import bare_environment, serve
 
 TUTORIAL = "docs/tutorial.md"
 QUESTIONS = "docs/how-do-i.md"
+MOVING = "docs/moving.md"
+KEY_OF_ALL = "the key of an admin"
 COMING_FROM = sorted(f"docs/coming-from/{path.name}" for path in ROOT.glob("docs/coming-from/*.md"))
-PAGES = (TUTORIAL, QUESTIONS, *(pytest.param(page, marks=pytest.mark.long) for page in COMING_FROM))
+PAGES = (TUTORIAL, QUESTIONS, MOVING, *(pytest.param(page, marks=pytest.mark.long) for page in COMING_FROM))
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -22,6 +28,53 @@ def test_a_page_can_be_followed(page: str, tmp_path: Path) -> None:
         if page != TUTORIAL:
             reader.save("target.py", file_of(TUTORIAL, "target.py"))
         assert reader.follow(page, read(page)) > 5
+
+
+def run_steps(job: str, folder: Path, **environ: str) -> None:
+    """The commands of a job of the workflow that the page shows, but for what brings Punctual there."""
+    workflow = yaml.safe_load(file_of(MOVING, "schedule.yml"))
+    commands = [step["run"] for step in workflow["jobs"][job]["steps"] if "run" in step]
+    with Shell(folder, bare_environment(**environ)) as shell, pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for name, value in environ.items():
+            patch.setenv(name, value)
+        for command in (one for one in commands if not one.startswith("pip install")):
+            is_plain = PLAIN.fullmatch(command)
+            code, printed = enter_here(command) if is_plain else shell.enter(f"(set -e\n{command}\n)")
+            assert code == 0, f"{command}\n{printed}"
+
+
+def test_a_pull_request_shows_a_difference_and_main_applies_it(tmp_path: Path) -> None:
+    """With the key of a viewer, and that of an editor; what the files no longer have is destroyed."""
+    schedule = tmp_path / "schedule"
+    schedule.mkdir()
+    for name in ("office.yaml", "tidy.yaml"):
+        (schedule / name).write_text(file_of(MOVING, name), encoding="utf-8")
+    with serve(tmp_path / "data", PUNCTUAL_SERVER__KEY=KEY_OF_ALL) as process:
+        url = process.wait_for_url()
+        with httpx.Client(
+            base_url=url, headers={"Authorization": f"Bearer {KEY_OF_ALL}"}, trust_env=False
+        ) as admin:
+            keys = {
+                role: admin.post("/keys", json={"name": role, "role": role}).json()["data"]["key"]
+                for role in ("viewer", "editor")
+            }
+            summary = tmp_path / "summary"
+            show = {"PUNCTUAL_URL": url, "PUNCTUAL_KEY": keys["viewer"], "GITHUB_STEP_SUMMARY": str(summary)}
+            apply = {"PUNCTUAL_URL": url, "PUNCTUAL_KEY": keys["editor"]}
+
+            def jobs() -> list[str]:
+                return [one["jobId"] for one in admin.get("/jobs").json()["data"]["items"]]
+
+            old = {"jobId": "shop.old", "jobName": "old", "labels": {"team": "shop"}}
+            steps = [{"url": f"{url}/health/live"}]
+            admin.post("/jobs/shop.old", json=old | {"request": steps, "timer": {"period": "external"}})
+            run_steps("show", tmp_path, **show)
+            shown = summary.read_text(encoding="utf-8").splitlines()
+            assert {'+  "jobId": "shop.tidy",', '-  "jobId": "shop.old",'} <= set(shown)
+            assert jobs() == ["shop.old"]
+            run_steps("apply", tmp_path, **apply)
+            assert jobs() == ["shop.report", "shop.tidy"]
 
 
 @each_row("page", COMING_FROM)
