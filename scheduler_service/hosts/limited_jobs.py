@@ -177,11 +177,13 @@ class LimitedJobs:
         number = sum(taken)
         use.reserve(JOBS, number)
         replies: list[Reply | StoreError] = []
+        added = number
         try:
             some = [definition for definition, fits in zip(definitions, taken, strict=True) if fits]
             replies = list(await self._jobs.create_all(some, owner))
+            added = sum(isinstance(reply, (Taken, StoreError)) for reply in replies)
         finally:
-            use.settle(JOBS, number, sum(isinstance(reply, Taken) for reply in replies))
+            use.settle(JOBS, number, added)
         rest = iter(replies)
         return [next(rest) if fits else self._refuse(JOBS, tenant, limit) for fits in taken]
 
@@ -246,7 +248,7 @@ class LimitedJobs:
         counts: Callable[[Reply], bool],
     ) -> Reply:
         use.reserve(name, number)
-        is_added = False
+        is_added = True  # of what is cut off or uncertain, until it is counted
         try:
             reply = await self._jobs.deliver(job_id, command)
             is_added = counts(reply)

@@ -17,7 +17,7 @@ from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.limited_jobs import AGAIN_MS, COUNT_AGAIN_MS, COUNT_LEAST_MS, JOBS, LimitedJobs
 from scheduler_service.ports.catalogue import JobCounts
 from scheduler_service.ports.delivery import Command, Definition
-from scheduler_service.ports.errors import StoreError, StoreUnavailable
+from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from tests.manual_clock import ManualClock
 from tests.unit.engine.rig import definition
 
@@ -33,6 +33,7 @@ class Jobs:
         self.living: set[str] = set()
         self.counted = 0
         self.is_away = False
+        self.is_uncertain = False
         self.gate = asyncio.Event()
         self.gate.set()
         nothing = [None] * 7
@@ -46,6 +47,8 @@ class Jobs:
             return Taken()
         is_there = job_id in self.living
         self.living.add(job_id)
+        if self.is_uncertain:
+            raise StoreUncertain("perhaps")
         return Unchanged() if is_there else Taken()
 
     async def create_all(self, definitions: Sequence[Definition], owner: str) -> Sequence[Reply | StoreError]:
@@ -141,6 +144,28 @@ async def test_what_is_under_way_is_waited_for_before_one_is_refused() -> None:
     assert sum(refused) == 1
     assert len(living) == LIMIT
     assert {name for name, _, _ in nodes.told} == {JOBS}
+
+
+async def test_what_may_have_come_to_be_counts() -> None:
+    """A creation whose caller has left, or of which the store has not said what became of it."""
+    nodes = Nodes()
+    node, living = nodes.add(), nodes.jobs.living
+    living.update(f"job-{number}" for number in range(LIMIT - 12))
+    assert await create(node, "first"), "what there is has been counted now"
+    nodes.jobs.is_uncertain = True
+    for number in range(10):
+        with pytest.raises(StoreUncertain):
+            await create(node, f"uncertain-{number}")
+    nodes.jobs.is_uncertain = False
+    nodes.jobs.gate.clear()
+    left = asyncio.create_task(create(node, "left"))
+    await asyncio.sleep(0)
+    left.cancel()
+    await asyncio.gather(left, return_exceptions=True)
+    living.add("left")  # its turn went on
+    nodes.jobs.gate.set()
+    assert not await create(node, "another")
+    assert len(living) == LIMIT
 
 
 async def test_at_the_limit_no_more_is_counted_than_is_needed() -> None:
