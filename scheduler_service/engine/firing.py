@@ -12,7 +12,7 @@ from scheduler_service.engine.decision import Job
 from scheduler_service.engine.turn_state import LATE_AFTER, TurnState, replace
 from scheduler_service.timing.durations import mean_length
 from scheduler_service.timing.misfire import DueFirings, MissedRun, plan
-from scheduler_service.timing.schedule import Firing, advance, upcoming
+from scheduler_service.timing.schedule import COUNT_MAX, Firing, advance, upcoming
 from scheduler_service.timing.timer import RECURRING, Timer, TimerKind
 
 MISFIRE, DEBUG = "misfire", "debug"
@@ -34,8 +34,11 @@ def fire_due(turn: TurnState) -> None:
     if turn.held_back is not None and turn.is_held_back():
         return  # it stays due, and the misfire policy decides what becomes of it when there is room
     in_order = program.timer.misfire_policy == "fire_all"
-    most = turn.may_begin(MOST_FIRINGS if in_order else SHORT_FIRINGS)
-    due = plan(program.timer, head.cursor, head.uid, now=turn.now.wall, lead=program.lead, most=most)
+    most = MOST_FIRINGS if in_order else SHORT_FIRINGS
+    room = COUNT_MAX if turn.held_back is None else turn.may_begin(COUNT_MAX)
+    due = plan(
+        program.timer, head.cursor, head.uid, now=turn.now.wall, lead=program.lead, most=most, room=room
+    )
     turn.change_head(cursor=due.cursor, next_fire=_moment_of(due.following))
     if due.missed is not None:
         record_missed(turn, due.missed, DISABLED if program.disabled else MISFIRE)

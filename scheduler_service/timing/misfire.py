@@ -72,13 +72,15 @@ def plan(
     now: int,
     lead: int = 0,
     most: int = 1_000,
+    room: int = COUNT_MAX,
     policy: str | None = None,
 ) -> DueFirings:
     """Which planned firings are due at `now`, or up to `lead` ms later, and what becomes of each.
 
     Firings planned more than the grace before `now` are missed; `policy` (default: the timer's) decides which
     of them are caught up. The others are `late`, at most `most`: call again with the new cursor for the rest.
-    Missed repeats are used up.
+    No more than `room` fire now; of those to be caught up beyond it, the next call decides anew. Missed
+    repeats are used up.
     """
     first = upcoming(timer, cursor, seed)
     if first is None or first.planned_at > now + lead:
@@ -89,10 +91,17 @@ def plan(
     last = _last_missed(timer, cursor, seed, overdue) if first.planned_at < overdue else None
     if last is not None:
         missed, caught_up = _split(timer, cursor, seed, last, policy or timer.misfire_policy, WALK_MAX)
+        if is_cut := len(caught_up) > room:
+            caught_up = caught_up[:room]
+            last = caught_up[-1]
         used_up = _used_up(timer, cursor, last, missed, caught_up)
         cursor = advance(cursor, last, used_up)
         first = upcoming(timer, cursor, seed)
+        if is_cut:
+            return DueFirings(missed, caught_up, (), cursor, first)
     late: list[Firing] = []
+    if room < most + len(caught_up):
+        most = room - len(caught_up)
     while first is not None and first.planned_at <= now + lead and len(late) < most:
         late.append(first)
         cursor = advance(cursor, first)

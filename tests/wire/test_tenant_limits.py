@@ -167,15 +167,16 @@ async def test_executions_a_minute_refuse_triggers_and_delay_firings() -> None:
 async def test_a_job_that_is_faster_than_the_limit_is_held_to_it() -> None:
     """Of what has become due meanwhile no more begins in one turn than there is room for, nor of triggers."""
     async with two(executions_per_minute=3) as on:
-        every = {"period": "1s", "misfire": {"graceSeconds": 600}}
-        members = {"timer": every, "overlapPolicy": "allow"}
+        misfires = {"late": {"graceSeconds": 600}, "caught": {"graceSeconds": 1, "policy": "fire_all"}}
         for caller in (on.small, on.large):
-            data_of(await caller.post("/jobs/every", json=definition(**members)), 201)
+            for name, misfire in misfires.items():
+                members = {"timer": {"period": "1s", "misfire": misfire}, "overlapPolicy": "allow"}
+                data_of(await caller.post(f"/jobs/{name}", json=definition(**members)), 201)
             data_of(await caller.post("/jobs/one", json=definition(overlapPolicy="allow")), 201)
             for _ in range(20):
                 data_of(await caller.post("/jobs/one/trigger?delaySeconds=50"))
         await on.world.advance(59)
-        assert (await states(on.small), await states(on.large)) == (3, 60 + 20)
+        assert (await states(on.small), await states(on.large)) == (3, 60 * 2 + 20)
         await on.world.advance(60)
         assert await states(on.small) == 6
         refused = await on.small.post("/jobs/one/trigger")

@@ -37,6 +37,30 @@ def test_what_is_far_behind_is_ruled_by_the_misfire_policy() -> None:
     assert "late" in outcomes
 
 
+def test_few_that_are_left_begin_and_the_others_stay_due() -> None:
+    """Late ones, those that `fire_all` catches up, and delayed triggers; jobs of the system all begin."""
+    few = ReachedLimit(LIMIT.name, LIMIT.value, LIMIT.retry_after, left=2)
+    late = Rig(
+        timer={"dueTime": "10s", "period": "10s", "misfire": {"graceSeconds": 3_600}}, overlapPolicy="allow"
+    )
+    caught_up = Rig(timer={"dueTime": "10s", "period": "10s", "misfire": {"policy": "fire_all"}})
+    triggered = Rig(overlapPolicy="allow")
+    for rig in (late, caught_up, triggered):
+        rig.create()
+    for second in range(5):
+        triggered.deliver(Triggered(planned_at=START + second + 1))
+    for rig in (late, caught_up, triggered):
+        rig.held_back = few
+        rig.stand_still(5 * MINUTE)
+        rig.deliver(AlarmRang())
+        assert len(rig.calls()) == (2 if rig is not caught_up else 1), "of a line one at a time"
+        assert rig.document is not None
+        assert rig.document.head.execute_number == (2 if rig is not triggered else 5)
+        rig.held_back = None
+        rig.deliver(AlarmRang())
+        assert rig.document.head.execute_number == (30 if rig is not triggered else 5)
+
+
 def test_a_trigger_is_refused_by_name_and_a_later_one_is_taken() -> None:
     """With the value, and when to ask again."""
     rig = Rig().create()

@@ -90,6 +90,26 @@ def test_missed_repeats_are_used_up() -> None:
     assert upcoming(timer, rest.cursor, "") is None
 
 
+@each_row("period", [MINUTELY, EVERY_MINUTE, "R9/PT1M"])
+@each_row("room", [1, 2, 3, 4, 20])
+def test_where_few_may_fire_the_others_stay_due(period: str, room: int) -> None:
+    """Each moment fires or is missed, once and in order; at once no more fire than there is room for."""
+    timer = make(period, misfire_policy="fire_all", misfire_limit=5)
+    cursor, now, ends = Cursor(NOON, NOON), NOON + 9 * MINUTE, list[int]()
+    for _ in range(20):
+        found = plan(timer, cursor, "", now=now, room=room)
+        fired = planned(found.caught_up + found.late)
+        assert len(fired) <= room
+        if found.missed is not None:
+            ends += range(found.missed.first, found.missed.last + 1, MINUTE)
+            assert found.missed.count is not None
+        ends += fired
+        cursor = found.cursor
+        if not fired:
+            break
+    assert ends == minutes(*range(1, 10))
+
+
 def test_nothing_is_missed_after_the_end() -> None:
     """SPEC section 3: no firing after endAt and ttl, so none is missed there either."""
     for timer in (make(MINUTELY, ttl="5m"), make(EVERY_MINUTE, "1m", ttl="5m")):
