@@ -118,7 +118,7 @@ async def stream_events(request: ApiRequest) -> Response:
     is_chosen = wanted or request.caller.is_narrow
     labels = JobLabels(wanted=wanted, catalogue=deps.catalogue, caller=request.caller) if is_chosen else None
     return EventStreamResponse(
-        reader=await _follow(feed, last),
+        reader=await _follow(feed, last, request.caller.tenant),
         wants=choose({**request.query, "executionId": executions}, request.caller.tenant, labels),
         look_up=None if labels is None else labels.look_up,
         readers=lambda: feed.readers,
@@ -163,9 +163,9 @@ def _head() -> Response:
     return answer
 
 
-async def _follow(feed: EventFeed, last: EventId | None) -> EventReader:
+async def _follow(feed: EventFeed, last: EventId | None, tenant: str) -> EventReader:
     try:
-        return await feed.follow(last)
+        return await feed.follow(last, tenant)
     except FeedFull as error:
         status = HTTPStatus.TOO_MANY_REQUESTS
         raise refuse(status, "", "limit", str(error), retry_seconds=FULL_SECONDS) from None

@@ -196,8 +196,17 @@ class EventReader:
     """One reader's place in the feed. It has no queue: who is too slow loses the oldest, and is told so."""
 
     def __init__(
-        self, *, feed: "EventFeed", ring: EventRing, source: EventSource, last: EventId | None
+        self,
+        *,
+        feed: "EventFeed",
+        ring: EventRing,
+        source: EventSource,
+        last: EventId | None,
+        tenant: str = "",
     ) -> None:
+        self.tenant = tenant
+        self.gives_way = False
+        """It ends: another tenant's reader has its place."""
         self._feed = feed
         self._ring = ring
         self._line = source.line
@@ -211,7 +220,7 @@ class EventReader:
     @property
     def is_ended(self) -> bool:
         """Whether nothing comes any more."""
-        return self._feed.is_closed
+        return self._feed.is_closed or self.gives_way
 
     @property
     def id(self) -> EventId:
@@ -271,7 +280,7 @@ class EventReader:
 
     def leave(self) -> None:
         """Ends it."""
-        self._feed.leave()
+        self._feed.leave(self)
 
     def _write(self, position: int) -> EventId:
         return EventId(self._line, self._feed.seal.close(position))
@@ -325,6 +334,7 @@ class EventFeed:
         self.ring = ring or EventRing()
         self.seal = PositionSeal()
         self.readers = 0
+        self._by_tenant: dict[str, list[EventReader]] = {}
         self._source = source
         self._most_readers = most_readers
         self._hidden = frozenset(hidden)
@@ -337,17 +347,19 @@ class EventFeed:
         self._ending: asyncio.TimerHandle | None = None
         self.is_closed = False
 
-    async def follow(self, last: EventId | None = None) -> EventReader:
+    async def follow(self, last: EventId | None = None, tenant: str = "") -> EventReader:
         """A reader of all that comes after the event `last`, or from now on.
 
-        Raises FeedFull, FeedClosed. A source that does not begin within some seconds is not waited for.
+        Where there are as many as are allowed, the newest of the tenant that has most gives way to one of a
+        tenant with fewer. Raises FeedFull, FeedClosed. A source that does not begin within some seconds is
+        not waited for.
         """
         if self.is_closed:
             raise FeedClosed("the service stops; ask again in a moment")
-        if self.readers >= self._most_readers:
+        if self.readers >= self._most_readers and not self._make_room(tenant):
             raise FeedFull(
-                f"{self._most_readers} readers follow already, and more are not allowed "
-                "(limits.event_readers); ask again later"
+                f"more readers than follow already are not allowed (limits.event_readers: "
+                f"{self._most_readers}, which tenants share); ask again later"
             )
         self.readers += 1
         self._left.clear()
@@ -358,9 +370,11 @@ class EventFeed:
         except TimeoutError:
             pass
         except BaseException:
-            self.leave()
+            self._count_one_less()
             raise
-        return EventReader(feed=self, ring=self.ring, source=self._source, last=last)
+        reader = EventReader(feed=self, ring=self.ring, source=self._source, last=last, tenant=tenant)
+        self._by_tenant.setdefault(tenant, []).append(reader)
+        return reader
 
     def changed(self) -> Coroutine[Any, Any, bool]:
         """Ends when there is more than at the moment of the call, or the feed is closed."""
@@ -381,8 +395,31 @@ class EventFeed:
             self._ending.cancel()
         self._end()
 
-    def leave(self) -> None:
+    def leave(self, reader: EventReader) -> None:
         """A reader has gone."""
+        if not reader.gives_way:
+            self._forget(reader)
+            self._count_one_less()
+
+    def _make_room(self, tenant: str) -> bool:
+        """Whether a reader of another tenant, which has more than one more, has given way."""
+        most = max(self._by_tenant.values(), key=len, default=[])
+        if len(most) <= len(self._by_tenant.get(tenant, ())) + 1:
+            return False
+        reader = most[-1]
+        self._forget(reader)
+        reader.gives_way = True
+        self.readers -= 1
+        self._wake()
+        return True
+
+    def _forget(self, reader: EventReader) -> None:
+        own = self._by_tenant[reader.tenant]
+        own.remove(reader)
+        if not own:
+            del self._by_tenant[reader.tenant]
+
+    def _count_one_less(self) -> None:
         self.readers -= 1
         if self.readers:
             return

@@ -177,6 +177,25 @@ async def test_no_more_readers_than_allowed() -> None:
     await scene.feed.follow()
 
 
+async def test_a_tenant_with_most_readers_gives_way() -> None:
+    """To one that has fewer, until both have as many; its newest ends, the others read on."""
+    scene = Scene()
+    first, second = await scene.feed.follow(tenant="greedy"), await scene.feed.follow(tenant="greedy")
+    waiting = asyncio.ensure_future(second.changed())
+    await asyncio.sleep(0)
+    other = await scene.feed.follow(tenant="modest")
+    assert await waiting
+    assert [one.is_ended for one in (first, second, other)] == [False, True, False]
+    assert scene.feed.readers == 2
+    second.leave()
+    assert scene.feed.readers == 2, "its place was given away"
+    for tenant in ("greedy", "modest", "third"):
+        with pytest.raises(FeedFull, match="tenants share"):
+            await scene.feed.follow(tenant=tenant)
+    other.leave()
+    await scene.feed.follow(tenant="greedy")
+
+
 async def test_readers_are_woken_together_and_not_by_each_event() -> None:
     """One timer for all that happens within its time; who asks later waits for what comes then."""
     scene = Scene()
