@@ -15,6 +15,7 @@ from client_sdk.models.requests import MAX_DAYS, DatesText, NewCalendar
 from scheduler_service.api import examples, parameters
 from scheduler_service.api.auditing import Way
 from scheduler_service.api.bodies import read_json_by_size, read_model
+from scheduler_service.api.previews import SOFT, softly
 from scheduler_service.api.request import FORM_OF_NAME, ApiRequest, PostedBody, Routes
 from scheduler_service.api.responses import ApiProblem, absent, invalid, invalid_all, refuse, succeed
 from scheduler_service.domain.errors import DefinitionError, Problem
@@ -137,9 +138,9 @@ async def _refuse_used(request: ApiRequest, stored: StoredCalendar) -> None:
 @ROUTES.add(
     "POST /calendars/{calendarName}/preview",
     Role.VIEWER,
-    query=(_YEAR, parameters.paging()[1]),
+    query=(_YEAR, parameters.paging()[1], SOFT),
     body=PostedBody(NewCalendar, examples.NEW_CALENDAR, required=True),
-    data=answers.CalendarPreview,
+    data=answers.CalendarPreviewOrProblem,
     audit=Way.NONE,
 )
 async def preview_calendar(request: ApiRequest) -> Response:
@@ -147,6 +148,10 @@ async def preview_calendar(request: ApiRequest) -> Response:
 
     A page looks at some of the jobs that use it; where it has a cursor, the next one looks at more of them.
     """
+    return await softly(request, _preview_calendar)
+
+
+async def _preview_calendar(request: ApiRequest) -> Response:
     calendars, name, tenant = _calendars(request), _name(request), request.caller.tenant
     await calendars.look()
     document = await _read_posted(request, calendars)

@@ -20,6 +20,7 @@ def fill(service: ConsoleService) -> None:
         for job_id, members in _jobs().items():
             _check(client.post(f"/jobs/{job_id}", json=_definition(job_id, **members)))
         _check(client.put("/jobs/archive", params={"active": 0}))
+        _check(client.put("/calendars/office", json={"free": ["2099-12-24/2099-12-26"]}))
         for name in ("billing-1", "billing-2"):
             instance = {"address": f"{service.target.url}/{name}", "capacity": 8}
             _check(client.put(f"/services/billing/instances/{name}", json=instance))

@@ -12,7 +12,8 @@ from tests.console.browsing import Console, evaluate
 from tests.console.service import ConsoleService
 
 PLACES = (
-    "", "jobs", "new", "jobs/orders", "jobs/orders/edit", "executions", "upcoming", "deliveries", "services",
+    "", "jobs", "new", "jobs/orders", "jobs/orders/edit", "executions", "upcoming", "calendars",
+    "calendars/office", "new-calendar", "deliveries", "services",
     "queues", "nodes", "alerts", "keys", "audit", "settings",
 )  # fmt: skip
 ARE_HAN = """(wanted) => {

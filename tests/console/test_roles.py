@@ -14,10 +14,11 @@ from tests.console.seed import fill
 from tests.console.service import ConsoleService
 
 EVERYWHERE = ["Overview", "Jobs", "Executions", "Upcoming", "Deliveries"]
-OF_A_TENANT = [*EVERYWHERE, "Services", "Queues"]
+OF_A_SERVICE = [*EVERYWHERE, "Services", "Queues"]
+OF_A_TENANT = [*EVERYWHERE[:-1], "Calendars", "Deliveries", "Services", "Queues"]
 OF_ALL = [*OF_A_TENANT, "Nodes", "Alerts"]
 OPERATING = re.compile(r"^(Run now|Pause|Resume|Replay.*|Cancel it|Free|Disable|Send again.*|Dismiss.*)$")
-EDITING = re.compile(r"^(Edit|New job|Import|Restore.*|Delete|Deregister|Try once|Duplicate.*)$")
+EDITING = re.compile(r"^(Edit|New job|New calendar|Import|Restore.*|Delete|Deregister|Try once|Duplicate.*)$")
 FOREIGN = ("/jobs/", "/executions/{")
 
 
@@ -29,8 +30,9 @@ class Kind(NamedTuple):
     closed: tuple[str, ...] = ()
 
 
-OF_EDITORS = ("/jobs/nightly/edit", "/new", "/secrets")
+OF_EDITORS = ("/jobs/nightly/edit", "/new", "/new-calendar", "/secrets")
 OF_ADMINS = ("/keys", "/audit", "/settings")
+OF_A_WHOLE_TENANT = ("/calendars", "/new-calendar")
 OF_THE_SERVICE = ("/nodes", "/alerts", "/settings")
 KINDS = {
     "viewer": Kind({"role": "viewer"}, OF_ALL, (*OF_EDITORS, *OF_ADMINS)),
@@ -39,13 +41,13 @@ KINDS = {
     "admin": Kind({"role": "admin"}, [*OF_ALL, "Access keys", "Secrets", "Audit", "Settings"]),
     "service": Kind(
         {"role": "editor", "service": "billing"},
-        OF_A_TENANT,
-        ("/secrets", *OF_ADMINS, *OF_THE_SERVICE),
+        OF_A_SERVICE,
+        ("/secrets", *OF_A_WHOLE_TENANT, *OF_ADMINS, *OF_THE_SERVICE),
     ),
     "labels": Kind(
         {"role": "operator", "labels": ["team:sales"]},
         EVERYWHERE,
-        (*OF_EDITORS, *OF_ADMINS, *OF_THE_SERVICE, "/services", "/queues"),
+        (*OF_EDITORS, *OF_ADMINS, *OF_THE_SERVICE, *OF_A_WHOLE_TENANT, "/services", "/queues"),
     ),
     "another tenant": Kind(
         {"role": "admin", "tenant": "acme"},
@@ -89,6 +91,8 @@ def places_of(kind: str) -> list[str]:
     is_whole = kind in ("viewer", "operator", "editor", "admin")
     own = [place for place in PLACES if is_whole or not place.startswith(FOREIGN)]
     gone = ("/services/billing", "/queues/images") if kind in ("another tenant", "labels") else ()
+    if kind == "another tenant":
+        gone += ("/calendars/office", "/calendars/office?edit=true")
     if kind == "service":
         gone = ("/queues/images",)
     return [place for place in own if place not in gone and place != "/nowhere"]

@@ -3,14 +3,16 @@
 from datetime import date, datetime
 from typing import Any
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, Field, RootModel
 
 from client_sdk.models.answers.form import AnswerModel, EventKind, FailureType, HealthStatus, TriggeredBy
+from client_sdk.models.answers.timers import SoftProblem
 
 __all__ = [
     "Alerts", "ApiKey", "AuditChange", "AuditLine", "Calendar", "CalendarDetail", "CalendarList",
-    "CalendarPreview", "CalendarUse", "ChangedJob", "Cleaned", "ConfiguredAlert", "Daily",
-    "DailyStatistics", "DayFigures", "Event", "FailingJob", "Figures", "Health", "HealthPart",
+    "CalendarPreview", "CalendarPreviewOrProblem", "CalendarUse", "ChangedJob", "Cleaned",
+    "ConfiguredAlert", "Daily", "DailyStatistics",
+    "DayFigures", "Event", "FailingJob", "Figures", "Health", "HealthPart",
     "JobStatistics", "MadeKey", "Node", "NodeProcess", "OpenAlert", "PostedCalendar", "ReadDates", "Secret",
     "SecretList", "Session", "SlowJob", "Spread", "Statistics",
 ]  # fmt: skip
@@ -232,6 +234,10 @@ class CalendarPreview(AnswerModel):
     jobs: list[ChangedJob]
     checked: int
     next_cursor: str | None
+
+
+class CalendarPreviewOrProblem(RootModel[CalendarPreview | SoftProblem]):
+    """A preview of a calendar; with `soft` the problem, if there is one."""
 
 
 class Secret(AnswerModel):

@@ -158,6 +158,9 @@ async def test_what_a_change_would_do_is_shown_before_it_is_stored() -> None:
     assert shown["freeDays"] == ["2026-01-05/2026-01-06", "2026-02-02/2026-02-03"]
     assert (shown["checked"], shown["nextCursor"]) == (4, None)
     assert kept.calendars.list("default")[0].version == 1
+    path, wrong = "/calendars/office/preview", {"free": ["2026-13-01"]}
+    refused, soft = [await kept.client.post(f"{path}{query}", json=wrong) for query in ("", "?soft=true")]
+    assert (refused.status_code, soft.json()["data"]) == (422, {"problem": refused.json()})
 
 
 async def test_jobs_that_change_are_shown_in_pages() -> None:

@@ -15,6 +15,7 @@ const PATHS = {
   copy: "M9 9h11v11H9zM5 15H4V4h11v1",
   cross: "m7 7 10 10M17 7 7 17",
   dash: "M6 12h12",
+  days: "M4 6h16v14H4zM4 10h16M8 3v4m8-4v4M8 13.5h.01M12 13.5h.01M16 13.5h.01M8 17h.01M12 17h.01",
   dot: "M12 6.5a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11Z",
   down: "M12 4v14m-6-6 6 6 6-6",
   edit: "M4 20h4L19 9l-4-4L4 16v4Z",

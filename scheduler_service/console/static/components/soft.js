@@ -7,7 +7,7 @@ import { onUnmounted, shallowReactive, watch } from "../core/vue.js";
 const PAUSE_MS = 250;
 
 /**
- * The answer to `question()`: `{path, body}` or `{path, bodyText}`, null for nothing. Members: `data` and `warnings` of the last answer that was not a problem, `problem`
+ * The answer to `question()`: `{path, body}` or `{path, bodyText}`, with a `query` if it has one, null for nothing. Members: `data` and `warnings` of the last answer that was not a problem, `problem`
  * (problem details of the last one, or null), `isBusy`, `isAbsent` (this service has no such route). For `setup` of a component.
  */
 export function useSoft(question) {
@@ -19,8 +19,8 @@ export function useSoft(question) {
     const own = new AbortController();
     aborter = own;
     try {
-      const { path, body, bodyText } = asked;
-      take(await call("POST", path, { query: { soft: true }, body, bodyText, signal: own.signal }));
+      const { path, query, body, bodyText } = asked;
+      take(await call("POST", path, { query: { ...query, soft: true }, body, bodyText, signal: own.signal }));
     } catch (error) {
       if (error.status === 404) state.isAbsent = true;
       else if (error.problem) state.problem = error.problem;

@@ -20,6 +20,7 @@ const PARTS = [
   ["/jobs", "jobs", "jobs.title"],
   ["/executions", "executions", "executions.title"],
   ["/upcoming", "calendar", "upcoming.title"],
+  ["/calendars", "days", "calendars.title"],
   ["/deliveries", "send", "deliveries.title"],
   ["/services", "service", "services.title"],
   ["/queues", "queue", "queues.title"],
@@ -116,7 +117,7 @@ export function ConnectionState() {
 
 function isAt(path) {
   if (path === "/") return route.path === "/";
-  return route.path === path || route.path.startsWith(`${path}/`) || (path === "/jobs" && route.path === "/new");
+  return route.path === path || route.path.startsWith(`${path}/`) || (path === "/jobs" && route.path === "/new") || (path === "/calendars" && route.path === "/new-calendar");
 }
 
 /** Drafts go with the session: whoever has some is asked. */
