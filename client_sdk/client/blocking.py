@@ -143,7 +143,7 @@ class BlockingCalendars(_BlockingGroup):
     """`Calendars`, blocking."""
 
     put = _call(Calendars.put)
-    list = _call(Calendars.list)
+    list = _iterate(Calendars.list)
     get = _call(Calendars.get)
     delete = _call(Calendars.delete)
     preview = _call(Calendars.preview)

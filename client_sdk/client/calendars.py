@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Literal
 
-from client_sdk.client.connection import CallGroup
+from client_sdk.client.connection import PAGE, CallGroup, iterate
 from client_sdk.client.services import write_wire
 from client_sdk.models import NewCalendar, answers
 from client_sdk.names import quote_name
@@ -29,9 +29,9 @@ class Calendars(CallGroup):
         path, body = _calendar(name), write_wire(calendar)
         return await self._connection.call(PutCalendar, "PUT", path, body=body, headers=headers)
 
-    async def list(self) -> list[answers.Calendar]:
+    def list(self, *, page: int = PAGE) -> AsyncIterator[answers.Calendar]:
         """All of them by name."""
-        return (await self._connection.read(answers.CalendarList, "/calendars")).items
+        return iterate(self._connection, answers.Calendar, "/calendars", page=page)
 
     async def get(self, name: str, *, year: int | None = None) -> answers.CalendarDetail:
         """A calendar with its days of `year` (default: the current one), and the first jobs that use it."""

@@ -22,7 +22,7 @@ from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.moments import as_datetime, rfc3339
 from scheduler_service.hosts.large_work import work_apart
-from scheduler_service.persistence.common.pagination import mark_list, write_cursor
+from scheduler_service.persistence.common.pagination import count_fitting, mark_list, write_cursor
 from scheduler_service.ports.calendars import StoredCalendar
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.security.callers import Role
@@ -32,11 +32,13 @@ from scheduler_service.services.shared_calendars import (
     YEARS_AHEAD,
     Calendars,
     Document,
+    lacks_year,
+    lists_none_of,
     read_calendar,
 )
 from scheduler_service.timing.calendar_change import find_change, find_days
 from scheduler_service.timing.calendar_days import FREE, WORK, Calendar, DaySpan
-from scheduler_service.timing.calendar_text import day_of, day_set, read_span, read_spans, write_spans
+from scheduler_service.timing.calendar_text import day_of, day_set, read_spans, write_spans
 from scheduler_service.timing.icalendar import read_days
 
 ROUTES = Routes("calendars")
@@ -47,12 +49,25 @@ _NAME = re.compile(CALENDAR[1:-1])
 _YEAR = parameters.integer("year", "Of this year; default: the current one.", low=1970, high=2199)
 
 
-@ROUTES.add("GET /calendars", Role.VIEWER, data=answers.CalendarList)
+@ROUTES.add(
+    "GET /calendars", Role.VIEWER, query=parameters.paging(500), data=answers.Listing[answers.Calendar]
+)
 async def list_calendars(request: ApiRequest) -> Response:
-    """List the calendars of the caller's tenant by name."""
-    calendars = _calendars(request)
+    """List the calendars of the caller's tenant by name; it warns of those without the current year."""
+    calendars, tenant = _calendars(request), request.caller.tenant
     await calendars.look()
-    return succeed({"items": [_wire(one) for one in calendars.list(request.caller.tenant)]})
+    mark = mark_list("calendars", tenant)
+    after, limit = request.place(mark), request.query["limit"]
+    found = [one for one in calendars.list(tenant) if one.name > after]
+    page = found[: count_fitting(len(one.document) for one in found[:limit])]
+    items = [_wire(one) for one in page]
+    warnings = [
+        Problem(f"/items/{index}{warning.pointer}", warning.code, f"{one.name}: {warning.message}")
+        for index, one in enumerate(page)
+        for warning in _lacks(json.loads(one.document), _year(request))
+    ]
+    place = write_cursor(mark, page[-1].name) if len(page) < len(found) else None
+    return succeed({"items": items, "nextCursor": place}, warnings=warnings)
 
 
 @ROUTES.add(
@@ -322,12 +337,4 @@ def _year(request: ApiRequest) -> int:
 
 def _lacks(document: Mapping[str, Any], year: int) -> list[Problem]:
     """A warning where a calendar that lists days has none of the current year."""
-    holidays = document.get("holidays") or {}
-    listed = [
-        text for one in (document, holidays) for kind in ("free", "work") for text in one.get(kind) or ()
-    ]
-    first, last = day_of(date(year, 1, 1)), day_of(date(year, 12, 31))
-    if not listed or any(one.first <= last and one.last >= first for one in map(read_span, listed)):
-        return []
-    text = f"it has no day of {year}: working days follow from its week alone"
-    return [Problem("/free", "year_missing", text)]
+    return [Problem("/free", "year_missing", lacks_year(year))] if lists_none_of(document, year) else []

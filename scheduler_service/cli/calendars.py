@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from scheduler_service.cli.errors import AbsentError, CommandError, Exit
-from scheduler_service.cli.options import Commands, Output, Source, path_of
+from scheduler_service.cli.options import Commands, Cursor, Limit, Output, Source, path_of
 from scheduler_service.cli.output import (
     Column,
     FieldsPage,
@@ -82,12 +82,14 @@ CHANGES = (
 @app.command(
     "list", page=RowsPage(CALENDARS, "there are no calendars; store one: punctual calendars put NAME")
 )
-def list_calendars(api: ApiConnection) -> Any:
-    """List the calendars by name.
+def list_calendars(api: ApiConnection, limit: Limit = 50, cursor: Cursor = None) -> Any:
+    """List the calendars by name; those that list no day of the current year are named.
 
     Example: punctual calendars list
     """
-    return {"items": api.get("/calendars")["items"], "nextCursor": None}
+    answer = api.exchange("GET", "/calendars", query={"limit": limit, "cursor": cursor})
+    note_warnings(answer.warnings)
+    return answer.data
 
 
 @app.command("get", page=FieldsPage(CALENDAR))

@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import json
 import math
 import os
 import shutil
@@ -11,8 +12,11 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
+
+import msgspec
 
 from scheduler_service.app.data_folder import STATE_FILE, history_address
 from scheduler_service.app.surroundings import DefinitionCompiler, examined_surroundings
@@ -20,6 +24,7 @@ from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.maintenance.findings import DoctorFinding, ExaminedPart, ExaminedService
 from scheduler_service.maintenance.folder_formats import check_state
+from scheduler_service.persistence.calendars.calendar_table import read_calendars
 from scheduler_service.persistence.sql.sqlite import file_of
 from scheduler_service.persistence.sqlite.database import inspect, read_definitions
 from scheduler_service.persistence.sqlite.folder import (
@@ -30,7 +35,9 @@ from scheduler_service.persistence.sqlite.folder import (
     has_state,
     is_divided,
 )
+from scheduler_service.ports.calendars import StoredCalendar
 from scheduler_service.ports.errors import StoreError
+from scheduler_service.services.shared_calendars import lacks_year, lists_none_of, read_calendar
 from scheduler_service.settings import LoadedSettings
 
 FOLDER = ExaminedPart("folder")
@@ -228,13 +235,36 @@ async def examine_jobs(subject: ExaminedService, *, seconds: float = SECONDS) ->
                     found.append((job_id, problem))
                 if is_cut := time.monotonic() > until:
                     break
+        old = _name_old_calendars(subject.loaded, folder)
     except (OSError, PunctualError):
         return []  # told as one of the folder, the files or the settings
     more = "'punctual db check' names all"
-    named = name_unfit(JOBS, islice(found, MOST_NAMED), len(found) - MOST_NAMED, more)
+    named = [*name_unfit(JOBS, islice(found, MOST_NAMED), len(found) - MOST_NAMED, more), *old]
     if is_cut:
         return [*named, JOBS.warn("run", f"not all were looked at within {seconds:g} s", more)]
     return named or [JOBS.well("run", "all can")]
+
+
+def kept_calendars(loaded: LoadedSettings, folder: Path) -> list[StoredCalendar]:
+    """The calendars that jobs of a folder may use. Raises StoreUnavailable."""
+    url = history_address(loaded.settings, folder)
+    place = file_of(url)
+    if place is not None and not place.is_file():
+        return []
+    return [one for one in read_calendars(url=url) if not one.is_removed]
+
+
+def _name_old_calendars(loaded: LoadedSettings, folder: Path) -> list[DoctorFinding]:
+    """A warning for each that lists no day of the current year, the first MOST_NAMED of them."""
+    year = datetime.now(UTC).year
+    old = (one for one in kept_calendars(loaded, folder) if lists_none_of(json.loads(one.document), year))
+    return [name_old_calendar(JOBS, one.name, lacks_year(year)) for one in islice(old, MOST_NAMED)]
+
+
+def name_old_calendar(part: ExaminedPart, name: str, said: str) -> DoctorFinding:
+    """A warning about a calendar."""
+    remedy = f"give its days: punctual calendars import {name} FILE, or put, with its country"
+    return part.warn(f"calendar {name}", said, remedy)
 
 
 async def find_unfit(loaded: LoadedSettings, folder: Path) -> AsyncGenerator[tuple[str, str | None], None]:
@@ -242,7 +272,13 @@ async def find_unfit(loaded: LoadedSettings, folder: Path) -> AsyncGenerator[tup
 
     Raises StoreRefused, SettingsError, PolicyError.
     """
-    around = examined_surroundings(loaded)
+    known = {
+        (one.tenant, one.name): read_calendar(one.name, json.loads(one.document), [], revision=one.version)
+        for one in kept_calendars(loaded, folder)
+    }
+    around = msgspec.structs.replace(
+        examined_surroundings(loaded), find_calendar=lambda *name: known.get(name)
+    )
     compiler = DefinitionCompiler(settings=loaded.settings, surroundings=around)
     for job_id, text in read_definitions(str(folder / STATE_FILE)):
         problems = (await compiler.stored(text, read_job_key(job_id)[0])).problems

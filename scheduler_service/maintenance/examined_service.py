@@ -11,11 +11,13 @@ import httpx
 
 from client_sdk.trust import explain_tls, trusted
 from scheduler_service import __version__
-from scheduler_service.maintenance.examined_folder import name_unfit
+from scheduler_service.maintenance.examined_folder import name_old_calendar, name_unfit
 from scheduler_service.maintenance.examined_machine import judge_difference
 from scheduler_service.maintenance.findings import DoctorFinding, ExaminedPart, ExaminedService, ask
 
 SERVICE = ExaminedPart("service")
+CALENDARS = "/calendars?limit=10"
+"""So few: each may have two thousand dates."""
 SECONDS = 5.0
 """For one question to it."""
 
@@ -74,6 +76,7 @@ async def _ask(base: str, key: str | None, ca: str | None, *, is_expected: bool)
             ready = await ask(client, "/health/ready")
             known = await ask(client, "/nodes", headers=headers)
             counted = await ask(client, "/counts/jobs", headers=headers)
+            listed = await ask(client, CALENDARS, headers=headers)
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         said = explain_tls(error, ca="punctual --ca FILE, PUNCTUAL_CA") or str(error) or type(error).__name__
         if not is_expected:
@@ -87,7 +90,16 @@ async def _ask(base: str, key: str | None, ca: str | None, *, is_expected: bool)
         _judge_key(known, bool(key)),
         *_judge_date(alive, between),
         *_name_unfit(_data_of(counted)),
+        *_name_old_calendars(listed),
     ]
+
+
+def _name_old_calendars(answer: httpx.Response) -> Sequence[DoctorFinding]:
+    """Those of the caller's tenant that list no day of the current year, of the first ones."""
+    items, warnings = _data_of(answer).get("items", ()), _json_of(answer).get("warnings", ())
+    placed = ((str(one["pointer"]).split("/"), str(one["message"])) for one in warnings)
+    named = ((str(items[int(place[2])]["name"]), said) for place, said in placed)
+    return [name_old_calendar(SERVICE, name, said.removeprefix(f"{name}: ")) for name, said in named]
 
 
 def _name_unfit(counts: dict[str, Any]) -> Sequence[DoctorFinding]:

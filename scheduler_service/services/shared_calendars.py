@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import date
 from importlib.metadata import version
 from typing import Any
 
@@ -13,7 +14,7 @@ from scheduler_service.pacing.table_follower import Follower
 from scheduler_service.ports.calendars import REMOVED, CalendarTable, Mark, StoredCalendar
 from scheduler_service.ports.clock import Clock
 from scheduler_service.timing.calendar_days import FREE, WORK, Calendar, make_calendar
-from scheduler_service.timing.calendar_text import day_of, read_spans, write_spans
+from scheduler_service.timing.calendar_text import day_of, read_span, read_spans, write_spans
 from scheduler_service.timing.zones import load_zone
 
 MOST_CALENDARS = 1_000
@@ -156,6 +157,20 @@ def read_calendar(
     layers = [(kind, read_spans(texts, pointer, problems)) for kind, pointer, texts in (*public, *listed)]
     week = sum(1 << (day - 1) for day in set(document.get("week", (1, 2, 3, 4, 5))))
     return make_calendar(name, version=revision, changed_at=changed_at, week=week, layers=layers, zone=zone)
+
+
+def lists_none_of(document: Document, year: int) -> bool:
+    """Whether a stored calendar lists days, and none of this year."""
+    holidays = document.get("holidays") or {}
+    listed = [text for one in (document, holidays) for kind in (FREE, WORK) for text in one.get(kind) or ()]
+    first, last = day_of(date(year, 1, 1)), day_of(date(year, 12, 31))
+    spans = map(read_span, listed)
+    return bool(listed) and not any(one.first <= last and one.last >= first for one in spans)
+
+
+def lacks_year(year: int) -> str:
+    """What is said of such a calendar."""
+    return f"it has no day of {year}: working days follow from its week alone"
 
 
 def find_holidays(country: str, years: range) -> dict[str, object]:

@@ -9,7 +9,7 @@ from client_sdk.models.answers.form import AnswerModel, EventKind, FailureType, 
 from client_sdk.models.answers.timers import SoftProblem
 
 __all__ = [
-    "Alerts", "ApiKey", "AuditChange", "AuditLine", "Calendar", "CalendarDetail", "CalendarList",
+    "Alerts", "ApiKey", "AuditChange", "AuditLine", "Calendar", "CalendarDetail",
     "CalendarPreview", "CalendarPreviewOrProblem", "CalendarUse", "ChangedJob", "Cleaned",
     "ConfiguredAlert", "Daily", "DailyStatistics",
     "DayFigures", "Event", "FailingJob", "Figures", "Health", "HealthPart",
@@ -170,12 +170,6 @@ class Calendar(PostedCalendar):
     version: int
     created_at: AwareDatetime
     updated_at: AwareDatetime
-
-
-class CalendarList(AnswerModel):
-    """The calendars of a tenant."""
-
-    items: list[Calendar]
 
 
 class CalendarUse(AnswerModel):

@@ -5,7 +5,8 @@ from contextlib import AbstractContextManager, nullcontext
 
 import sqlalchemy as sa
 
-from scheduler_service.persistence.sql.database import Database, DatabaseThreads
+from scheduler_service.persistence.sql.database import Database, DatabaseThreads, translated
+from scheduler_service.persistence.sql.dialects import open_dialect
 from scheduler_service.persistence.sql.expressions import text
 from scheduler_service.ports.calendars import REMOVED, Mark, StoredCalendar
 
@@ -27,9 +28,7 @@ class SqlCalendarTable:
 
     async def calendars(self) -> tuple[Mark, Sequence[StoredCalendar]]:
         def read(connection: sa.Connection) -> tuple[Mark, Sequence[StoredCalendar]]:
-            mark = _read_mark(connection)
-            rows = connection.execute(sa.select(calendars).order_by(_TABLE.c.tenant, _TABLE.c.name))
-            return mark, [StoredCalendar(one[0], one[1], bytes(one[2]), *one[3:]) for one in rows]
+            return _read_mark(connection), _read_all(connection)
 
         return await self._read(read)
 
@@ -67,6 +66,24 @@ class SqlCalendarTable:
         is_own = (_TABLE.c.tenant == tenant, _TABLE.c.name == name, _TABLE.c.told < version)
         noting = sa.update(_TABLE).where(*is_own).values(told=version)
         await self._write(lambda connection: connection.execute(noting))
+
+
+def read_calendars(*, url: str) -> Sequence[StoredCalendar]:
+    """All calendars of a database whose service may not run, removed ones too; no table, none.
+
+    Nothing is changed there. Raises StoreUnavailable.
+    """
+    dialect = open_dialect(url, subject="history")
+    try:
+        with translated(dialect), dialect.engine.connect() as connection:
+            return _read_all(connection) if sa.inspect(connection).has_table(calendars.name) else []
+    finally:
+        dialect.engine.dispose()
+
+
+def _read_all(connection: sa.Connection) -> Sequence[StoredCalendar]:
+    rows = connection.execute(sa.select(calendars).order_by(_TABLE.c.tenant, _TABLE.c.name))
+    return [StoredCalendar(one[0], one[1], bytes(one[2]), *one[3:]) for one in rows]
 
 
 def _read_mark(connection: sa.Connection) -> Mark:

@@ -247,6 +247,23 @@ async def test_a_calendar_without_the_present_year_warns() -> None:
     kept = Kept()
     assert [one["code"] for one in (await kept.put(free=["2024-01-01"]))["warnings"]] == ["year_missing"]
     assert (await kept.put("plain", week=[1]))["warnings"] == []
+    listed = (await kept.client.get("/calendars")).json()
+    assert [(one["pointer"], one["message"][:27]) for one in listed["warnings"]] == [
+        ("/items/0/free", "office: it has no day of 20")
+    ]
+
+
+async def test_they_are_listed_in_pages() -> None:
+    """By name."""
+    kept = Kept()
+    for name in ("a", "b", "c"):
+        await kept.put(name, week=[1])
+    query, seen = "?limit=2", list[list[str]]()
+    while query:
+        data = (await kept.client.get(f"/calendars{query}")).json()["data"]
+        seen.append([one["name"] for one in data["items"]])
+        query = data["nextCursor"] and f"?limit=2&cursor={data['nextCursor']}"
+    assert seen == [["a", "b"], ["c"]]
 
 
 async def test_another_tenants_calendar_is_not_there() -> None:

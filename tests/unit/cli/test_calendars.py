@@ -109,7 +109,7 @@ def test_a_dry_run_shows_the_jobs_of_all_pages(ran: Ran, tmp_path: Path) -> None
 def test_it_lists_and_removes(ran: Ran) -> None:
     """With the days of the week by name; who uses one is named."""
     sent = SENT()
-    with scheduler(sent, {"items": [STORED]}) as url:
+    with scheduler(sent, {"items": [STORED], "nextCursor": None}) as url:
         _, printed, _ = ran("calendars", "list", "--url", url)
         assert "Mon Tue Wed Thu Fri" in printed
         assert ran("calendars", "delete", "office", "--url", url)[0] == 0

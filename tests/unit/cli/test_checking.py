@@ -26,6 +26,14 @@ def test_a_definition_may_leave_its_id_to_the_path(ran: Ran) -> None:
     assert ran("lint", written(RIGHT.replace('"jobId": "a", ', "")))[0] == 0
 
 
+def test_lint_takes_any_calendar(ran: Ran) -> None:
+    """Which there are, a service knows; a wrong use of one is found."""
+    for period, code in (("0 0 9 * * ?", 0), ("external", 1)):
+        timer = json.dumps({"period": period, "calendar": "office"})
+        found, out, _ = ran("lint", written(RIGHT.replace("{", f'{{"timer": {timer}, ', 1)))
+        assert (found, "/timer/calendar" in out) == (code, bool(code)), out
+
+
 def test_lint_finds_an_id_that_is_given_twice(ran: Ran) -> None:
     """An array creates each job once: of two with one id the second would be refused, or win (16)."""
     other = RIGHT.replace('"jobId": "a"', '"jobId": "b"')

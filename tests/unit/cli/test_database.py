@@ -10,6 +10,8 @@ import pytest
 from scheduler_service.app.data_folder import history_address
 from scheduler_service.maintenance.examined_folder import examine_jobs
 from scheduler_service.maintenance.folder_formats import migrate_folder
+from scheduler_service.persistence.calendars.calendar_table import SqlCalendarTable
+from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.settings import Settings
 from tests.rows import each_row
@@ -48,6 +50,33 @@ def test_jobs_that_cannot_run_under_the_settings_are_named(ran: Ran, tmp_path: P
     assert states(anyio.run(examine_jobs, subject(tmp_path))) == {"job shop": "warning"}
     cut = anyio.run(partial(examine_jobs, well, seconds=-1.0))
     assert states(cut) == {"run": "warning"}, "what was not looked at is not said to be well"
+
+
+def test_jobs_have_the_calendars_of_their_folder(ran: Ran, tmp_path: Path) -> None:
+    """One whose calendar is missing is named, and a calendar that lists no day of this year."""
+    address = history_address(Settings(), tmp_path)
+    migrate_folder(tmp_path, address)
+
+    async def fill() -> None:
+        database = HistoryDatabase(url=address)
+        table = SqlCalendarTable(database=database)
+        await table.put("default", "office", b'{"free": ["2001-01-01"]}', 1)
+        await table.put("default", "gone", b"-{}", 1)
+        await table.close()
+        database.close()
+        store = await SqliteStateStore.open(folder=tmp_path)
+        for name in ("office", "gone"):
+            timer = {"period": "0 0 9 * * ?", "calendar": name}
+            text = msgspec.json.encode({**PLAIN, "jobId": name, "timer": timer})
+            await store.commit(commit(name, document=None, definition=text))
+        await store.close()
+
+    anyio.run(fill)
+    _, _, said = ran("db", "check", "--data", str(tmp_path))
+    assert ("job gone cannot run: there is no calendar" in said, "job office" in said) == (True, False), said
+    assert states(anyio.run(examine_jobs, subject(tmp_path))) == {
+        "job gone": "warning", "calendar office": "warning",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("command", ["repair", "backup", "restore"])

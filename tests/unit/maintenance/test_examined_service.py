@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import msgspec
 
 from scheduler_service import __version__
-from scheduler_service.maintenance.examined_service import examine_service
+from scheduler_service.maintenance.examined_service import CALENDARS, examine_service
 from scheduler_service.maintenance.findings import LARGEST_ANSWER
 from tests.unit.maintenance.subjects import states, subject
 
@@ -61,6 +61,7 @@ def of_punctual(**changed: tuple[int, object]) -> dict[str, tuple[int, object]]:
         "/health/ready": answers["ready"],
         "/nodes": answers["nodes"],
         "/counts/jobs": answers.get("counts", (200, {})),
+        CALENDARS: answers.get("calendars", (404, {})),
     }
 
 
@@ -129,8 +130,9 @@ async def test_the_key_is_not_shown_to_another_program() -> None:
         await examine_service(subject(server__port=port, server__key=key))
     shown = [path for path, authorization in asked if authorization is not None]
     alive, ready = "/health/live", "/health/ready"
-    assert [path for path, _ in asked] == [alive, alive, ready, "/nodes", "/counts/jobs"]
-    assert shown == ["/nodes", "/counts/jobs"]
+    with_key = ["/nodes", "/counts/jobs", CALENDARS]
+    assert [path for path, _ in asked] == [alive, alive, ready, *with_key]
+    assert shown == with_key
 
 
 async def test_jobs_that_cannot_run_are_named() -> None:
@@ -144,6 +146,16 @@ async def test_jobs_that_cannot_run_are_named() -> None:
         "job shop": ("warning", "it cannot run: no variable SHOP"),
         "jobs": ("warning", "2 more cannot run"),
     }
+
+
+async def test_a_calendar_without_the_current_year_is_named() -> None:
+    """As the list of the service warns."""
+    warning = {"pointer": "/items/1/free", "message": "office: it has no day of 2026"}
+    listed = {"data": {"items": [{"name": "plain"}, {"name": "office"}]}, "warnings": [warning]}
+    with answering(of_punctual(calendars=(200, listed))) as port:
+        findings = await examine_service(subject(server__port=port))
+    (told,) = (one for one in findings if one.check.startswith("calendar"))
+    assert (told.check, told.state, told.detail) == ("calendar office", "warning", "it has no day of 2026")
 
 
 async def test_a_date_that_no_clock_has_is_none() -> None:

@@ -383,7 +383,7 @@ async def test_calendars_are_stored_previewed_and_removed(client: Client) -> Non
     with pytest.raises(Outdated):
         await client.calendars.put("office", changed, version=0)
     assert (await client.calendars.put("office", changed, version=1)).version == 2
-    assert [one.name for one in await client.calendars.list()] == ["office"]
+    assert [one.name async for one in client.calendars.list()] == ["office"]
     assert (await client.calendars.get("office", year=2026)).used_by.is_capped
     with pytest.raises(Conflict):
         await client.calendars.delete("office")
