@@ -21,7 +21,7 @@ import re2
 from scheduler_service.domain.feedback_tokens import MARK
 from scheduler_service.domain.records import Record
 from scheduler_service.domain.wire import Answer, AtSend, Outcome
-from scheduler_service.language.values import as_json
+from scheduler_service.language.values import as_json, parse_json
 from scheduler_service.security.secrets import LEAST_CHARACTERS, Source, speaks_of_secret
 
 MOST_FORMER = 2_000
@@ -50,6 +50,8 @@ _BY_TEMPLATES = tuple(
 )
 """What Go, Handlebars and Mustache escape besides."""
 _HOST = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z.-]{,251}[0-9A-Za-z])?")
+_BARE = re.compile(r"[-+.0-9Ee]+|true|false|null")
+"""Values that may be a part of a number, or a word, in JSON."""
 _ESCAPE = re.compile(r"(?<=\\u)[0-9a-f]{4}")
 _UNENCODED = ("", "/", "!'()*", "$&+:=@", "!#$&'()*+,/:;=?@")
 """What programs leave as it is: `quote`; encodeURIComponent; a segment in Go; encodeURI."""
@@ -78,6 +80,7 @@ class SecretMask:
         forms: set[bytes] = set().union(*self._by_value.values())
         self._forms = _sorted(forms)
         self._begins = _Begins(self._forms) if len(forms) > FEW_FORMS else None
+        self._is_of_json = any(map(_BARE.fullmatch, self._by_value))
 
     def finds(self, text: bytes) -> bool:
         """Whether one of the values is in it."""
@@ -87,16 +90,23 @@ class SecretMask:
         return False
 
     def body(self, body: bytes) -> bytes:
-        """A body without the values."""
-        for form in self._likely(body):
-            if body.find(form) >= 0:
-                body = body.replace(form, _MARK)
-        return body
+        """A body without the values. One that is JSON stays JSON: a number with a value becomes a text."""
+        hidden = self._replace(body)
+        if hidden is body or not self._is_of_json or type(parse_json(hidden)) in (dict, list):
+            return hidden
+        value = parse_json(body)
+        return as_json(self._hide_in_json(value)) if type(value) in (dict, list) else hidden
 
     def text(self, text: str) -> str:
         """A text without the values."""
         encoded = text.encode("utf-8", "surrogatepass")
-        return self.body(encoded).decode("utf-8", "surrogatepass") if self.finds(encoded) else text
+        return self._replace(encoded).decode("utf-8", "surrogatepass") if self.finds(encoded) else text
+
+    def _replace(self, body: bytes) -> bytes:
+        for form in self._likely(body):
+            if body.find(form) >= 0:
+                body = body.replace(form, _MARK)
+        return body
 
     def value(self, value: Kept) -> Kept:
         """A JSON value without the values, in its names as well; a number that has one becomes `***`."""

@@ -129,6 +129,23 @@ def test_bytes_of_an_older_page_and_names_of_hosts_are_hidden() -> None:
     assert mask.text("two\r\nlines") == "***"
 
 
+@each_row(
+    ("value", "body", "hidden"),
+    [
+        ("1234", b'{"id": 91234, "pin": "1234", "ok": [1.5, {"1234": 1234.5}], "no": 12}',
+         b'{"id":"***","pin":"***","ok":[1.5,{"***":"***"}],"no":12}'),
+        ("true", b'{"ok": true, "said": "true"}', b'{"ok":true,"said":"***"}'),
+        ("1234", b"code 91234 and {1234}", b"code 9*** and {***}"),
+        ("1234", b"91234", b"9***"),
+        ("1234", b'{"pin": "1234"}', b'{"pin": "***"}'),
+        ("1234", b'{"cut": 1234, "of', b'{"cut": ***, "of'),
+    ],
+)  # fmt: skip
+def test_json_stays_json_where_a_number_is_a_secret(value: str, body: bytes, hidden: bytes) -> None:
+    """A later step and `successWhen` read what is left of it."""
+    assert SecretMask([value, PLAIN]).body(body) == hidden
+
+
 def test_what_has_none_is_returned_itself() -> None:
     """No copy of a large body."""
     mask, body = SecretMask([PLAIN]), b"x" * 100_000
