@@ -29,9 +29,9 @@ FILLED_IN = ("creator", "creatorName", "serviceOptions")
 
 def create_definition(connection: ApiConnection, file: Path, job_id: str | None) -> dict[str, Any]:
     """The created job of a file with one definition; `job_id` is for a file without. Raises CommandError."""
-    from scheduler_service.cli.documents import read_document
+    from scheduler_service.cli.documents import DocumentKind, read_one
 
-    document = read_document(file)
+    document = read_one(file, DocumentKind.JOB)
     name = _find_id(document, job_id)
     part = SentPart(document)
     answer = connection.exchange("POST", path_of("job", name), body=document.value, part=part)
@@ -63,9 +63,9 @@ def check_definitions(connection: ApiConnection, files: Iterable[Path], output: 
 
 def try_definition(connection: ApiConnection, file: Path, params: dict[str, Any]) -> dict[str, Any]:
     """The started execution of a file's one definition, which is not kept. Raises CommandError."""
-    from scheduler_service.cli.documents import read_document
+    from scheduler_service.cli.documents import DocumentKind, read_one
 
-    document = read_document(file)
+    document = read_one(file, DocumentKind.JOB)
     part = SentPart(document, posted="/definition")
     body = {"definition": document.value, "params": params}
     answer = connection.exchange("POST", "/definitions/try", body=body, part=part)

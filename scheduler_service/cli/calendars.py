@@ -30,7 +30,6 @@ DryRun = Annotated[
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 POSTED = ("timezone", "week", "free", "work", "country")
 READ = {
-    "name",
     "version",
     "createdAt",
     "updatedAt",
@@ -115,9 +114,9 @@ def put_calendar(
 
     Example: punctual calendars put office -f office.yaml --dry-run
     """
-    from scheduler_service.cli.documents import read_document
+    from scheduler_service.cli.documents import DocumentKind, read_one
 
-    document = read_document(file)
+    document = read_one(file, DocumentKind.CALENDAR, name)
     if not isinstance(document.value, dict):
         raise CommandError(f"{document.name} holds no object; give the members of a calendar", Exit.USAGE)
     given = dict(document.value)

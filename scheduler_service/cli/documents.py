@@ -137,6 +137,22 @@ def read_document(source: Path) -> DefinitionFile:
     return documents[0] if documents else DefinitionFile(_name_of(source), None, {})
 
 
+def read_one(source: Path, kind: DocumentKind, name: str | None = None) -> DefinitionFile:
+    """The one document of a file, without `kind`, which it need not say, and without the name of what is none
+    of a job: that is given on the command line. Raises CommandError where the file says something else.
+    """
+    document = read_document(source)
+    value = document.value
+    if not isinstance(value, dict):
+        return document
+    own = {KIND: kind.value} | ({} if kind is DocumentKind.JOB else {"name": name})
+    for member, meant in own.items():
+        if value.get(member, meant) != meant:
+            place = f"{document.name}:{document.place_of(f'/{member}')}"
+            raise CommandError(f"{place}: {member} {value[member]!r} is not {meant!r}", Exit.USAGE)
+    return document._replace(value={key: inner for key, inner in value.items() if key not in own})
+
+
 def read_sources(sources: Iterable[Path], *, allow_empty: bool = False) -> list[DefinitionFile]:
     """All documents of files and folders, in the order of their names. Raises CommandError.
 

@@ -51,6 +51,8 @@ def export_definitions(
         *_export_jobs(connection, selection.job_ids, selection.labels),
     ]
     documents = sorted([*_export_calendars(connection, found), *found], key=_order)
+    if not documents:
+        note("warning: there is nothing to export: no job matches")
     _warn_of_values(documents)
     if target is None:
         print(_write(documents, form), end="")
@@ -88,8 +90,6 @@ def _list_jobs(connection: ApiConnection, labels: Sequence[str]) -> Iterator[dic
 
 def _list_declared(connection: ApiConnection) -> set[str]:
     """The ids of what services declare; a key for jobs with a label sees no services."""
-    from client_sdk.errors import Forbidden
-
     names: list[str] = []
     cursor = None
     try:
@@ -101,7 +101,7 @@ def _list_declared(connection: ApiConnection) -> set[str]:
                 break
         services = [connection.get(path_of("service", name)) for name in names]
     except CommandError as error:
-        if isinstance(error.__cause__, Forbidden):
+        if _is_forbidden(error):
             return set()
         raise
     return {one["jobId"] for service in services for one in service[TIMERS]}
@@ -138,12 +138,30 @@ def _export_calendars(connection: ApiConnection, documents: Iterable[Exported]) 
         return []
     members = [field.alias or name for name, field in NewCalendar.model_fields.items()]
     found = []
-    for one in connection.get("/calendars")["items"]:
+    for one in _list_calendars(connection):
         if one["name"] in wanted:
             said = {member: one[member] for member in members if one.get(member) not in (None, [])}
             value = {KIND: DocumentKind.CALENDAR.value, "name": one["name"], **said}
             found.append(Exported(DocumentKind.CALENDAR, one["name"], value))
     return found
+
+
+def _list_calendars(connection: ApiConnection) -> list[dict[str, Any]]:
+    """A key for a part of a tenant sees none."""
+    try:
+        found: list[dict[str, Any]] = connection.get("/calendars")["items"]
+    except CommandError as error:
+        if not _is_forbidden(error):
+            raise
+        note("warning: this key sees no calendars: those that the jobs name are not exported")
+        return []
+    return found
+
+
+def _is_forbidden(error: CommandError) -> bool:
+    from client_sdk.errors import Forbidden
+
+    return isinstance(error.__cause__, Forbidden)
 
 
 def calendar_of(definition: Any) -> str | None:

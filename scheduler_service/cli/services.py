@@ -118,9 +118,9 @@ def apply_service(
 
     Example: punctual services apply billing -f billing.yaml --wait
     """
-    from scheduler_service.cli.documents import read_document
+    from scheduler_service.cli.documents import DocumentKind, read_one
 
-    document = read_document(file)
+    document = read_one(file, DocumentKind.SERVICE, name)
     pointer = point_to_timers(document.value)
     body = _complete(api, name, document.value)
     refuse_repeated(document.definitions(pointer))

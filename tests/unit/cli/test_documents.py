@@ -9,8 +9,10 @@ import pytest
 from scheduler_service.cli.documents import (
     LONGEST_BYTES,
     MOST_BYTES,
+    DocumentKind,
     read_document,
     read_documents,
+    read_one,
     read_sources,
 )
 from scheduler_service.cli.errors import CommandError, Exit
@@ -184,3 +186,18 @@ def test_files_together_have_a_limit(tmp_path: Path) -> None:
         (tmp_path / f"{number}.json").write_bytes(b" " * LONGEST_BYTES)
     with pytest.raises(CommandError, match="together are larger than 64 MiB"):
         read_sources([tmp_path])
+
+
+def test_a_file_with_one_thing_may_say_what_it_is(tmp_path: Path) -> None:
+    """What is exported is taken by `jobs create`, `calendars put` and `services apply`, too (16)."""
+    path = tmp_path / "a.json"
+    path.write_text('{"kind": "Calendar",\n "name": "office", "week": [1]}', encoding="utf-8")
+    assert read_one(path, DocumentKind.CALENDAR, "office").value == {"week": [1]}
+    for kind, name, said in (
+        (DocumentKind.CALENDAR, "other", "2:10: name 'office' is not 'other'"),
+        (DocumentKind.JOB, None, "1:10: kind 'Calendar' is not 'Job'"),
+    ):
+        with pytest.raises(CommandError, match=said):
+            read_one(path, kind, name)
+    path.write_text('{"jobId": "a", "name": "x"}', encoding="utf-8")
+    assert read_one(path, DocumentKind.JOB).value == {"jobId": "a", "name": "x"}

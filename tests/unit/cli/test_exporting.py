@@ -51,6 +51,8 @@ def test_what_is_exported_is_applied_elsewhere(moved: Moved, capsys: pytest.Capt
         (None, "a"),
         (None, "b"),
     ]
+    export(moved, label=["team:none"], target=Path("none.yaml"))
+    assert "nothing to export: no job matches" in capsys.readouterr().err
     assert list(documents[2])[:3] == ["jobId", "jobName", "jobDescription"]
     assert code_of(lambda: moved.run(diff_jobs, "all.yaml", prune=True, label=["team:shop"])) == 0
     elsewhere = Moved()
