@@ -183,3 +183,34 @@ def test_days_and_plans_are_compared(console: Console) -> None:
     ]
     week = "return [[1, 2, 3, 4, 5], [1, 2, 4, 6], [], [7]].map(own.weekWords);"
     assert evaluate(page, f"{load} {week}") == ["Mon – Fri", "Mon, Tue, Thu, Sat", "–", "Sun"]
+
+
+def test_a_timer_gets_a_calendar_in_the_editor(
+    console: Console, client: httpx.Client, started: Starter
+) -> None:
+    """Its firings follow what is chosen; a name alone is written as a text, and all else is kept."""
+    put(client, week=[1])
+    started.job(
+        "weekly",
+        {"url": "service://shop/ok"},
+        timer={"period": "0 0 9 * * ?", "endAt": "2199-01-01 00:00:00"},
+    )
+    page = console("#/jobs/weekly/edit?view=both")
+    fields = page.get_by_role("group").filter(has=page.get_by_role("heading", name="When"))
+    firings = fields.get_by_role("table").get_by_role("row")
+    fields.get_by_label("Calendar").select_option("plant")
+    expect(firings.filter(has_text="Mon")).to_have_count(6)
+    text = page.get_by_label("Definition as JSON")
+    expect(text).to_have_value(re.compile('"endAt": "2199-01-01 00:00:00",\\s+"calendar": "plant"'))
+    fields.get_by_label("On its").select_option("free")
+    expect(firings.filter(has_text="Mon")).to_have_count(0)
+    fields.get_by_label("On other days").select_option("next")
+    expect(text).to_have_value(
+        re.compile('"calendar": {\\s+"name": "plant",\\s+"days": "free",\\s+"otherwise": "next"')
+    )
+    expect(page.locator(".firings.busy")).to_have_count(0)
+    assert violations(page) == []
+    page.get_by_role("button", name="Save").click()
+    page.wait_for_url("**/#/jobs/weekly")
+    chosen = {"name": "plant", "days": "free", "otherwise": "next"}
+    assert client.get("/jobs/weekly").json()["data"]["definition"]["timer"]["calendar"] == chosen

@@ -1,6 +1,6 @@
 // What a timer will do: in words, with its next firings in its own zone and in the reader's; days of a clock change are marked.
 
-import { Icon, formatRelative, html, localeOf, now, preferences, t, useSoft } from "../../core.js";
+import { Icon, ScrollArea, formatRelative, html, localeOf, now, preferences, t, useSoft } from "../../core.js";
 
 const SHOWN = 6;
 
@@ -15,7 +15,7 @@ export const Firings = {
       return html`
         <div class=${["firings", { busy: preview.isBusy }]} aria-live="polite">
           <p class="sentence"><${Icon} name="clock" size=${15}/><strong>${preview.data.description}</strong>${formOf(preview.data)}</p>
-          ${preview.data.firings.length > 0 && table(preview.data.firings, props.timer?.timezone)}
+          ${preview.data.firings.length > 0 && html`<${ScrollArea} label=${t("editor.firing")}>${table(preview.data.firings, props.timer?.timezone)}<//>`}
           ${preview.warnings.map((one) => html`<p class="warning" key=${one.code}><${Icon} name="alert" size=${13}/>${one.message}</p>`)}
         </div>
       `;

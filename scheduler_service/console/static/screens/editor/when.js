@@ -1,6 +1,7 @@
 // The section When: the kind of timer, its period, cron or moment, zone and bounds, and what comes of it.
 
 import { Outlook, Tabs, html, ref, t } from "../../core.js";
+import { CalendarFields } from "./calendar_fields.js";
 import { Firings } from "./firings.js";
 import { Member } from "./member.js";
 import { More, Section } from "./section.js";
@@ -100,6 +101,7 @@ function bounds(form, kind) {
       <${Member} form=${form} path=${["timer", "timezone"]} label=${t("editor.timezone")} hint=${t("editor.timezoneHint")} list=${ZONES} placeholder="UTC"/>
     </div>
     <datalist id=${ZONES}>${Intl.supportedValuesOf("timeZone").map((zone) => html`<option key=${zone} value=${zone}/>`)}</datalist>
+    ${(kind !== "moment" || form.draft.get(["timer", "calendar"]) !== undefined) && html`<${CalendarFields} form=${form}/>`}
     ${kind !== "moment" && html`
       <${More} form=${form} paths=${paths} text=${t("editor.moreWhen")}>
         <${Member} form=${form} path=${startAt} mono label=${t("editor.startAt")} hint=${t("editor.momentHint")}/>
