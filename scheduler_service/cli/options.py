@@ -2,7 +2,8 @@
 
 import inspect
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -28,7 +29,8 @@ class Commands(typer.Typer):
         """As that of typer, of functions with fewer parameters.
 
         A parameter `api` is the service that --url and --key name. With `page` the command has the option
-        --output: what the function returns is printed by `page` for people, and whole for programs.
+        --output: what the function returns is printed by `page` for people, and whole for programs; of an
+        iterator each of its values, as it comes.
         """
         register = super().command(name, cls=_StrictCommand, **details)
 
@@ -64,7 +66,9 @@ def _complete(function: Callable[..., Any], page: Callable[[Any], None] | None) 
             values["api"] = connect(values.pop("url"), values.pop("key"))
         found = function(**values)
         if page is not None:
-            show_as(found, output, page)
+            for one in found if isinstance(found, Iterator) else (found,):
+                show_as(one, output, page)
+                sys.stdout.flush()  # another program may read them, and more may come after long
 
     call.__name__, call.__doc__ = function.__name__, function.__doc__
     call.__signature__ = signature.replace(parameters=list(shown.values()), return_annotation=None)  # type: ignore[attr-defined]

@@ -1,12 +1,22 @@
 """Durations and moments on the command line (SPEC section 16)."""
 
+from collections.abc import Iterator
+from contextlib import redirect_stdout
 from datetime import UTC, datetime, timedelta
+from io import StringIO
 
 import pytest
 import typer
 
 from scheduler_service.cli.errors import CommandError
-from scheduler_service.cli.options import find_seconds, read_ago, read_ahead, read_pairs, read_seconds
+from scheduler_service.cli.options import (
+    Commands,
+    find_seconds,
+    read_ago,
+    read_ahead,
+    read_pairs,
+    read_seconds,
+)
 from tests.rows import each_row
 from tests.unit.cli.running import Ran
 
@@ -53,6 +63,22 @@ def test_a_wrong_duration_names_its_option(ran: Ran) -> None:
     code, out, err = ran("jobs", "trigger", "a", "--timeout", "soon")
     assert (code, out) == (2, "")
     assert "--timeout" in err
+
+
+@each_row(("output", "printed"), [("table", ["1", "2"]), ("json", ['"1"', '"2"'])])
+def test_what_comes_one_by_one_is_printed_as_it_comes(output: str, printed: list[str]) -> None:
+    """Each value is out before the next one is made: what follows may take long (16)."""
+    app, out = Commands(), StringIO()
+
+    @app.command(page=print)
+    def count() -> Iterator[str]:
+        yield "1"
+        assert out.getvalue().split() == printed[:1]
+        yield "2"
+
+    with redirect_stdout(out):
+        app(["--output", output], standalone_mode=False)
+    assert out.getvalue().split() == printed
 
 
 def test_a_moment_may_be_a_duration_away() -> None:
