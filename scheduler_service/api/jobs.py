@@ -32,6 +32,7 @@ from scheduler_service.api.request import OF_JOBS, ApiRequest, PostedBody, Route
 from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ENCODER, ApiProblem, invalid, no_job, refused, succeed
 from scheduler_service.api.shapes import job_in_full
+from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.execution import ExecutionState, JobState, write_execution_id
 from scheduler_service.domain.job_key import DEFAULT_TENANT, is_trial, read_job_key
 from scheduler_service.domain.moments import SECOND, rfc3339
@@ -46,6 +47,7 @@ from scheduler_service.domain.turn_events import (
     Triggered,
     Updated,
 )
+from scheduler_service.engine.compile import CALENDAR, UNKNOWN_CALENDAR
 from scheduler_service.engine.compile_cache import read_members
 from scheduler_service.engine.machine import OWN_JOB
 from scheduler_service.persistence.common.pagination import Number, mark_list, read_cursor, write_cursor
@@ -55,6 +57,8 @@ from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.state import Remembered
 from scheduler_service.security.callers import Role
 from scheduler_service.security.secret_masks import NO_MASK
+from scheduler_service.services.calendar_users import find_name
+from scheduler_service.timing.timer import missing_calendar
 
 ROUTES = Routes("jobs")
 MAX_DELAY_SECONDS = 315_360_000
@@ -351,9 +355,17 @@ async def _in_full(request: ApiRequest, entry: CatalogueEntry, text: bytes | Non
     """The job in its wire form; `text` is its definition, if that is known. Raises StoreError."""
     text = text or await read_definition(request, entry)
     reason = await _read_pause_reason(request, entry)
-    unfit = request.deps.find_unfit(entry)
+    unfit = request.deps.find_unfit(entry) or _find_missing_calendar(request, entry, text)
     options, mask = request.deps.options(entry.tenant), request.secret_mask
     return job_in_full(entry, text, options, pause_reason=reason, unfit=unfit, mask=mask)
+
+
+def _find_missing_calendar(request: ApiRequest, entry: CatalogueEntry, text: bytes) -> Problem | None:
+    """What is said of a job whose calendar is not there (any more)."""
+    name, calendars = find_name(text), request.deps.calendars
+    if name is None or calendars is None or calendars.get(entry.tenant, name) is not None:
+        return None
+    return Problem(CALENDAR, UNKNOWN_CALENDAR, missing_calendar(name))
 
 
 async def _read_pause_reason(request: ApiRequest, entry: CatalogueEntry) -> str | None:

@@ -339,7 +339,7 @@ class RunningService(ProcessParts):
         """Brings stored moments to what settings and zones say now."""
         return Review(
             settings=self.settings,
-            basis=basis_of(self.surroundings, self.settings),
+            basis=lambda: basis_of(self.surroundings, self.settings, self.calendars.names()),
             catalogue=self.catalogue,
             deliver=self.jobs.deliver,
             compile_text=self.compiler.stored,

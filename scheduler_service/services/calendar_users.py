@@ -43,7 +43,7 @@ class CalendarUsers:
             for entry in page.items:
                 text = texts.get(entry.job_id) or await self._read_large(entry)
                 await slices.pause(len(text))
-                if names_calendar(text, name):
+                if find_name(text) == name:
                     found.append(entry)
             if page.next_cursor is None and kind == RECURRING[-1]:
                 return found, None
@@ -66,15 +66,16 @@ class CalendarUsers:
         return revisions[0].text if revisions else b""
 
 
-def names_calendar(text: bytes, name: str) -> bool:
-    """Whether the timer of a definition names this calendar; one that cannot be read names none."""
+def find_name(text: bytes) -> str | None:
+    """The calendar that the timer of a definition names; one that cannot be read names none."""
     if b"calendar" not in text and b"\\u" not in text:  # its letters may be escaped
-        return False
+        return None
     try:
         timer = json.loads(text).get("timer")
         if isinstance(timer, str):
             timer = json.loads(timer)
     except ValueError:
-        return False
+        return None
     used = timer.get("calendar") if isinstance(timer, dict) else None
-    return name == (used.get("name") if isinstance(used, dict) else used)
+    name = used.get("name") if isinstance(used, dict) else used
+    return name if isinstance(name, str) else None

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import date
 from importlib.metadata import version
 from typing import Any
@@ -77,6 +77,10 @@ class Calendars:
     def list(self, tenant: str) -> Sequence[StoredCalendar]:
         """The calendars of a tenant by name."""
         return [one for (owner, _), (one, _) in self._known.items() if owner == tenant and not one.is_removed]
+
+    def names(self) -> Collection[tuple[str, str]]:
+        """Tenant and name of each."""
+        return {name for name, (one, _) in self._known.items() if not one.is_removed}
 
     def untold(self) -> Sequence[StoredCalendar]:
         """Those whose jobs have not all followed their latest change, removed ones too."""

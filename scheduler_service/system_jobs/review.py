@@ -7,7 +7,8 @@ a start without a change looks at none, and one that is cut off is repeated by t
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
 
 from scheduler_service import __version__
 from scheduler_service.domain.errors import Problem
@@ -36,13 +37,16 @@ INCOMPLETE = "!"
 """Behind what is noted where jobs cannot run or be reached: the next start looks at them again."""
 
 
-def basis_of(surroundings: Surroundings, settings: Settings) -> str:
-    """From what stored moments and compiled definitions follow, as a digest: no value can be read from it."""
+def basis_of(surroundings: Surroundings, settings: Settings, calendars: Collection[tuple[str, str]]) -> str:
+    """From what stored moments and compiled definitions follow, as a digest: no value can be read from it.
+
+    `calendars`: tenant and name of each. Their days are no part of it: jobs follow these by themselves.
+    """
     variables = sorted((name, value.lower()[:6]) for name, value in surroundings.environment.items())
     parts = (
         __version__, digest_zones(), surroundings.default_zone, surroundings.gateway, surroundings.topics,
         [(name, value) for name, value in variables if value in ("queue:", "servic", "topic:", "http:/")],
-        [name for name, _ in variables], settings.egress,
+        [name for name, _ in variables], settings.egress, sorted(calendars),
     )  # fmt: skip
     return hashlib.blake2b(repr(parts).encode(), digest_size=12).hexdigest()
 
@@ -81,7 +85,7 @@ class Review:
         self,
         *,
         settings: Settings,
-        basis: str,
+        basis: Callable[[], str],
         catalogue: Catalogue,
         deliver: Deliver,
         compile_text: Compile,
@@ -89,13 +93,18 @@ class Review:
     ) -> None:
         self.unfit = UnfitJobs(catalogue=catalogue)
         self._settings = settings
-        self._basis = basis
+        self._read_basis = basis
         self._catalogue = catalogue
         self._deliver = deliver
         self._compile = compile_text
         self._log = log
         self._untold = MOST_TOLD
         self._task: asyncio.Task[None] | None = None
+
+    @cached_property
+    def _basis(self) -> str:
+        """That of the start."""
+        return self._read_basis()
 
     @property
     def is_idle(self) -> bool:

@@ -9,7 +9,7 @@ from scheduler_service.domain.turn_events import Replanned
 from scheduler_service.ports.calendars import StoredCalendar
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
-from scheduler_service.services.calendar_users import CalendarUsers, names_calendar
+from scheduler_service.services.calendar_users import CalendarUsers, find_name
 from scheduler_service.services.shared_calendars import Calendars
 from scheduler_service.system_jobs.calendar_rounds import SETTLED_MS, TAKEN_OVER_MS, CalendarRounds
 from tests.manual_clock import ManualClock
@@ -180,4 +180,4 @@ async def test_another_process_takes_over_what_one_has_left() -> None:
 )
 def test_a_job_that_uses_it_is_known_by_its_definition(timer: object, expected: bool) -> None:
     text = json.dumps({"jobName": "the calendar work", "timer": timer}).encode()
-    assert names_calendar(text, "work") is expected
+    assert (find_name(text) == "work") is expected

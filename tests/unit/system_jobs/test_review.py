@@ -51,7 +51,7 @@ async def look_at(jobs: Jobs) -> tuple[list[str], str | None, list[str]]:
     settings = Settings.model_validate({})
     review = Review(
         settings=settings,
-        basis="now",
+        basis=lambda: "now",
         catalogue=cast(Catalogue, jobs),
         deliver=cast(Any, jobs.deliver),
         compile_text=DefinitionCompiler(settings=settings, surroundings=Surroundings()).stored,
