@@ -184,11 +184,6 @@ class DueJobs:
     def __len__(self) -> int:
         return self.overdue.size + self.punctual.size
 
-    @property
-    def is_shared(self) -> bool:
-        """Whether several tenants have something here."""
-        return self.overdue.owners > 1 or self.punctual.owners > 1
-
     def pick(self) -> tuple[str, int | None] | None:
         """The next one: a backlog does not delay punctual jobs, nor the other way round."""
         self._late_turn = not self._late_turn
@@ -196,3 +191,37 @@ class DueJobs:
         if overdue.size and (self._late_turn or not punctual.size):
             return overdue.pop()
         return punctual.pop() if punctual.size else None
+
+
+BURST, UNEVEN = 256, 8
+"""So many jobs of one tenant, that many times those of another one, are a burst beside it."""
+COMPARE_MS, COUNT_MS = 50, SECOND
+AT_LEAST_A_MS = 2
+"""So many firings are let go in a millisecond, on a slow machine too."""
+
+
+class Neighbours:
+    """Whether a burst of one tenant delays another one. Of tenants with as much each none does.
+
+    Counts jobs of about a second. All times are steady ms.
+    """
+
+    def __init__(self) -> None:
+        self.counts: dict[
+            str, int
+        ] = {}  # by tenant; written without a call, as each job that rings is counted
+        self._compared = self._compare_at = self._count_until = self._burst_until = 0
+
+    def is_burst(self, now: int) -> bool:
+        """Whether there is one, or what one began may still be under way."""
+        counts = self.counts
+        if now >= self._compare_at or len(counts) != self._compared:
+            self._compare_at, self._compared = now + COMPARE_MS, len(counts)
+            if len(counts) > 1:
+                most = max(counts.values())
+                if most > BURST and min(counts.values()) * UNEVEN < most:
+                    self._burst_until = now + SECOND + most // AT_LEAST_A_MS
+            if now >= self._count_until:
+                self._count_until = now + COUNT_MS
+                counts.clear()
+        return now < self._burst_until

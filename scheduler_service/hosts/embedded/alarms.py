@@ -7,9 +7,10 @@ from typing import Any
 
 from scheduler_service.domain.job_key import SEPARATOR
 from scheduler_service.domain.moments import SECOND, Due, Now
-from scheduler_service.hosts.embedded.alarm_queue import AlarmQueue, DueJobs, DueWindow
+from scheduler_service.hosts.embedded.alarm_queue import AlarmQueue, DueJobs, DueWindow, Neighbours
 from scheduler_service.hosts.embedded.early_commit import EarlyCommit
 from scheduler_service.hosts.tasks import LightTasks, keep_at
+from scheduler_service.pacing.interpreter import SHORT_TURNS
 from scheduler_service.ports.clock import Alarm, Timekeeper
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
@@ -74,9 +75,9 @@ SMALLEST_SLICE, LARGEST_SLICE = 8, 512
 COLLECTED_AT_ONCE = 2_048
 """Many, as tenants take turns among those that are collected; they take about 3 ms."""
 MOST_RINGS = 1_024
-MOST_SHARED_RINGS, SHARED_MS = 96, SECOND
-"""So many of several tenants are under way until they are durable: who comes next waits for those. Tenants
-that had something due at the same time may have again within a second."""
+MOST_SHARED_RINGS = 96
+"""So many are under way until they are durable, where one tenant's burst is beside others: who comes next
+waits for those."""
 MOST_EARLY_RINGS = 8_192
 
 PREFETCH_MS = 2 * SECOND
@@ -133,7 +134,9 @@ class EmbeddedAlarms:
         self._chunk = SMALLEST_SLICE
         self._wakeup = Wakeup(clock=clock, ahead=early_commit.longest)
         self._tasks: list[asyncio.Task[None]] = []
-        self._follow_at = self._shared_until = 0
+        self._follow_at = 0
+        self._neighbours = Neighbours()
+        self._is_shared = False
         self._count_waiting = count_waiting
         self._draining = False
 
@@ -208,6 +211,7 @@ class EmbeddedAlarms:
         await self._ringing_now.wait_for_all()
         await self._early.wait_for_all()
         self._tasks = []
+        self._shorten_turns(is_shared=False)
         self._wakeup.close()
 
     def _advance(self, line: AlarmQueue, job_id: str, moment: int) -> None:
@@ -262,7 +266,9 @@ class EmbeddedAlarms:
     async def _run(self) -> None:
         while True:
             await self._follow_clock()
-            self._collect(self._clock.now())
+            now = self._clock.now()
+            self._collect(now)
+            self._shorten_turns(is_shared=self._neighbours.is_burst(now.steady))
             if self._due:
                 await self._ring_slice()
             else:
@@ -291,12 +297,14 @@ class EmbeddedAlarms:
         self._collect_from(self._steady, now.steady, now.steady)
 
     def _collect_from(self, line: AlarmQueue, now: int, reach: int) -> None:
+        counts = self._neighbours.counts
         for _ in range(COLLECTED_AT_ONCE):
             due = line.pop(reach)
             if due is None:
                 return
             moment, job_id = due
             tenant = job_id.rpartition(SEPARATOR)[0]
+            counts[tenant] = counts.get(tenant, 0) + 1
             if moment < now - OVERDUE_AFTER_MS:
                 self._due.overdue.add(job_id, None, tenant)
             else:
@@ -310,7 +318,7 @@ class EmbeddedAlarms:
         """Starts as many rings as fill about 2 ms, then yields to the event loop."""
         began = self._elapsed()
         room = MOST_RINGS - len(self._ringing_now)
-        if self._is_shared():
+        if self._is_shared:
             under_way = len(self._ringing_now) + len(self._early) - self._count_waiting()
             room = min(room, MOST_SHARED_RINGS - under_way)
             if room <= 0:
@@ -333,11 +341,14 @@ class EmbeddedAlarms:
             else min(self._chunk * 2, LARGEST_SLICE)
         )
 
-    def _is_shared(self) -> bool:
-        now = self._clock.now().steady
-        if self._due.is_shared:
-            self._shared_until = now + SHARED_MS
-        return now < self._shared_until
+    def _shorten_turns(self, *, is_shared: bool) -> None:
+        """The writer asks for the interpreter ten times a group: 5 ms each while a burst keeps the loop busy.
+
+        A burst alone is let go faster with long turns.
+        """
+        if is_shared is not self._is_shared:
+            self._is_shared = is_shared
+            (SHORT_TURNS.begin if is_shared else SHORT_TURNS.end)()
 
     def _ring_soon(self, job_id: str, moment: int | None) -> None:
         self._ringing.add(job_id)

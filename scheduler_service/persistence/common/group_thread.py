@@ -176,8 +176,8 @@ class GroupThread(Generic[Item]):
         entries: list[Entry[Item]] = []
         count = 0
         self.weight = 0
-        while count < size and (line or fetched):
-            entry = line.pop()[1] if line else fetched.popleft()
+        while count < size and (line.size or fetched):
+            entry = line.pop()[1] if line.size else fetched.popleft()
             if self._weights is None or not self._sets_aside(entry, self._weights):
                 entries.append(entry)
                 count += len(entry[0])
@@ -189,7 +189,7 @@ class GroupThread(Generic[Item]):
         for entry in self._fetched:
             self._line.add(entry[1], entry, owner(entry[0][0]) if entry[0] else "")
         self._fetched.clear()
-        if self._line.owners > 1:
+        if self._line.is_uneven:
             self._shared_until = time.monotonic() + SHARED_SECONDS
 
     def _sets_aside(self, entry: Entry[Item], weights: Weights[Item]) -> bool:

@@ -45,14 +45,35 @@ def test_a_thing_stands_in_line_once_and_may_leave_it() -> None:
     """With the value of its first coming; whoever has left is not counted."""
     line = line_of("a1", "a2", "b1")
     line.add("a1", 99, "a")
-    assert (len(line), line.owners) == (3, 2)
+    assert len(line) == 3
     assert line.discard("b1", "b")
     assert not line.discard("b1", "b")
     assert not line.discard("a9", "a")
-    assert (len(line), line.owners) == (2, 1)
+    assert len(line) == 2
     assert [line.pop(), line.pop()] == [("a1", 0), ("a2", 1)]
     with pytest.raises(StopIteration):
         line.pop()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "is_uneven"),
+    [
+        ({"a": 500}, False),
+        ({"a": 8, "b": 1}, False),
+        ({"a": 9, "b": 1}, True),
+        ({"a": 90, "b": 80, "c": 11}, True),
+        ({f"o{n}": 1 for n in range(65)}, True),
+    ],
+)
+def test_a_line_is_uneven_where_one_has_few_things_beside_many(
+    sizes: dict[str, int], is_uneven: bool
+) -> None:
+    """More than 64 owners are not compared: one of so many hardly has as much as each other one."""
+    line: FairLine[str, int] = FairLine()
+    for owner, size in sizes.items():
+        for number in range(size):
+            line.add(f"{owner}-{number}", 0, owner)
+    assert line.is_uneven is is_uneven
 
 
 def test_the_newest_of_each_owner_come_first_where_they_are_asked_for() -> None:

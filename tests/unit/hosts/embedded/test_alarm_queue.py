@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler_service.domain.moments import Due
-from scheduler_service.hosts.embedded.alarm_queue import WIDTH_MS, AlarmQueue
+from scheduler_service.hosts.embedded.alarm_queue import WIDTH_MS, AlarmQueue, Neighbours
 from scheduler_service.ports.state import StoredJob
 from tests.unit.hosts.embedded.alarm_rig import Tower, entry
 from tests.unit.hosts.house import START
@@ -96,3 +96,31 @@ async def test_a_store_that_is_away_is_asked_again() -> None:
     await tower.advance(2_000)
     assert tower.rung == ["job"]
     await tower.alarms.stop()
+
+
+@pytest.mark.parametrize(
+    ("counts", "is_burst"),
+    [
+        ({"a": 10_000}, False),
+        ({"a": 10_000, "b": 1}, True),
+        ({"a": 5_000, "b": 5_000}, False),
+        ({"a": 5_000, "b": 700, "c": 5_000}, False),
+        ({"a": 5_000, "b": 600, "c": 5_000}, True),
+        ({"a": 250, "b": 1}, False),
+    ],
+)
+def test_a_burst_is_one_beside_a_tenant_with_far_less(counts: dict[str, int], is_burst: bool) -> None:
+    """Tenants with as much each take turns, and one alone has nobody beside it."""
+    neighbours = Neighbours()
+    neighbours.counts.update(counts)
+    assert neighbours.is_burst(0) is is_burst
+
+
+def test_a_burst_lasts_as_long_as_what_it_began() -> None:
+    """Half a ms for each, and a second; what rings later by itself is none."""
+    neighbours = Neighbours()
+    neighbours.counts.update({"a": 10_000, "b": 1})
+    assert neighbours.is_burst(0)
+    neighbours.counts["b"] = 1
+    assert neighbours.is_burst(5_999)
+    assert not neighbours.is_burst(6_000)
