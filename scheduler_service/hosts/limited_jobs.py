@@ -20,6 +20,7 @@ from scheduler_service.domain.replies import (
     Taken,
 )
 from scheduler_service.domain.turn_events import Backfilled, Created, Destroyed, Triggered
+from scheduler_service.engine.status import summarize
 from scheduler_service.hosts.processes.shards import Shard
 from scheduler_service.ports.catalogue import LIVING, Catalogue, JobCounts
 from scheduler_service.ports.clock import Clock
@@ -235,8 +236,12 @@ class LimitedJobs:
             return True
         if event.planned_at is not None and event.planned_at > self._clock.now().wall:
             return True
-        entry = self._jobs.peek(job_id) or await self._catalogue.get(job_id)
-        return entry is not None and entry.live + entry.waiting > 0
+        job = await self._jobs.read(job_id)
+        if job is None or job.document is None:
+            return False
+        program, summary = job.programs[job.document.head.revision], summarize(job)
+        is_busy = summary.live + summary.waiting >= program.max_concurrency
+        return program.surroundings.hold_triggered or (is_busy and program.overlap == "queue")
 
     async def _take(
         self,

@@ -223,6 +223,16 @@ async def test_triggers_at_one_moment_wait_as_many_as_may() -> None:
         for answer in answers:
             if answer.status_code != 200:
                 check_refused(answer, "tenant_waiting", 3)
+        for policy in ("allow", "skip", "cancel_running"):
+            data_of(await on.small.post(f"/jobs/{policy}", json=definition(overlapPolicy=policy)), 201)
+            for _ in range(3):
+                data_of(await on.small.post(f"/jobs/{policy}/trigger"))
+        several = definition(overlapPolicy="queue", maxConcurrency=2)
+        data_of(await on.small.post("/jobs/several", json=several), 201)
+        on.world.target.answers("/run", HELD, HELD)
+        for _ in range(2):
+            data_of(await on.small.post("/jobs/several/trigger"))
+        check_refused(await on.small.post("/jobs/several/trigger"), "tenant_waiting", 3)
         on.world.target.release()
 
 
