@@ -161,6 +161,8 @@ def test_the_calendar_says_how_executions_ended(console: Console, service: Conso
         expect(today).not_to_have_accessible_name(re.compile("fired|succeeded"))
         expect(today.locator(".day-count.bad .icon")).to_have_count(1)
         expect(today.locator(".day-count.good")).to_have_count(0)
+        expect(today.locator(".day-bar .bad.failed")).to_have_count(1)
+        expect(today.locator(".day-bar .good")).to_have_count(0)
         row = page.get_by_role("row", name="fired")
         expect(row.locator(".badge.bad")).to_have_text("failed")
         assert [one["state"] for one in client.get("/jobs/broken/firings").json()["data"]["items"]] == [

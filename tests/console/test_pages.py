@@ -12,7 +12,7 @@ from tests.console.places import PLACES, address_of
 from tests.console.service import ConsoleService
 
 KIB = 1_024
-FIRST_VISIT = 122 * KIB
+FIRST_VISIT = 116 * KIB
 
 
 def test_a_first_visit_is_light(console: Console) -> None:

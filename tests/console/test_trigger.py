@@ -116,6 +116,25 @@ def test_without_a_schema_json_alone_is_run_later(opened: Open, service: Console
     assert execution["plannedAt"].startswith("2099-03-29T08:00:00")
 
 
+def test_whoever_runs_it_elsewhere_comes_to_the_form(console: Console, started: Starter) -> None:
+    """From the list of jobs and from the palette, where the job refuses to run without parameters."""
+    started.job("needs", {"url": "service://shop/ok"}, paramsSchema={"required": ["order"]})
+    console.expect("422")
+    page = console("#/jobs?text=needs")
+    page.get_by_role("button", name="Run now").click()
+    dialog = page.get_by_role("dialog", name="Run needs")
+    expect(dialog.get_by_label("order")).to_be_visible()
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(dialog).to_have_count(0)
+    page.keyboard.press("Control+k")
+    page.keyboard.type("needs")
+    page.get_by_role("option", name="Run needs").click()
+    expect(dialog.get_by_label("order")).to_be_visible()
+    dialog.get_by_label("order").fill("7")
+    dialog.get_by_role("button", name="Run now").click()
+    page.wait_for_url("**/#/executions/*")
+
+
 ODD = ["__proto__", "constructor", "a/b~c", "", "<img src=x onerror='window.hit=1'>\u202egnp.exe"]
 SLOW = "^(a+)+$"
 

@@ -10,6 +10,7 @@ import "./core/files.js";
 import "./core/following.js";
 import "./core/listing.js";
 import "./core/selection.js";
+import "./core/trigger.js";
 import "./components/filter_fields.js";
 import "./components/pauses.js";
 import "./components/reasons.js";

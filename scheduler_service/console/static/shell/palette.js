@@ -1,11 +1,12 @@
 // The command palette on Ctrl+K: goes to a part or a job by id or name, and runs, pauses or edits it.
 
-import { get, pathOf, post, put } from "../core/api.js";
+import { get, pathOf, put } from "../core/api.js";
 import { html } from "../core/html.js";
 import { t } from "../core/language.js";
 import { attempt } from "../core/notices.js";
 import { linkTo, navigate } from "../core/router.js";
 import { may } from "../core/session.js";
+import { triggerJob } from "../core/trigger.js";
 import { computed, onMounted, ref, watch } from "../core/vue.js";
 import { Icon } from "../components/icons.js";
 import { StateBadge } from "../components/marks.js";
@@ -109,8 +110,8 @@ function commandsOf(job) {
 
 function triggerOf(id) {
   const run = async () => {
-    const started = await attempt(() => post(`${pathOf("jobs", id)}/trigger`, {}), t("jobs.triggered", { jobId: id }));
-    if (started !== undefined) navigate(linkTo("executions", started.executionId));
+    const executionId = await triggerJob(id);
+    if (executionId !== undefined) navigate(linkTo("executions", executionId));
   };
   return { key: `run ${id}`, icon: "play", text: t("palette.run", { jobId: id }), run };
 }

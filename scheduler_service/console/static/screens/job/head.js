@@ -18,8 +18,11 @@ import {
   put,
   ref,
   remove,
+  replaceQuery,
+  route,
   showUnseen,
   t,
+  watch,
 } from "../../core.js";
 import { BackfillDialog } from "./backfill_dialog.js";
 import { copyAsCurl, exportJob } from "./copies.js";
@@ -31,7 +34,12 @@ export const JobHead = {
   props: { job: Object, preview: Object, isGone: Boolean, onDone: Function },
   setup(props) {
     const dialog = ref(null);
-    const close = () => (dialog.value = null);
+    // `?run=true`: somebody comes from a place that has no form of parameters.
+    watch(() => route.query.run, (isRun) => isRun && may("operator") && (dialog.value = "run"), { immediate: true });
+    const close = () => {
+      dialog.value = null;
+      if (route.query.run) replaceQuery({ run: null });
+    };
     const done = () => {
       close();
       props.onDone();

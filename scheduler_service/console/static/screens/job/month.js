@@ -39,6 +39,7 @@ MonthGrid.props = ["weeks", "label", "nameOf", "onChoose"];
 
 function DayButton({ day, nameOf, onChoose }) {
   const shown = KINDS.filter(([name]) => day.counts[name] > 0);
+  const past = shown.filter(([name]) => name !== "planned");
   const words = shown.map(([name]) => `${formatNumber(day.counts[name])} ${t(`job.day.${name}`)}`);
   if (day.isCut) words.push(t("job.day.more"));
   const label = [nameOf(day.date), day.isPartial ? t("job.partial") : words.join(", ") || t("job.day.none"), day.note].filter(Boolean).join(": ");
@@ -57,6 +58,7 @@ function DayButton({ day, nameOf, onChoose }) {
         ${shown.map(([name, icon, tone]) => html`<span key=${name} class=${["day-count", tone]}><${Icon} name=${icon} size=${11}/>${formatCompact(day.counts[name])}</span>`)}
         ${(day.isPartial || day.isCut) && html`<span class="day-count quiet">…</span>`}
       </span>
+      ${past.length > 0 && html`<span class="day-bar" aria-hidden="true">${past.map(([name, , tone]) => html`<i key=${name} class=${[tone, name]} style=${{ flexGrow: day.counts[name] }}></i>`)}</span>`}
     </button>
   `;
 }

@@ -11,10 +11,10 @@ import {
   linkTo,
   may,
   pathOf,
-  post,
   put,
   showUnseen,
   t,
+  triggerJob,
 } from "../../core.js";
 
 /** A row: `job` and `outcomes` as the API has them, `selection` of the list. A choice in it draws this row alone again: it reads no other row's. */
@@ -48,13 +48,9 @@ export const JobRow = {
 function actions(job, onDone) {
   const isPaused = job.state === "paused";
   return html`
-    <${ActionButton} bare icon="play" text=${t("action.run")} disabled=${job.disabled} run=${() => trigger(job)}/>
+    <${ActionButton} bare icon="play" text=${t("action.run")} disabled=${job.disabled} run=${() => triggerJob(job.jobId)}/>
     <${ActionButton} bare icon=${isPaused ? "resume" : "pause"} text=${t(isPaused ? "action.resume" : "action.pause")} disabled=${job.state === "finished"} run=${() => switchJob(job, isPaused ? 1 : 0, onDone)}/>
   `;
-}
-
-async function trigger(job) {
-  await attempt(() => post(`${pathOf("jobs", job.jobId)}/trigger`, {}), t("jobs.triggered", { jobId: job.jobId }));
 }
 
 async function switchJob(job, active, onDone) {
