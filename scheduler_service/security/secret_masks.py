@@ -50,6 +50,7 @@ _BY_TEMPLATES = tuple(
 )
 """What Go, Handlebars and Mustache escape besides."""
 _HOST = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z.-]{,251}[0-9A-Za-z])?")
+_AROUND = " \t\r\n\ufeff"
 _BARE = re.compile(r"[-+.0-9Ee]+|true|false|null")
 """Values that may be a part of a number, or a word, in JSON."""
 _ESCAPE = re.compile(r"(?<=\\u)[0-9a-f]{4}")
@@ -80,7 +81,7 @@ class SecretMask:
         forms: set[bytes] = set().union(*self._by_value.values())
         self._forms = _sorted(forms)
         self._begins = _Begins(self._forms) if len(forms) > FEW_FORMS else None
-        self._is_of_json = any(map(_BARE.fullmatch, self._by_value))
+        self._is_of_json = any(_BARE.fullmatch(value.strip(_AROUND)) for value in self._by_value)
 
     def finds(self, text: bytes) -> bool:
         """Whether one of the values is in it."""
@@ -230,8 +231,13 @@ NO_MASK = SecretMask(())
 
 
 def forms_of(value: str) -> set[bytes]:
-    """The forms in which a value may come back; a name of a host is written in small letters."""
+    """The forms in which a value may come back; a name of a host is written in small letters.
+
+    A header loses the white space around its value, a text its byte order mark.
+    """
     further = {value.replace("\n", "\r\n")}
+    if len(stripped := value.strip(_AROUND)) >= LEAST_CHARACTERS:
+        further.add(stripped)
     if not value.isascii():
         further |= {normalize("NFC", value), normalize("NFD", value)}
     forms = _forms_of(value).union(*map(_forms_of, further - {value}))

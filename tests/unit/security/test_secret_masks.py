@@ -122,11 +122,13 @@ def test_base64_is_hidden_as_it_is_written_in_json_pages_and_urls(write: Callabl
 
 def test_bytes_of_an_older_page_and_names_of_hosts_are_hidden() -> None:
     """In Latin-1, as they are or in a URL; a host in an error has small letters alone."""
-    mask = SecretMask(["Müller&Söhne", "HostSecret.0", "two\nlines"])
+    mask = SecretMask(["Müller&Söhne", "HostSecret.0", "two\nlines", " around\t", "\ufeffmark", "  12 "])
     assert mask.body("<Müller&Söhne>".encode("latin-1")) == b"<***>"
     assert mask.text("k=M%FCller%26S%F6hne") == "k=***"
     assert mask.text("hostsecret.0.test has no address") == "***.test has no address"
     assert mask.text("two\r\nlines") == "***"
+    assert mask.text("X-S: around, mark") == "X-S: ***, ***"
+    assert mask.text("12") == "12", "too short to be looked for"
 
 
 @each_row(
