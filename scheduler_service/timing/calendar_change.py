@@ -87,9 +87,11 @@ def find_change(
         return PlanChange(first, _show(timer, old, seed, count), _show(changed, new, seed, count))
 
     old = new = _forward(timer, cursor, now + 1)
-    begun, steps = new or cursor, 0
+    begun, steps, first = new or cursor, 0, 0
     for span in days:
         start, end = _window(timer.rule, changed.rule, span)
+        if first >= end:
+            continue  # the next moment of both plans lies behind these days
         old, new = old and _forward(timer, old, start), new and _forward(changed, new, start)
         while old is not None and new is not None:
             moments = following(timer, old), following(changed, new)

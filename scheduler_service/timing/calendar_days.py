@@ -19,7 +19,7 @@ FARTHEST_DAYS = 366
 """A moment moves over so many days at most; one that would move farther is none."""
 MOST_STEPS = 500
 """So many moments on other days are passed over in search of the next one; beyond it there is none."""
-MOST_A_DAY = 100
+MOST_A_DAY = 24
 """A timer whose moments move has so many in a day at most: those of several days meet on one."""
 LAST_DAY = 84_006
 """2199-12-31, the last day that a calendar knows."""

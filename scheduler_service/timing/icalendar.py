@@ -7,6 +7,7 @@ would change its days is refused by name, so that no holiday is missing unseen.
 import re
 from collections.abc import Iterator, Mapping
 from datetime import date
+from itertools import islice
 
 import msgspec
 
@@ -17,6 +18,8 @@ from scheduler_service.timing.calendar_text import MOST_DAYS, day_of, read_span
 ICALENDAR, DATES = "icalendar", "dates"
 EARLIEST = 1900
 """Events that repeat may have begun so early; other days are those that a calendar knows."""
+MOST_EVENTS = 5_000
+"""So many events a file may have: half a second of work."""
 MOST_PROBLEMS = 20
 """So many faults of a text are named."""
 APPLE_KINDS = {"WORK-HOLIDAY": FREE, "ALTERNATE-WORKDAY": WORK}
@@ -65,7 +68,11 @@ def read_days(text: str, kind: str, years: range, problems: list[Problem]) -> Re
 
 
 def _read_events(text: str, kind: str, years: range, problems: list[Problem]) -> ReadDays:
-    events = [one for one in _list_events(text, problems) if _value(one, "STATUS") != "CANCELLED"]
+    listed = list(islice(_list_events(text, problems), MOST_EVENTS + 1))
+    if len(listed) > MOST_EVENTS:
+        _note(problems, listed[-1]["BEGIN"].line, f"it has more than {MOST_EVENTS} events; split it")
+        return _sort(ICALENDAR, {})
+    events = [one for one in listed if _value(one, "STATUS") != "CANCELLED"]
     is_marked = any(_value(one, "X-APPLE-SPECIAL-DAY") in APPLE_KINDS for one in events)
     days: dict[str, set[int]] = {FREE: set(), WORK: set()}
     left_out: dict[str, None] = {}

@@ -152,9 +152,9 @@ def test_it_is_for_timing_and_cron() -> None:
     assert "/calendar" in refused(due_time="0s", period="external", calendar=rule)
     assert "/calendar" in refused(calendar=rule)
     assert "/calendar" in refused(due_time="0s", period="5m", period_from="end", calendar=rule)
-    for period in ("5m", "0 * * * * ?"):
+    for period in ("5m", "30m", "0 * * * * ?"):
         assert "/calendar/otherwise" in refused(due_time="0s", period=period, calendar=moving)
-    compile_timer(TimerText(due_time="0s", period="15m", calendar=moving), default_zone="UTC")
+    compile_timer(TimerText(due_time="0s", period="1h", calendar=moving), default_zone="UTC")
 
 
 def test_a_timer_without_its_calendar_stands_still() -> None:

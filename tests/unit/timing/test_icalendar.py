@@ -111,6 +111,9 @@ def test_days_that_a_file_marks_are_what_it_says(kind: str) -> None:
     assert found.left_out == ("Valentine",)
 
 
-def test_so_many_faults_are_named() -> None:
-    """Twenty."""
+def test_so_much_is_read_and_so_many_faults_are_named() -> None:
+    """Twenty; a file with more than 5,000 events is refused as one."""
     assert len(read("x\n" * 1_000)[1]) == 20
+    (problem,) = read(events(*["DTSTART:20261001"] * 5_001))[1]
+    assert "more than 5000 events" in problem.message
+    assert read(events(*["DTSTART:20261001"] * 5_000))[1] == []
