@@ -13,6 +13,7 @@ SdkError
 │   ├── LimitReached       429: too many calls at once
 │   └── Unavailable        503: nothing was done, or (`is_unknown`) that is unknown
 ├── WaitTimedOut           the execution did not end in time
+├── ExecutionFailed        it ended and has no result: `error`, `execution`
 ├── SignatureRefused       the signature of a request is not valid
 ├── DeclarationError       a job cannot be declared as written
 ├── NotWanted              the result of this work is no longer awaited: stop it
@@ -122,6 +123,18 @@ class Unavailable(Problem):
 
 class WaitTimedOut(SdkError):
     """The execution did not end in time; it continues."""
+
+
+class ExecutionFailed(SdkError):
+    """The execution whose result is asked for did not succeed.
+
+    `error` is its code, None where it has none, as a skipped one; `execution` has all that is known of it.
+    """
+
+    def __init__(self, message: str, *, error: str | None, execution: Any) -> None:
+        super().__init__(message)
+        self.error = error
+        self.execution = execution
 
 
 class SignatureRefused(SdkError):

@@ -4,14 +4,16 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
+from pydantic import PrivateAttr
 
 from client_sdk.client.bulk import BulkWork
 from client_sdk.client.calendars import Calendars
 from client_sdk.client.client import DEFAULT_URL, Client
-from client_sdk.client.executions import Deliveries, Executions, SomeExecution
+from client_sdk.client.executions import Deliveries, Executions
 from client_sdk.client.jobs import Jobs
 from client_sdk.client.keys import Keys
 from client_sdk.client.queues import Queues
+from client_sdk.client.results import SomeExecution, Started
 from client_sdk.client.retrying import Patience
 from client_sdk.client.scheduler import Scheduler
 from client_sdk.client.secrets import Secrets
@@ -57,6 +59,31 @@ def _iterate(
     return iterate
 
 
+class BlockingStarted(answers.Triggered):
+    """`Started`, blocking."""
+
+    _wait: Callable[[float | None], Any] = PrivateAttr()
+
+    def result(self, *, timeout: float | None = None) -> Any:
+        """The value of `executions.result`: JSON, a text or bytes. Raises as that."""
+        return self._wait(timeout)
+
+
+def _start(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, Started]],
+) -> Callable[Concatenate[_BlockingGroup, P], BlockingStarted]:
+    """`method`, blocking until the execution is accepted."""
+
+    def call(self: _BlockingGroup, /, *args: P.args, **kwargs: P.kwargs) -> BlockingStarted:
+        started, run = self._loop.run(method(self._group, *args, **kwargs)), self._loop.run
+        known = BlockingStarted.model_validate(started.model_dump(by_alias=True))
+        known._wait = lambda timeout: run(started.result(timeout=timeout))
+        return known
+
+    call.__doc__, call.__name__ = method.__doc__, method.__name__
+    return call
+
+
 class BlockingJobs(_BlockingGroup):
     """`Jobs`, blocking."""
 
@@ -69,7 +96,7 @@ class BlockingJobs(_BlockingGroup):
     disable = _call(Jobs.disable)
     enable = _call(Jobs.enable)
     destroy = _call(Jobs.destroy)
-    trigger = _call(Jobs.trigger)
+    trigger = _start(Jobs.trigger)
     list = _iterate(Jobs.list)
     counts = _call(Jobs.counts)
     executions = _iterate(Jobs.executions)
@@ -86,13 +113,14 @@ class BlockingExecutions(_BlockingGroup):
 
     get = _call(Executions.get)
     wait_for = _call(Executions.wait_for)
+    result = _call(Executions.result)
     list = _iterate(Executions.list)
     counts = _call(Executions.counts)
     series = _call(Executions.series)
     log = _iterate(Executions.log)
     cancel = _call(Executions.cancel)
     release = _call(Executions.release)
-    replay = _call(Executions.replay)
+    replay = _start(Executions.replay)
 
 
 class BlockingBulkWork(_BlockingGroup):

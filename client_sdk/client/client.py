@@ -9,10 +9,11 @@ from client_sdk.client.bulk import BulkWork
 from client_sdk.client.calendars import Calendars
 from client_sdk.client.connection import Connection
 from client_sdk.client.events import EventStream, write_filters
-from client_sdk.client.executions import Deliveries, Executions, SomeExecution
+from client_sdk.client.executions import Deliveries, Executions
 from client_sdk.client.jobs import Jobs
 from client_sdk.client.keys import Keys
 from client_sdk.client.queues import Queues
+from client_sdk.client.results import SomeExecution
 from client_sdk.client.retrying import Patience
 from client_sdk.client.scheduler import Scheduler
 from client_sdk.client.secrets import Secrets

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 
 from client_sdk.client.connection import Connection, parse
-from client_sdk.client.executions import SomeExecution, id_of
 from client_sdk.client.jobs import write_labels
+from client_sdk.client.results import SomeExecution, id_of
 from client_sdk.decoding import read_decoded
 from client_sdk.errors import Problem, Unreachable, Unreadable
 from client_sdk.models import answers

@@ -6,15 +6,19 @@ from typing import Any
 
 from client_sdk.client.connection import PAGE, Answer, CallGroup, iterate
 from client_sdk.client.jobs import new_key, write_labels, write_moment
+from client_sdk.client.results import (
+    RECORDED_SECONDS,
+    TERMINAL,
+    SomeExecution,
+    Started,
+    id_of,
+    path_of,
+    wait_for_result,
+)
 from client_sdk.errors import Absent, WaitTimedOut
 from client_sdk.models import answers
 from client_sdk.names import quote_name
 
-TERMINAL = frozenset({"succeeded", "terminated", "cancelled", "skipped"})
-RECORDED_SECONDS = 2.0
-"""How long after its trigger an execution may be missing in the history (SPEC section 10: a second)."""
-
-SomeExecution = str | answers.Triggered | answers.Execution
 SomeDelivery = str | answers.DeliveryLine
 
 
@@ -32,7 +36,7 @@ class Executions(CallGroup):
         `request_counts`: with that attempt alone. Where `detail` is `partial`, older ones are left out.
         """
         query = {"requestCounts": request_counts}
-        return await self._connection.read(answers.ExecutionInFull, _path(execution), **query)
+        return await self._connection.read(answers.ExecutionInFull, path_of(execution), **query)
 
     async def wait_for(
         self, execution: SomeExecution, *, timeout: float | None = None
@@ -49,6 +53,14 @@ class Executions(CallGroup):
             execution = execution if found is None else found  # the last one may be another one by now
             state = "not recorded yet" if found is None else found.state
         raise WaitTimedOut(f"{id_of(execution)} is {state} after {timeout:g} s; it continues")
+
+    async def result(self, execution: SomeExecution, *, timeout: float | None = None) -> answers.Result:
+        """What it was answered last, once it has ended; its `value` is JSON, a text or bytes.
+
+        `timeout` in seconds; None: no limit. Raises WaitTimedOut, ExecutionFailed where it did not succeed,
+        and Absent where it did but its job had no `keepResult`.
+        """
+        return await wait_for_result(self._connection, execution, timeout)
 
     def list(
         self,
@@ -127,7 +139,7 @@ class Executions(CallGroup):
 
     def log(self, execution: SomeExecution, *, page: int = PAGE) -> AsyncIterator[answers.LogLine]:
         """The log of the execution, in order of time."""
-        return iterate(self._connection, answers.LogLine, f"{_path(execution)}/log", page=page)
+        return iterate(self._connection, answers.LogLine, f"{path_of(execution)}/log", page=page)
 
     async def cancel(self, execution: SomeExecution, *, reason: str | None = None) -> answers.Held:
         """Cancels a running or waiting execution. Raises Conflict if it has ended."""
@@ -140,17 +152,17 @@ class Executions(CallGroup):
 
     async def replay(
         self, execution: SomeExecution, *, from_step: int = 0, params: Mapping[str, Any] | None = None
-    ) -> answers.Triggered:
+    ) -> Started:
         """Runs it again, from the step with this index, with the same or edited parameters."""
         body: dict[str, Any] = {"fromStep": from_step}
         if params is not None:
             body["params"] = dict(params)
-        return await self._post(answers.Triggered, execution, "replay", body)
+        return (await self._post(Started, execution, "replay", body)).over(self._connection)
 
     async def _post(
         self, model: type[Answer], execution: SomeExecution, what: str, body: Mapping[str, Any]
     ) -> Answer:
-        path, headers = f"{_path(execution)}/{what}", {"Idempotency-Key": new_key()}
+        path, headers = f"{path_of(execution)}/{what}", {"Idempotency-Key": new_key()}
         return await self._connection.call(model, "POST", path, body=body, headers=headers)
 
     async def _look(self, execution: SomeExecution, waited: float) -> answers.ExecutionInFull | None:
@@ -197,13 +209,3 @@ class Deliveries(CallGroup):
         path = f"/deliveries/{quote_name('delivery', name)}/{what}"
         headers = {"Idempotency-Key": new_key()}
         return await self._connection.call(answers.DeliveryRef, "POST", path, body={}, headers=headers)
-
-
-def id_of(execution: SomeExecution) -> str:
-    """The executionId."""
-    known = answers.Triggered | answers.Execution
-    return execution.execution_id if isinstance(execution, known) else execution
-
-
-def _path(execution: SomeExecution) -> str:
-    return f"/executions/{quote_name('execution', id_of(execution))}"

@@ -6,6 +6,7 @@ from datetime import date, datetime
 from typing import Any, Literal
 
 from client_sdk.client.connection import PAGE, CallGroup, Connection, iterate, parse
+from client_sdk.client.results import Started
 from client_sdk.models import JobDefinition, answers
 from client_sdk.names import check_name, quote_name
 
@@ -115,19 +116,21 @@ class Jobs(CallGroup):
         at: datetime | None = None,
         idempotency_key: str | None = None,
         reset: Literal["failed", "succeeded"] | None = None,
-    ) -> answers.Triggered:
+    ) -> Started:
         """Starts one execution, now or later; with a known key, returns that key's execution.
 
         Without a key, each call gets a new one, so that a retry after a lost answer starts nothing twice.
+        Where the job has `keepResult`, `result()` of what it returns waits for what the job is answered.
         """
-        return await self._connection.call(
-            answers.Triggered,
+        started = await self._connection.call(
+            Started,
             "POST",
             f"{_path(job_id)}/trigger",
             query={"delaySeconds": delay_seconds, "at": write_moment(at), "reset": reset},
             body=_write_params(params),
             headers={"Idempotency-Key": write_key(idempotency_key)},
         )
+        return started.over(self._connection)
 
     async def backfill(
         self,

@@ -21,6 +21,7 @@ NEEDS_SERVER: Mapping[str, str] = {
     "qos": "nothing outlives this process; leave it out, or post the job to a service",
     "leadSeconds": "no timer fires here; leave it out",
     "historyDetail": "there is no history here, only the result of run; leave it out",
+    "keepResult": "there is no history here, only the result of run; leave it out",
     "pauseAfterFailures": "nothing fires here that could be paused; leave it out",
     "parentJob": "a job has no children here; leave it out",
     "parentJobExecution": "a job has no children here; leave it out",

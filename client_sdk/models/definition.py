@@ -199,6 +199,7 @@ class JobDefinition(WireModel):
     start_policy: Literal["auto", "manual"] = "auto"
     disabled: bool = False
     pause_after_failures: PositiveCount | None = None
+    keep_result: bool = False
     history_detail: Literal["all", "failures", "none"] | None = None
     labels: dict[LabelName, Text] = Field({})
     service_options: ServiceOptions | None = None

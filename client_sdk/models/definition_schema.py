@@ -45,6 +45,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "leadSeconds": "Requests may be sent this much early; by default 0, of queues 3.",
         "startPolicy": "manual: the job is created paused.",
         "pauseAfterFailures": "So many executions in a row that failed for good pause the job.",
+        "keepResult": "true: what an execution was answered last is kept whole.",
         "disabled": "true: nothing of the job runs; firings are skipped, triggers refused.",
         "historyDetail": "Of which executions requests and responses are kept; by default as set.",
         "labels": "Your own names and texts; lists can be filtered by them.",

@@ -68,6 +68,7 @@ class JobOptions(TypedDict, total=False):
     start_policy: Literal["auto", "manual"]
     disabled: bool
     pause_after_failures: int
+    keep_result: bool
     history_detail: Literal["all", "failures", "none"]
     labels: Mapping[str, str]
     notification: Sequence[Notification | Mapping[str, Any]]

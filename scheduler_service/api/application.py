@@ -31,6 +31,7 @@ from scheduler_service.api import (
     legacy_main,
     previews,
     queues,
+    results,
     services,
     sessions,
     statistics,
@@ -80,6 +81,7 @@ _MODULES = (
     previews,
     trials,
     executions,
+    results,
     counts,
     bulk,
     deliveries,
@@ -194,6 +196,8 @@ class Endpoint:
         try:
             try:
                 operation, request = self._read(scope, receive)
+                if operation.waits is not None:
+                    await operation.waits(request)
                 if operation.answer_line is not None:
                     place = await self._deps.large_answers[operation.answer_line].take(send)
                     send = place.send

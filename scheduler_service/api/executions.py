@@ -108,7 +108,7 @@ async def read_log(request: ApiRequest) -> Response:
     behind = await request.catch_up()
     page = await request.deps.history.log(tenant, execution_id, limit=limit, cursor=cursor)
     if page is None:
-        raise _not_found(request, execution_id, behind)
+        raise not_found(request, execution_id, behind)
     return succeed(page.wire(), warnings=behind)
 
 
@@ -219,7 +219,7 @@ async def find_execution(
     """
     found = await request.deps.history.execution(request.caller.tenant, execution_id, request_counts)
     if found is None:
-        raise _not_found(request, execution_id, behind)
+        raise not_found(request, execution_id, behind)
     return found
 
 
@@ -329,7 +329,7 @@ def _no_response(index: int, what: str) -> ApiProblem:
     return invalid("/fromStep", "no_response", f"step {index} {what}; replay from it or from an earlier one")
 
 
-def _not_found(request: ApiRequest, execution_id: str, behind: Sequence[FoundFlaw]) -> Exception:
+def not_found(request: ApiRequest, execution_id: str, behind: Sequence[FoundFlaw]) -> Exception:
     """A 404, or a 503 where it may be that the history lacks an execution which is there."""
     if behind and parse_execution_id(execution_id) is not None:
         return StoreUnavailable(behind[0].message, is_public=True)

@@ -286,7 +286,7 @@ async def _while_connected(
     Raises ClientGone, ApiProblem.
     """
     work = asyncio.ensure_future(claiming)
-    gone = asyncio.ensure_future(_disconnect(request))
+    gone = asyncio.ensure_future(request.disconnected())
     is_wanted = False
     try:
         async with request.watching():
@@ -299,11 +299,6 @@ async def _while_connected(
             hand_back(work.result())
         work.cancel()
     raise ClientGone
-
-
-async def _disconnect(request: ApiRequest) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 def _read_name(request: ApiRequest) -> str:

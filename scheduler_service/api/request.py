@@ -158,6 +158,11 @@ class ApiRequest:
         """`instanceId` of the path. Raises ApiProblem (422) where it is not well formed."""
         return self._well_formed("instanceId", _INSTANCE, FORM_OF_ID)
 
+    async def disconnected(self) -> None:
+        """Returns when the caller has gone, for a request whose body is read."""
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+
     def watching(self) -> AbstractAsyncContextManager[None]:
         """What waits inside is refused (ApiProblem, 401) when the caller's key ends."""
         return self.deps.authentication.watching(self.caller)
@@ -323,7 +328,8 @@ class ApiOperation:
     `media_type` is that of its answer; only JSON is in the envelope, of other ones `data` is a part.
     `audit` says how its changes are written down, `kind` what they are about; by default each operation that
     may change something is written down as its request.
-    `is_busy`: its path is matched before those of other operations. `answer_line`: its answer may be
+    `is_busy`: its path is matched before those of other operations. `waits`: what is waited for before it
+    takes its place in the line. `answer_line`: its answer may be
     longer than a MiB; few of those in one line are made at a time.
     """
 
@@ -342,6 +348,7 @@ class ApiOperation:
     of_platform: bool = False
     scopes: frozenset[KeyScope] = frozenset()
     is_busy: bool = False
+    waits: Callable[["ApiRequest"], Awaitable[None]] | None = None
     answer_line: WaitingLine | None = None
     audit: Way | None = None
     kind: ActKind | None = None

@@ -1,7 +1,9 @@
 """`punctual executions …`: list, watch, cancel and replay executions, and wait for their end."""
 
+import json
 import sys
 import time
+from base64 import b64decode
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -209,6 +211,39 @@ def show_log(api: ApiConnection, execution_id: ExecutionId, limit: Limit = 500, 
     return api.get(f"{path_of('execution', execution_id)}/log", limit=limit, cursor=cursor)
 
 
+@app.command("result")
+def show_result(
+    api: ApiConnection,
+    execution_id: ExecutionId,
+    output: Output = Format.TABLE,
+    wait: Wait = False,
+    timeout: Timeout = 60,
+) -> None:
+    """Print what an execution was answered last, where its job has keepResult.
+
+    Example: punctual executions result nightly#1
+    """
+    if wait:
+        ended = wait_for(api, execution_id, timeout)
+        check_success(ended)
+        execution_id = ended["executionId"]
+    found = api.get(f"{path_of('execution', execution_id)}/result")
+    if output is Format.TABLE:
+        print_result(found)
+    else:
+        show(found, output)
+
+
+def print_result(found: dict[str, Any]) -> None:
+    """Prints the body alone: JSON with line breaks, a text as it is, bytes as they are."""
+    sys.stdout.flush()
+    if found["encoding"] == "base64":
+        sys.stdout.buffer.write(b64decode(found["body"]))
+        return
+    is_json = found["encoding"] == "json"
+    print(json.dumps(found["body"], indent=2, ensure_ascii=False) if is_json else found["body"])
+
+
 @app.command("watch")
 def watch(
     api: ApiConnection, execution_id: ExecutionId, output: Output = Format.TABLE, timeout: Timeout = 3600
@@ -267,6 +302,9 @@ def show_end(connection: ApiConnection, execution_id: str, timeout: float, outpu
     """Waits for the execution and shows it. Raises CommandError: timed out, or it did not succeed."""
     ended = wait_for(connection, execution_id, timeout)
     show_as(ended, output, show_execution)
+    if ended.get("result") and output is Format.TABLE:
+        print("\nresult")
+        print_result(connection.get(f"{path_of('execution', ended['executionId'])}/result"))
     check_success(ended)
 
 

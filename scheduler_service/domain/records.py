@@ -231,6 +231,21 @@ class Noted(Record, frozen=True):
     step: int | None = None
 
 
+class ResultKept(Record, frozen=True):
+    """What an execution that succeeded was answered last, whole (`keepResult`).
+
+    `status` None: it was reported by feedback. `content_type` is the target's own. `truncated`: it was longer
+    than limits.response_bytes. `masked`: something in it is not as it was answered.
+    """
+
+    execute_number: int
+    body: bytes
+    status: int | None = None
+    content_type: str = ""
+    truncated: bool = False
+    masked: bool = False
+
+
 class LeaseChanged(Record, frozen=True):
     """A part of a step in a queue was claimed by `instance`, or its lease ended without a completion.
 
@@ -318,5 +333,5 @@ class Audited(Record, frozen=True):
     revision: int = 0
 
 
-AnyRecord = ExecutionRecord | FiringRecord | DeliveryRecord | Audited | Detail
+AnyRecord = ExecutionRecord | FiringRecord | DeliveryRecord | Audited | ResultKept | Detail
 """Every kind of record, for encoding and decoding."""

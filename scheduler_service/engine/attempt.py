@@ -12,7 +12,8 @@ from scheduler_service.domain.execution import (
     FailureType,
     FiringOutcome,
 )
-from scheduler_service.domain.records import AttemptEnded, AttemptStarted, Audited
+from scheduler_service.domain.feedback_tokens import MARK
+from scheduler_service.domain.records import AttemptEnded, AttemptStarted, Audited, ResultKept
 from scheduler_service.domain.tracing import ATTEMPT
 from scheduler_service.domain.wire import CallKind, Token
 from scheduler_service.engine.notification_events import notify_end
@@ -20,12 +21,14 @@ from scheduler_service.engine.parts.dispatch import abandon_parts
 from scheduler_service.engine.parts.watches import stop_watching
 from scheduler_service.engine.requests import Refused, make_request
 from scheduler_service.engine.retry import Failure, GiveUp, judge
+from scheduler_service.engine.scope import feedback_token
 from scheduler_service.engine.turn_state import TurnState, replace
 
 STEP, CHECK = CallKind.STEP, CallKind.CHECK  # a lookup in the enum costs ten times as much
 SUCCEEDED = ExecutionState.SUCCEEDED
 GONE, FAILURES = "gone", "failures"
 """Why the service pauses a job by itself."""
+JSON_TYPE = "application/json"
 ENDED_KEPT = 16
 DIGEST_BYTES_KEPT = 4_096
 """Digests that the ended attempts of a job keep in all; the newest attempt always keeps its own."""
@@ -73,6 +76,23 @@ def succeed(turn: TurnState, run: Open, digest: bytes = b"") -> None:
     _record_end(turn, run)
     remember_end(turn, run, digest)
     finish(turn, run, SUCCEEDED)
+
+
+def keep_result(
+    turn: TurnState,
+    run: Open,
+    body: bytes,
+    *,
+    content_type: str = JSON_TYPE,
+    status: int | None = None,
+    truncated: bool = False,
+) -> None:
+    """Keeps what the attempt, which succeeds, was answered last; without the token of its feedback."""
+    token = feedback_token(turn.head.key, turn.head.uid, run.request_counts)
+    hidden = body.replace(token.encode(), MARK.encode())
+    turn.records.append(
+        ResultKept(run.execute_number, hidden, status, content_type, truncated, masked=hidden != body)
+    )
 
 
 def fail(

@@ -18,10 +18,12 @@ from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequ
 from scheduler_service.engine.answer_rules import TOO_LARGE_TEXT, UNSUCCESSFUL, code_in, find_unmet
 from scheduler_service.engine.attempt import (
     GONE,
+    JSON_TYPE,
     STEP,
     Broken,
     fail,
     fresh_context,
+    keep_result,
     open_attempt,
     pause_by_end,
     succeed,
@@ -286,8 +288,11 @@ def handle_fault(turn: TurnState, run: Open, step: Step, fault: Fault, broken: B
     fail(turn, run, broken)
 
 
-def advance(turn: TurnState, run: Open, step: Step, answer: Answer) -> None:
-    """Goes on after a step that succeeded: the next step, or the end of the chain."""
+def advance(turn: TurnState, run: Open, step: Step, answer: Answer, array: bytes | None = None) -> None:
+    """Goes on after a step that succeeded: the next step, or the end of the chain.
+
+    `array`: what its parts were answered, None: it has none.
+    """
     program = turn.programs[run.revision] if run.revision else turn.program  # `turn.program_of`
     context = turn.contexts[run.execute_number]
     body = answer.body if step.keeps else None
@@ -299,7 +304,15 @@ def advance(turn: TurnState, run: Open, step: Step, answer: Answer) -> None:
         _await_outcome(turn, run, answer)
     else:
         notify(turn, run, answer_event, answer, None, "")
+        if program.keeps_result:
+            _keep_answer(turn, run, answer, array)
         succeed(turn, run)
+
+
+def _keep_answer(turn: TurnState, run: Open, answer: Answer, array: bytes | None) -> None:
+    kind = find_header(answer.headers, "content-type") or "" if array is None else JSON_TYPE
+    body = answer.body if array is None else array
+    keep_result(turn, run, body, content_type=kind, status=answer.status, truncated=answer.truncated)
 
 
 def _url_of(phase: object) -> str:

@@ -361,6 +361,7 @@ def _assemble(
         active=definition.active,
         disabled=definition.disabled,
         pause_after=definition.pause_after_failures,
+        keeps_result=definition.keep_result,
         job_name=definition.job_name,
         object_id=definition.object_id,
         creator=definition.creator or "",

@@ -171,7 +171,8 @@ class Program(msgspec.Struct, frozen=True, gc=False):
     """A whole definition, ready to run. Times in ms; `fingerprint` is equal for equal definitions.
 
     `short_bytes`: where an execution has more of parameters and responses, rendering its requests takes long;
-    negative: it always does. `pause_after`: so many failures in a row pause the job. `secrets`: the names of
+    negative: it always does. `pause_after`: so many failures in a row pause the job. `keeps_result`: what
+    an execution that succeeds was answered last is kept whole. `secrets`: the names of
     all that its requests have, `signs` of those that sign them. `problems`: what of a stored definition can
     not be done as settings are now.
     """
@@ -198,6 +199,7 @@ class Program(msgspec.Struct, frozen=True, gc=False):
     active: bool = True
     disabled: bool = False
     pause_after: int | None = None
+    keeps_result: bool = False
     job_name: str = ""
     object_id: str | None = None
     creator: str = ""

@@ -15,7 +15,7 @@ from scheduler_service.domain.moments import SECOND, as_moment
 from scheduler_service.domain.texts import cut_error, cut_message, cut_progress, cut_status
 from scheduler_service.domain.wire import Answer, Headers
 from scheduler_service.engine.answer_rules import UNJUDGED, text_in
-from scheduler_service.engine.attempt import Broken, fail, succeed
+from scheduler_service.engine.attempt import Broken, fail, keep_result, succeed
 from scheduler_service.engine.program import AnswerRule
 from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.turn_state import TurnState
@@ -97,6 +97,8 @@ def has_decided(digest: bytes, report: Report, shard: int | None) -> bool:
 def settle(turn: TurnState, run: Open, report: Report) -> None:
     """Ends the attempt by a report: it succeeded, or it failed with the report's code."""
     if report.status != FAILED_WORD:
+        if turn.program_of(run).keeps_result:
+            keep_result(turn, run, report.body)
         succeed(turn, run, digest_of(report))
         return
     code = report.error or FAILED_WORD

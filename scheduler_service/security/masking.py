@@ -21,6 +21,7 @@ from scheduler_service.domain.records import (
     LeaseChanged,
     Noted,
     Record,
+    ResultKept,
     StepEnded,
     hide_in_answer,
     without_params,
@@ -51,8 +52,8 @@ class Masking:
 
     - `all`: everything is kept;
     - `failures`: records of success keep times and status, but neither headers nor bodies;
-    - `none`: only executions, firings and deliveries are kept, deliveries without headers, bodies and the
-      query of their address.
+    - `none`: only executions, their results, firings and deliveries are kept, deliveries without headers,
+      bodies and the query of their address.
 
     Trigger parameters are masked, cut and dropped like bodies. `secrets` hides the values of secrets in all
     that is kept; None: there are none.
@@ -83,6 +84,7 @@ class Masking:
             DeliveryRecord: self._redact_delivery,
             AttemptEnded: self._redact_end,
             Noted: self._redact_note,
+            ResultKept: self._redact_result,
         }
 
     @property
@@ -140,7 +142,7 @@ class Masking:
             case ExecutionRecord():
                 return without_params(record)
             case _:
-                return record
+                return self._redact(record, mask)
 
     def _redact(self, record: Record, mask: SecretMask) -> Record:
         redact = self._kinds.get(type(record))
@@ -173,6 +175,11 @@ class Masking:
         if kept.body is record.body:
             return record
         return replace(record, body=kept.body, truncated=record.truncated or kept.is_cut)
+
+    def _redact_result(self, record: ResultKept, mask: SecretMask) -> ResultKept:
+        """Masked as each body, and not cut."""
+        masked = self._conceal.body(mask.body(record.body))
+        return record if masked == record.body else replace(record, body=masked, masked=True)
 
     def _redact_delivery(self, record: DeliveryRecord, mask: SecretMask) -> DeliveryRecord:
         url = self._conceal.url(record.url)

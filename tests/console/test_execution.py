@@ -196,3 +196,26 @@ def test_a_hostile_job_is_only_text(console: Console, service: ConsoleService, s
     assert page.evaluate("window.hit === undefined")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert violations(page) == []
+
+
+def test_a_result_is_shown_as_text_and_downloaded(
+    console: Console, service: ConsoleService, started: Starter
+) -> None:
+    """JSON that folds, a page as its text and as a file; executions without one have no such part."""
+    service.target.answers("/kept", Reply(200, {"rows": 7}))
+    service.target.always("/kept", Reply(200, HOSTILE.encode()))
+    started.job("kept", {"url": "service://shop/kept"}, keepResult=True)
+    page = console(f"#/executions/{started.ended('kept')}?tab=result")
+    expect(page.locator(".lower")).to_contain_text("rows: 7")
+    assert violations(page) == []
+    page = console(f"#/executions/{started.ended('kept')}?tab=result")
+    lower = page.locator(".lower")
+    expect(lower).to_contain_text("<script>window.hit = 1</script>")
+    with page.expect_download() as download:
+        lower.get_by_role("link", name="Download").click()
+    assert download.value.suggested_filename.endswith("-2.txt")
+    assert page.evaluate("window.hit") is None
+    started.job("plain", {"url": "service://shop/ok"})
+    page = console(f"#/executions/{started.ended('plain')}")
+    expect(page.get_by_role("button", name="Compare")).to_be_visible()
+    expect(page.get_by_role("button", name="Result")).to_have_count(0)

@@ -1,6 +1,7 @@
 """Executions and their notifications (SPEC section 10)."""
 
-from typing import Any
+from base64 import b64decode
+from typing import Any, Literal
 
 from pydantic import AwareDatetime, Field
 
@@ -17,7 +18,8 @@ __all__ = [
     "ActLine", "Attempt", "DeliveryCounts", "DeliveryLine", "DeliveryRef", "DurationSpread", "ErrorCount",
     "Execution",
     "ExecutionCounts", "ExecutionInFull", "Held", "JobOutcomes", "LatenessSpread", "LeaseLine", "LogLine",
-    "Message", "Outcome", "Outcomes", "QueuedParts", "Series", "SeriesBucket", "StepRun", "Told",
+    "Message", "Outcome", "Outcomes", "QueuedParts", "Result", "ResultInBrief", "Series",
+    "SeriesBucket", "StepRun", "Told",
 ]  # fmt: skip
 
 
@@ -159,8 +161,40 @@ class ActLine(AnswerModel):
     at: AwareDatetime
 
 
+class ResultInBrief(AnswerModel):
+    """What is said of a result; `status` None: it was reported by feedback. `masked`: not all is shown."""
+
+    status: int | None
+    content_type: str | None
+    truncated: bool
+    masked: bool
+    bytes: int = 0
+
+
+class Result(AnswerModel):
+    """What an execution was answered last: `body` is JSON, a text, or base64, as `encoding` says.
+
+    `status` None: it was reported by feedback. `truncated`: it was longer than `limits.response_bytes`.
+    """
+
+    execution_id: str
+    status: int | None
+    content_type: str | None
+    encoding: Literal["json", "text", "base64"]
+    body: Any
+    truncated: bool
+    masked: bool
+
+    @property
+    def value(self) -> Any:
+        """The JSON value, the text, or the bytes."""
+        return b64decode(self.body) if self.encoding == "base64" else self.body
+
+
 class ExecutionInFull(Execution):
     """An execution with its history. `params` are incomplete if masked, truncated or not kept.
+
+    `result` None: none is kept (`keepResult`).
 
     `trace_id` is that of OpenTelemetry; None: it has not begun, or its first call has not ended yet.
     `detail`: `dropped` where the history has removed some; `partial` where this answer leaves out older
@@ -171,6 +205,7 @@ class ExecutionInFull(Execution):
     detail: KeptDetail = "kept"
     params: Any
     params_complete: bool
+    result: ResultInBrief | None = None
     attempts: list[Attempt]
     notifications: list[Told]
     acts: list[ActLine] = Field([])

@@ -6,7 +6,7 @@ from scheduler_service.domain.parts import SPREAD, PartEnd
 from scheduler_service.domain.records import Exchange, exchange_of
 from scheduler_service.domain.texts import cut_message
 from scheduler_service.domain.wire import Answer, Fault
-from scheduler_service.engine.attempt import Broken, fail, succeed
+from scheduler_service.engine.attempt import Broken, fail, keep_result, succeed
 from scheduler_service.engine.chain import advance, record_step, refuse_sum
 from scheduler_service.engine.notification_events import TIMEOUT, failure_event, notify
 from scheduler_service.engine.program import Step
@@ -67,7 +67,7 @@ def finish_parts(
         notify(turn, run, failure_event, code, code, broken.message, timed_out=timed_out)
         fail(turn, run, broken)
         return
-    advance(turn, run, step, joined)
+    advance(turn, run, step, joined, array)
     _await_reports(turn, run, _fill(ends, verdicts))
 
 
@@ -76,6 +76,8 @@ def settle_reports(turn: TurnState, run: Open, verdicts: Verdicts) -> None:
     counted = [report for report in verdicts if report is not None and report.status != DROPPED.status]
     failed = [report for report in counted if report.status == FAILED_WORD]
     if not failed:
+        if turn.program_of(run).keeps_result:
+            keep_result(turn, run, b"[%b]" % b",".join(report.body for report in counted))
         succeed(turn, run, _digest(verdicts))
         return
     last = len(turn.program_of(run).steps) - 1

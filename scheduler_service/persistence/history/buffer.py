@@ -14,6 +14,7 @@ from scheduler_service.domain.records import (
     ExecutionRecord,
     FeedbackSeen,
     Record,
+    ResultKept,
     StepEnded,
     without_params,
 )
@@ -111,12 +112,12 @@ class Load(msgspec.Struct):
 
 def bare_records(records: Iterable[Record]) -> tuple[Record, ...]:
     """What is kept of `records` whatever happens, without its detail."""
-    kept = (record for record in records if not isinstance(record, Detail))
+    kept = (record for record in records if not isinstance(record, Detail | ResultKept))
     return tuple(without_params(record) if isinstance(record, ExecutionRecord) else record for record in kept)
 
 
 def _detailed(batch: Batch) -> set[int]:
-    return {record.execute_number for record in batch.records if isinstance(record, Detail)}
+    return {record.execute_number for record in batch.records if isinstance(record, Detail | ResultKept)}
 
 
 def weigh(batch: Batch) -> int:
@@ -143,6 +144,7 @@ def _weigh_exchange(exchange: Exchange) -> int:
 # Further records with bodies.
 _HEAVY: Mapping[type[Record], Callable[[Any], int]] = {
     FeedbackSeen: lambda record: len(record.body),
+    ResultKept: lambda record: len(record.body),
     Audited: lambda record: len(record.act.detail),
     DeliveryRecord: lambda record: 0 if record.exchange is None else _weigh_exchange(record.exchange),
 }

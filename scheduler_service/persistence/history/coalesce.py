@@ -16,13 +16,14 @@ from scheduler_service.domain.records import (
     Exchange,
     ExecutionRecord,
     FiringRecord,
+    ResultKept,
 )
 from scheduler_service.persistence.audit.lines import line_of
 from scheduler_service.persistence.sql.expressions import Row
 from scheduler_service.ports.history import Batch
 
 Execution = tuple[str, int]
-Entry = tuple[int, int, Detail]
+Entry = tuple[int, int, Detail | ResultKept]
 """The `sequence` of a record's turn, its `ordinal` in that turn, and the record."""
 Firing = tuple[int, int, str, int | None, str | None]
 _ENCODER = msgspec.msgpack.Encoder()
@@ -95,7 +96,7 @@ class _Merged:
 
     def take(self, batch: Batch) -> None:
         """Adds the records of one turn, with few calls: it runs for every turn."""
-        record: Any  # by its type; any other than these four is a Detail
+        record: Any  # by its type; any other than these four lies in `entries`
         key: Execution = (batch.uid, 0)  # made anew only where the number changes
         for ordinal, record in enumerate(batch.records):
             kind = type(record)

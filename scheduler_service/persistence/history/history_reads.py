@@ -7,7 +7,7 @@ import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.execution import ExecutionState, parse_execution_id
-from scheduler_service.domain.records import Exchange
+from scheduler_service.domain.records import Exchange, ResultKept
 from scheduler_service.persistence.common.pagination import mark_list, read_cursor, write_cursor
 from scheduler_service.persistence.history.answer_room import AnswerBudget
 from scheduler_service.persistence.history.database import HistoryDatabase
@@ -46,6 +46,7 @@ from scheduler_service.persistence.history.stored_records import (
     read_deliveries,
     read_failures,
     read_last_exchanges,
+    read_result,
 )
 from scheduler_service.persistence.history.sums import (
     collect_counts,
@@ -58,6 +59,16 @@ READERS = 2
 PAGE_BYTES = 4 << 20
 Shape = Callable[[sa.Connection, Sequence[AnyRow]], list[Wire]]
 """Rows of a list in wire form, with what else has to be read of them: the first ones where they are large."""
+
+
+class KeptResult(msgspec.Struct, frozen=True):
+    """How an execution stands, why it failed, whether its detail was dropped; `result` None: it has none."""
+
+    state: ExecutionState
+    error: str | None
+    message: str | None
+    dropped: bool
+    result: ResultKept | None
 
 
 class HistoryReads:
@@ -151,6 +162,21 @@ class HistoryReads:
         def read(connection: sa.Connection) -> dict[int, Exchange] | None:
             row = _find(connection, tenant, execution_id)
             return None if row is None else read_last_exchanges(connection, row.uid, row.execute_number)
+
+        return await self._run(read)
+
+    async def result(self, tenant: str, execution_id: str) -> KeptResult | None:
+        """How an execution stands, and what it was answered last, where that is kept (`keepResult`)."""
+
+        def read(connection: sa.Connection) -> KeptResult | None:
+            row = _find(connection, tenant, execution_id)
+            if row is None:
+                return None
+            state, failures = ExecutionState(row.state), read_failures(connection, [row])
+            kept = read_result(connection, row) if state is ExecutionState.SUCCEEDED else None
+            failure = failures.get((row.uid, row.execute_number))
+            message = None if failure is None else failure.message
+            return KeptResult(state, row.error, message, bool(row.dropped), kept)
 
         return await self._run(read)
 

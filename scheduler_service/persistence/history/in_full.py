@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 import sqlalchemy as sa
 
-from scheduler_service.domain.execution import TriggeredBy
+from scheduler_service.domain.execution import ExecutionState, TriggeredBy
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.progress import progress_fraction
 from scheduler_service.domain.records import (
@@ -22,7 +22,12 @@ from scheduler_service.language.values import as_text, show_text
 from scheduler_service.persistence.history.answer_room import AnswerBudget
 from scheduler_service.persistence.history.log import AnyRow
 from scheduler_service.persistence.history.queries import Wire, select_newest
-from scheduler_service.persistence.history.row_shapes import exchange_wire, execution_wire, notification_wire
+from scheduler_service.persistence.history.row_shapes import (
+    exchange_wire,
+    execution_wire,
+    notification_wire,
+    result_wire,
+)
 from scheduler_service.persistence.history.stored_records import (
     Place,
     StoredRecord,
@@ -30,6 +35,7 @@ from scheduler_service.persistence.history.stored_records import (
     read_newest_first,
     read_notifications,
     read_oldest_first,
+    read_result,
 )
 
 
@@ -57,12 +63,14 @@ def read_in_full(
     callers, ended = read_callers(connection, [row]), shown.ended
     failure = ended if row.error is not None and ended is not None and ended.error is not None else None
     known = shown.records if ended is None else [*shown.records, ended]
+    kept = read_result(connection, row) if row.state == ExecutionState.SUCCEEDED else None
     return {
         **execution_wire(row, failure, callers.get((row.uid, row.execute_number))),
         "traceId": trace_id(row, known),
         "detail": _detail_word(row, room),
         "params": None if params is None else parse_kept(params),
         "paramsComplete": bool(row.params_complete) and params is not None,
+        "result": None if kept is None else {**result_wire(kept), "bytes": len(kept.body)},
         "attempts": assemble_attempts(shown.records),
         "notifications": notifications,
     }

@@ -9,7 +9,7 @@ from scheduler_service.domain.execution import write_execution_id
 from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.progress import progress_fraction
-from scheduler_service.domain.records import AttemptEnded, Exchange
+from scheduler_service.domain.records import AttemptEnded, Exchange, ResultKept
 from scheduler_service.domain.texts import cut
 from scheduler_service.domain.wire import Headers
 from scheduler_service.persistence.history.answer_room import AnswerBudget
@@ -45,6 +45,16 @@ def execution_wire(row: sa.Row[tuple[object, ...]], failure: AttemptEnded | None
         "attemptCount": row.attempt_count,
         "progress": row.progress,
         "progressFraction": progress_fraction(row.progress),
+    }
+
+
+def result_wire(result: ResultKept) -> Wire:
+    """What is said of a result beside its body. `contentType` null: the target named none."""
+    return {
+        "status": result.status,
+        "contentType": result.content_type or None,
+        "truncated": result.truncated,
+        "masked": result.masked,
     }
 
 

@@ -9,7 +9,7 @@ import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.execution import TriggeredBy
-from scheduler_service.domain.records import AttemptEnded, Detail, Exchange, StepEnded
+from scheduler_service.domain.records import AttemptEnded, Detail, Exchange, ResultKept, StepEnded
 from scheduler_service.persistence.audit.lines import MOST_BACKFILLED
 from scheduler_service.persistence.history.queries import select_entry_sizes, select_notification_sizes
 from scheduler_service.persistence.history.schema import deliveries, entries
@@ -41,7 +41,7 @@ class StoredRecord(NamedTuple):
         """The same for each copy of a record that was written twice."""
         return self.sequence, self.ordinal
 
-    def is_a(self, kind: type[Detail]) -> bool:
+    def is_a(self, kind: type[Detail | ResultKept]) -> bool:
         """Whether it is a record of this kind."""
         return kind.__name__.encode() in bytes(memoryview(self.raw)[:_TAG_BYTES])
 
@@ -51,15 +51,18 @@ class StoredRecord(NamedTuple):
 
 
 def read_newest_first(connection: sa.Connection, uid: str, execute_number: int) -> Iterator[StoredRecord]:
-    """Each record of the execution, that of its latest turn first; one that was written twice comes twice."""
+    """Each record of the execution, that of its latest turn first; one that was written twice comes twice.
+
+    Without its result, which is read by `read_result` alone.
+    """
     for payload in _read_payloads(connection, uid, execute_number, is_newest_first=True):
-        yield from sorted(split(payload), key=_PLACE, reverse=True)
+        yield from sorted(_without_result(payload), key=_PLACE, reverse=True)
 
 
 def read_oldest_first(connection: sa.Connection, uid: str, execute_number: int) -> Iterator[StoredRecord]:
     """The same in the order of the turns."""
     for payload in _read_payloads(connection, uid, execute_number, is_newest_first=False):
-        yield from sorted(split(payload), key=_PLACE)
+        yield from sorted(_without_result(payload), key=_PLACE)
 
 
 def read_notifications(
@@ -86,6 +89,22 @@ def read_deliveries(connection: sa.Connection, sizes: Sequence[Any]) -> Iterator
 def split(payload: bytes) -> list[StoredRecord]:
     """The records of one value of the table `entries`, in no order."""
     return [StoredRecord(*entry) for entry in _SPLIT.decode(payload)]
+
+
+def _without_result(payload: bytes) -> list[StoredRecord]:
+    return [stored for stored in split(payload) if not stored.is_a(ResultKept)]
+
+
+def read_result(connection: sa.Connection, row: Any) -> ResultKept | None:
+    """What an execution that succeeded was answered last; None: none was kept, or it was dropped.
+
+    `row` has `uid`, `execute_number` and `sequence`, the turn that ended it.
+    """
+    for entry in _read_entries(connection, [(row.uid, row.execute_number, row.sequence)]):
+        for stored in split(entry.payload):
+            if stored.is_a(ResultKept):
+                return _RESULT.decode(stored.raw)
+    return None
 
 
 def _read_payloads(
@@ -124,6 +143,7 @@ Turn = tuple[str, int, int]
 """An execution, and the turn of its job in which it got its state."""
 AT_ONCE = 100
 _ENDED = msgspec.msgpack.Decoder(AttemptEnded)
+_RESULT = msgspec.msgpack.Decoder(ResultKept)
 
 
 def read_failures(connection: sa.Connection, rows: Iterable[Any]) -> dict[Key, AttemptEnded]:

@@ -17,6 +17,7 @@ from scheduler_service.domain.records import (
     ExecutionRecord,
     FeedbackSeen,
     FiringRecord,
+    ResultKept,
 )
 from scheduler_service.domain.replies import (
     Reactivated,
@@ -573,6 +574,23 @@ async def test_creation_of_one_id_by_many_has_one_winner(house: AnyHouse) -> Non
 def write(reply: object) -> bytes:
     """A reply as the API keeps it."""
     return msgspec.json.encode(reply)
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_a_result_is_kept_over_a_crash(house: AnyHouse, qos: int) -> None:
+    """With the turn that ended the execution: the next process still has it for the history."""
+    house.sender.answers(URL, Answer(200, (("content-type", "text/plain"),), b"seven"))
+    await house.create(keepResult=True, qos=qos)
+    await house.trigger()
+    await house.settle()
+    assert house.executions() == {1: State.SUCCEEDED}
+    await house.crash()
+    await house.recover()
+    await house.settle()
+    found = {
+        (batch.sequence, one) for batch in house.batches() for one in batch.records if type(one) is ResultKept
+    }
+    assert [one for _, one in found] == [ResultKept(1, b"seven", 200, "text/plain")]
 
 
 async def test_who_changed_a_job_is_written_down_once_whatever_dies(house: AnyHouse) -> None:

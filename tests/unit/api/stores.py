@@ -18,12 +18,14 @@ from scheduler_service.domain.records import (
     ExecutionRecord,
     FiringRecord,
     Record,
+    ResultKept,
     StepEnded,
 )
 from scheduler_service.persistence.audit.lines import audit, line_of, row_of, write_line
 from scheduler_service.persistence.common.pagination import CursorError, cut_page, read_position, value_of
 from scheduler_service.persistence.history.answer_room import AnswerBudget
 from scheduler_service.persistence.history.day_statistics import DayQuery, Figures
+from scheduler_service.persistence.history.history_reads import KeptResult
 from scheduler_service.persistence.history.in_full import NewestExecutions
 from scheduler_service.persistence.history.queries import (
     DeliveryQuery,
@@ -205,6 +207,8 @@ class MemoryHistory:
         self.runs: dict[tuple[str, int], tuple[str, ExecutionRecord]] = {}
         self.steps: dict[tuple[str, int], dict[int, Exchange]] = {}
         self.ledger: dict[str, list[FiringRecord]] = {}
+        self.results: dict[tuple[str, int], ResultKept] = {}
+        self.has_dropped = False
         self.asked: SeriesQuery | None = None
         self.children_at_once = 500
 
@@ -215,8 +219,18 @@ class MemoryHistory:
                     self.runs[uid, number] = (job_id, record)
                 case StepEnded(execute_number=number, index=index, exchange=exchange):
                     self.steps.setdefault((uid, number), {})[index] = exchange
+                case ResultKept(execute_number=number):
+                    self.results[uid, number] = record
                 case FiringRecord():
                     self.ledger.setdefault(uid, []).append(record)
+
+    async def result(self, tenant: str, execution_id: str) -> KeptResult | None:
+        uid, _, number = execution_id.rpartition("-")
+        found = self.runs.get((uid, int(number))) if number.isdigit() else None
+        if found is None:
+            return None
+        kept = self.results.get((uid, int(number)))
+        return KeptResult(found[1].state, found[1].error, None, self.has_dropped, kept)
 
     async def executions(self, query: ExecutionQuery) -> ListPage:
         if query.cursor is not None:

@@ -154,7 +154,7 @@ readCalendarDays
 readChildLogs
 readChildLogsByExecution
 readDates
-readExecution
+readExecution readResult
 readJob
 readKey
 readLog

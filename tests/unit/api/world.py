@@ -81,6 +81,7 @@ class World(MemoryOutbox):
         self.parts: tuple[Mapping[str, object], ...] = ()
         self.standstills = Standstills()
         self.turns = 0
+        self.was_read = asyncio.Event()
         self.flushes = 0
         self.is_history_stuck = False
         self.is_history_locked = False
@@ -164,6 +165,7 @@ class World(MemoryOutbox):
         """Nothing: the catalogue is read."""
 
     async def read(self, job_id: str) -> Job | None:
+        self.was_read.set()
         found = self.documents.get(job_id)
         return None if found is None else Job(*found, Holder("node", "boot"))
 

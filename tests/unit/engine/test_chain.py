@@ -4,11 +4,12 @@ from typing import Any
 
 from scheduler_service.domain.effects import ResolveInstances
 from scheduler_service.domain.execution import ExecutionState, FailureType
-from scheduler_service.domain.records import AttemptEnded, Noted, StepEnded
+from scheduler_service.domain.records import AttemptEnded, Noted, ResultKept, StepEnded
 from scheduler_service.domain.replies import Started
 from scheduler_service.domain.turn_events import CallEnded, Paused, Replay, Triggered
 from scheduler_service.domain.wire import Fault, FaultKind
 from scheduler_service.engine.program import Surroundings
+from scheduler_service.engine.scope import feedback_token
 from tests.rows import each_row
 from tests.unit.engine.parts.service_rig import DRAINING, SHARDED, answer, parted, parts_of, steps_of
 from tests.unit.engine.rig import TWO, Rig, retried
@@ -439,3 +440,21 @@ def test_a_crash_before_the_next_instance_forgets_no_answer() -> None:
     rig.resolve()
     assert rig.execution(1).reason == "gone"
     assert steps_of(rig)[-1].instance == "b"
+
+
+def test_a_job_that_asks_for_it_keeps_what_it_was_answered_last() -> None:
+    """Whole, with status and type, of the attempt that succeeded (SPEC section 2, `keepResult`)."""
+    rig = Rig(keepResult=True, request=[{"url": "http://target.test/"}] * 2, retry=[{"errorEquals": "500"}])
+    rig.triggered()
+    rig.answer(200, {"step": 0})
+    rig.answer(500, {"step": 1})
+    rig.pass_time(1_000)
+    rig.answer(200, {"step": 0})
+    assert rig.of(ResultKept, rig.records) == []
+    token = feedback_token(b"key", "uid", 2)
+    rig.answer(201, f"<p>{token}</p>".encode() * 2_000, headers={"Content-Type": "text/html"})
+    (kept,) = rig.of(ResultKept, rig.records)
+    assert kept == ResultKept(1, b"<p>***</p>" * 2_000, 201, "text/html", masked=True)
+    plain = Rig().triggered()
+    plain.answer(200, {"step": 0})
+    assert plain.of(ResultKept, plain.records) == []

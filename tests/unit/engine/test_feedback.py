@@ -1,12 +1,13 @@
 """Feedback of a target: fenced by token and attempt, recorded, reported, obeyed (SPEC sections 4, 5, 7)."""
 
+import json
 from typing import Any
 
 from scheduler_service.domain.document import Document, FeedbackAwaited
 from scheduler_service.domain.execution import ExecutionState, FailureType
-from scheduler_service.domain.records import AttemptEnded, FeedbackSeen
+from scheduler_service.domain.records import AttemptEnded, FeedbackSeen, ResultKept
 from scheduler_service.domain.replies import RefusalCode, Taken, Unchanged
-from scheduler_service.domain.turn_events import FeedbackArrived
+from scheduler_service.domain.turn_events import FeedbackArrived, Triggered
 from scheduler_service.domain.wire import CallKind
 from scheduler_service.engine.scope import feedback_token
 from tests.rows import each_row
@@ -271,3 +272,21 @@ def test_feedback_for_an_execution_without_its_context_is_stale() -> None:
     rig.document = Document(rig.head, {})
     refusal = feedback(rig, {"status": "succeed"})
     assert refusal.code is RefusalCode.STALE
+
+
+def test_the_report_that_decides_is_the_result() -> None:
+    """Of an asynchronous job: a check's answer or a feedback, one after the other (SPEC section 5)."""
+    rig = started(keepResult=True)
+    rig.answer(200, {"accepted": True})
+    feedback(rig, {"progress": "30%"})
+    feedback(rig, {"status": "failed"})
+    assert rig.of(ResultKept, rig.records) == []
+    rig.deliver(Triggered())
+    rig.answer(200, {"accepted": True})
+    feedback(rig, {"status": "succeed", "data": {"rows": 7}}, 2)
+    (kept,) = rig.of(ResultKept, rig.records)
+    assert (json.loads(kept.body), kept.status, kept.content_type) == (
+        {"status": "succeed", "data": {"rows": 7}},
+        None,
+        "application/json",
+    )

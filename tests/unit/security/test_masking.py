@@ -17,9 +17,11 @@ from scheduler_service.domain.records import (
     FeedbackSeen,
     Noted,
     Record,
+    ResultKept,
     StepEnded,
 )
 from scheduler_service.security.masking import Masking, cut
+from scheduler_service.security.secret_masks import SecretMask
 from tests.rows import each_row
 from tests.unit.security.secrets import MASKING, SECRET, masked_body, masked_exchange, step
 
@@ -261,3 +263,17 @@ def test_only_values_of_masked_members_change(value: object) -> None:
     body = json.dumps(["password", "mark", value]).encode()
     masking = Masking(members=["password"], body_bytes=1 << 20)
     assert json.loads(masked_body(body, masking)) == walk(["password", "mark", value])
+
+
+def test_a_result_is_masked_whatever_the_detail_and_never_cut() -> None:
+    """Members, tokens and values of secrets, also far behind `history.body_bytes` (SPEC sections 12, 14)."""
+    masking, mask = Masking(members=["password"], body_bytes=10), SecretMask(["a-value-of-the-environment"])
+    said = {"a": "x" * 90_000, "password": SECRET, "b": "a-value-of-the-environment", "n": 1}
+    result = ResultKept(1, json.dumps(said).encode(), 200)
+    for detail in ("all", "failures", "none"):
+        found = masking.redact(result, detail=detail, mask=mask)
+        assert isinstance(found, ResultKept)
+        assert found.masked
+        assert json.loads(found.body) == said | {"password": "***", "b": "***"}
+    plain = ResultKept(1, b"y" * 90, 200)
+    assert masking.redact_all([plain], detail="none") == (plain,)

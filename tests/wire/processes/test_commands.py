@@ -263,6 +263,21 @@ def test_a_trigger_waits_for_its_end(terminal: Terminal) -> None:
     assert again["state"] == "succeeded"
 
 
+def test_a_result_is_printed(terminal: Terminal) -> None:
+    """The body alone, or with what is said of it; a trigger that waits prints it behind the page (16)."""
+    job = terminal.make(keepResult=True)
+    ended = terminal.done("jobs", "trigger", job, "--wait").out
+    page, _, printed = ended.partition("\nresult\n")
+    assert f"{job}#1" in page
+    assert terminal.done("executions", "result", f"{job}#last").out == printed
+    assert json.loads(printed)["data"]["status"] == "live"
+    whole = terminal.done("executions", "result", f"{job}#1", "--wait", "-o", "json").data
+    assert (whole["status"], whole["encoding"], whole["body"]) == (200, "json", json.loads(printed))
+    plain = terminal.make()
+    terminal.done("jobs", "trigger", plain, "--wait")
+    assert "keepResult" in terminal.enter("executions", "result", f"{plain}#1").err
+
+
 def test_an_execution_that_fails_ends_with_5(terminal: Terminal) -> None:
     """With its state and error (16)."""
     job = terminal.make("/nothing/here")

@@ -95,11 +95,16 @@ export function pathOf(...segments) {
   return segments.map((segment) => encodeURIComponent(segment)).join("/");
 }
 
+/** The address of what the browser fetches by itself, as a file. */
+export function addressOf(path, query) {
+  return new URL(address(path, query), SERVICE).href;
+}
+
 async function exchange(method, path, { query, body, bodyText, headers, signal, keepalive }) {
   const given = method === "GET" ? {} : CHANGES;
   const sent = bodyText ?? (body === undefined ? undefined : JSON.stringify(body));
   const typed = sent === undefined ? given : { ...given, "Content-Type": "application/json" };
-  const response = await send(new URL(address(path, query), SERVICE), {
+  const response = await send(addressOf(path, query), {
     method,
     headers: { Accept: "application/json", "Accept-Language": localeOf(), ...typed, ...headers },
     body: sent,

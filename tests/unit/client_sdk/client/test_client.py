@@ -10,11 +10,21 @@ import httpx
 import pytest
 
 from client_sdk import BlockingClient, Client, job
-from client_sdk.errors import Absent, Conflict, Invalid, Outdated, SdkError, Unauthorized, WaitTimedOut
+from client_sdk.errors import (
+    Absent,
+    Conflict,
+    ExecutionFailed,
+    Invalid,
+    Outdated,
+    SdkError,
+    Unauthorized,
+    WaitTimedOut,
+)
 from client_sdk.models import JobDefinition, NewCalendar, RequestStep, Timer
 from tests.rows import each_row
 from tests.unit.client_sdk.lines import NewerLine, serving
 from tests.wire.service import SERVED, START, World, definition, running
+from tests.wire.target import Reply
 
 
 async def test_a_job_is_made_fired_and_waited_for(client: Client) -> None:
@@ -35,6 +45,34 @@ async def test_a_job_is_made_fired_and_waited_for(client: Client) -> None:
     assert (ended.state, ended.params, ended.execute_number) == ("succeeded", {"size": 3}, 1)
     assert [step.status for attempt in ended.attempts for step in attempt.steps] == [200]
     assert [line.kind async for line in client.executions.log(ended)]
+
+
+async def test_the_result_of_a_job_is_waited_for(client: Client, world: World) -> None:
+    """JSON, a text or bytes; a failure raises with its code, message and execution (SPEC section 16)."""
+    posted = definition(jobId="sum", keepResult=True, request=[{"url": "service://jobswork/sum"}])
+    await client.jobs.create(posted)
+    world.target.answers("/sum", Reply(201, {"rows": 7}), Reply(200, b"plain"), Reply(200, b"\xff\x00"))
+    for value in ({"rows": 7}, "plain", b"\xff\x00"):
+        started = await client.jobs.trigger("sum")
+        assert await started.result(timeout=20) == value
+    whole = await client.executions.result("sum#1")
+    assert (whole.status, whole.encoding, whole.value) == (201, "json", {"rows": 7})
+    again = await client.executions.replay("sum#last", params={})
+    assert await again.result() == {}
+    world.target.answers("/sum", Reply(500, {"error": "out of stock"}))
+    bad = await client.jobs.trigger("sum")
+    with pytest.raises(ExecutionFailed, match=r"^sum#5 ended as terminated: 500, out of stock$") as caught:
+        await bad.result(timeout=20)
+    assert (caught.value.error, caught.value.execution.failure_type) == ("500", "http")
+    later = await client.jobs.trigger("sum", delay_seconds=3600)
+    with pytest.raises(WaitTimedOut, match=r"has no result after 0.01 s: .* is scheduled"):
+        await later.result(timeout=0.01)
+    await client.executions.cancel(later)
+    with pytest.raises(ExecutionFailed, match="ended as cancelled"):
+        await client.executions.result("sum#last")
+    await client.jobs.create(definition(jobId="plain"))
+    with pytest.raises(Absent, match="had no keepResult"):
+        await (await client.jobs.trigger("plain")).result(timeout=20)
 
 
 async def test_the_key_is_the_caller_s_choice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,6 +359,10 @@ def _use_blocking(url: str) -> None:
             client.services.resume("nobody")
         with pytest.raises(Absent):
             client.jobs.get("two")
+        client.jobs.create(definition(keepResult=True), job_id="kept")
+        assert client.jobs.trigger("kept").result(timeout=20) == {}
+        assert client.executions.replay("kept#1").result(timeout=20) == {}
+        assert client.executions.result("kept#last").status == 200
     assert not [one for one in threading.enumerate() if one.name == "punctual-client"]
     with pytest.raises(SdkError, match="closed"):
         client.jobs.get("one")

@@ -4,7 +4,7 @@ import msgspec
 
 from scheduler_service.domain.effects import AbandonPart, Inform, ResolveInstances
 from scheduler_service.domain.execution import ExecutionState, FailureType
-from scheduler_service.domain.records import AttemptEnded
+from scheduler_service.domain.records import AttemptEnded, ResultKept
 from scheduler_service.domain.replies import Taken, Unchanged
 from scheduler_service.domain.turn_events import CallEnded, InstancesResolved
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, Token
@@ -161,3 +161,19 @@ def test_what_parts_leave_for_later_steps_counts_with_the_rest() -> None:
     answer(rig, 0, 200, "y" * 20)
     answer(rig, 1, 200, "y" * 20)
     assert (rig.execution(1).error, rig.states()) == ("response_too_large", [S.TERMINATED])
+
+
+def test_the_array_is_the_result() -> None:
+    """Of a step that goes to several instances, also where one's answer is no text, and of their reports."""
+    rig = parted(SHARDED, "a", "b", "c", keepResult=True)
+    answer(rig, 1, 200, b"\xff")
+    answer(rig, 2, 200, b"text")
+    answer(rig, 0, 200, {"x": 1})
+    assert rig.record_of(ResultKept) == ResultKept(1, b'[{"x":1},null,"text"]', 200, "application/json")
+    reported = asynchronous("a", "b", keepResult=True)
+    report(reported, 1, status="succeed", data=1)
+    report(reported, 0, status="succeed", data=0)
+    assert (
+        reported.record_of(ResultKept).body
+        == b'[{"status":"succeed","data":0},{"status":"succeed","data":1}]'
+    )

@@ -16,10 +16,12 @@ from scheduler_service.domain.records import (
     FeedbackSeen,
     FiringRecord,
     Noted,
+    ResultKept,
 )
 from scheduler_service.domain.tracing import trace_of
 from scheduler_service.persistence.common.pagination import CursorError, mark_list, write_cursor
 from scheduler_service.persistence.history.answer_room import AnswerBudget
+from scheduler_service.persistence.history.history_reads import KeptResult
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.persistence.history.conftest import Room
@@ -134,6 +136,41 @@ async def test_an_execution_says_who_triggered_it(room: Room) -> None:
     assert found == {1: "Anna", 2: None, 3: "Berta", 4: "Berta", 5: None, 6: None}
     in_full = [await room.reads.execution("default", f"u1-{number}") for number in found]
     assert [one and one["triggeredByName"] for one in in_full] == list(found.values())
+
+
+async def test_a_result_is_read_where_it_is_asked_for(room: Room) -> None:
+    """Whole, and only there: an execution in full says what it is; its log and attempts are without it."""
+    body = b"x" * 100_000
+    await write(
+        room,
+        batch(1, execution(1), *attempt(1, 1)[:1]),
+        batch(2, execution(1, "succeeded"), *attempt(1, 1)[1:], ResultKept(1, body, 200, "text/plain")),
+        batch(3, execution(2, "succeeded"), *attempt(2, 2)),
+        batch(4, execution(3, "terminated", error="500"), failed(3, "no stock", 3)),
+    )
+    found = await room.reads.result("default", "u1-1")
+    assert found == KeptResult(
+        ExecutionState.SUCCEEDED, None, None, dropped=False, result=ResultKept(1, body, 200, "text/plain")
+    )
+    in_full = await room.reads.execution("default", "u1-1")
+    assert in_full is not None
+    brief = {
+        "status": 200,
+        "contentType": "text/plain",
+        "truncated": False,
+        "masked": False,
+        "bytes": 100_000,
+    }
+    assert (in_full["result"], len(in_full["attempts"]), in_full["detail"]) == (brief, 1, "kept")
+    log = await room.reads.log("default", "u1-1")
+    assert log is not None
+    assert body.decode() not in str(log)
+    without = await room.reads.result("default", "u1-2")
+    assert without == KeptResult(ExecutionState.SUCCEEDED, None, None, dropped=False, result=None)
+    bad = await room.reads.result("default", "u1-3")
+    assert bad == KeptResult(ExecutionState.TERMINATED, "500", "no stock", dropped=False, result=None)
+    assert await room.reads.result("acme", "u1-1") is None
+    assert await room.reads.result("default", "u1-9") is None
 
 
 async def test_messages_of_a_long_list_are_all_found(room: Room) -> None:

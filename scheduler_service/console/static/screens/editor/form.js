@@ -12,7 +12,7 @@ export const SECTIONS = [
   ["overlap", ["overlapPolicy", "maxConcurrency", "queueLimit"]],
   ["asynchronous", ["async", "checkUrl", "checkRateSeconds", "cancelUrl"]],
   ["notify", ["notification"]],
-  ["options", ["qos", "historyDetail", "timeoutSeconds", "leadSeconds", "startPolicy", "pauseAfterFailures", "disabled", "active", "parentJob", "parentJobExecution"]],
+  ["options", ["qos", "historyDetail", "timeoutSeconds", "leadSeconds", "startPolicy", "pauseAfterFailures", "keepResult", "disabled", "active", "parentJob", "parentJobExecution"]],
 ];
 
 /**

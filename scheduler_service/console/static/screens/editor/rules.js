@@ -70,6 +70,7 @@ export function OptionsSection({ form }) {
         <${Member} form=${form} path=${["leadSeconds"]} kind="number" label=${t("editor.leadSeconds")} hint=${t("editor.leadHint")}/>
         <${Member} form=${form} path=${["startPolicy"]} kind="choice" known=${["auto", "manual"]} label=${t("editor.startPolicy")}/>
         <${Member} form=${form} path=${["pauseAfterFailures"]} kind="number" label=${t("editor.pauseAfterFailures")} hint=${t("editor.pauseAfterFailuresHint")}/>
+        <${Member} form=${form} path=${["keepResult"]} kind="flag" label=${t("editor.keepResult")} hint=${t("editor.keepResultHint")}/>
         <${Member} form=${form} path=${["disabled"]} kind="flag" label=${t("editor.disabled")} hint=${t("editor.disabledHint")}/>
       </div>
     <//>

@@ -6,10 +6,11 @@ import { ComparisonView } from "./comparison.js";
 import { RowDetail } from "./detail.js";
 import { ExecutionHead, besides } from "./head.js";
 import { LogView } from "./log.js";
+import { ResultView } from "./result.js";
 import { failingRow, rowsOf } from "./rows.js";
 import { Waterfall } from "./waterfall.js";
 
-const TABS = ["log", "compare", "params"];
+const TABS = ["log", "compare", "params", "result"];
 
 /** `#/executions/:executionId`. */
 export const Screen = {
@@ -75,7 +76,8 @@ function partNote(execution) {
 }
 
 function lower(execution, zone) {
-  const tab = TABS.includes(route.query.tab) ? route.query.tab : TABS[0];
+  const tabs = execution.result === null ? TABS.filter((key) => key !== "result") : TABS;
+  const tab = tabs.includes(route.query.tab) ? route.query.tab : tabs[0];
   const views = {
     log: () => html`<${LogView} executionId=${execution.executionId} attempts=${isPart(execution) ? null : execution.attempts} zone=${zone}/>`,
     compare: () => html`<${ComparisonView} execution=${execution}/>`,
@@ -83,11 +85,12 @@ function lower(execution, zone) {
       ${!execution.paramsComplete && html`<p class="note">${t("execution.paramsCut")}</p>`}
       <${JsonView} value=${execution.params} label=${t("execution.params")}/>
     `,
+    result: () => html`<${ResultView} execution=${execution}/>`,
   };
   return html`
     <section class="panel lower">
       <div class="panel-head">
-        <${Tabs} items=${TABS.map((key) => ({ key, text: t(`execution.tab.${key}`) }))} chosen=${tab} label=${t("execution.more")} onChoose=${(key) => pushQuery({ tab: key })}/>
+        <${Tabs} items=${tabs.map((key) => ({ key, text: t(`execution.tab.${key}`) }))} chosen=${tab} label=${t("execution.more")} onChoose=${(key) => pushQuery({ tab: key })}/>
       </div>
       <div class="panel-body" key=${tab}>${views[tab]()}</div>
     </section>
