@@ -49,7 +49,7 @@ _BY_TEMPLATES = tuple(
     )
 )
 """What Go, Handlebars and Mustache escape besides."""
-_HOST = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z.-]{,251}[0-9A-Za-z])?")
+_HOST = re.compile(r"(?=.*[0-9])[0-9A-Za-z](?:[0-9A-Za-z.-]{,251}[0-9A-Za-z])?")
 _AROUND = " \t\r\n\ufeff"
 _BARE = re.compile(r"[-+.0-9Ee]+|true|false|null")
 """Values that may be a part of a number, or a word, in JSON."""
@@ -233,7 +233,8 @@ NO_MASK = SecretMask(())
 def forms_of(value: str) -> set[bytes]:
     """The forms in which a value may come back; a name of a host is written in small letters.
 
-    A header loses the white space around its value, a text its byte order mark.
+    A word without a digit is not looked for in those: it may stand anywhere. A header loses the white space
+    around its value, a text its byte order mark.
     """
     further = {value.replace("\n", "\r\n")}
     if len(stripped := value.strip(_AROUND)) >= LEAST_CHARACTERS:

@@ -129,6 +129,7 @@ def test_bytes_of_an_older_page_and_names_of_hosts_are_hidden() -> None:
     assert mask.text("two\r\nlines") == "***"
     assert mask.text("X-S: around, mark") == "X-S: ***, ***"
     assert mask.text("12") == "12", "too short to be looked for"
+    assert SecretMask(["Production"]).text("production") == "production", "a word"
 
 
 @each_row(
