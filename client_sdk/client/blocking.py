@@ -89,6 +89,7 @@ class BlockingJobs(_BlockingGroup):
 
     create = _call(Jobs.create)
     create_many = _call(Jobs.create_many)
+    compare = _call(Jobs.compare)
     get = _call(Jobs.get)
     update = _call(Jobs.update)
     pause = _call(Jobs.pause)

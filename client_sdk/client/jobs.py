@@ -62,6 +62,15 @@ class Jobs(CallGroup):
         )
         return results.items
 
+    async def compare(self, definitions: Sequence[Definition]) -> list[answers.ComparedDefinition]:
+        """What updating or creating up to 1,000 jobs would do, one result each, in order; changes nothing."""
+        body = [write_definition(one) for one in definitions]
+        path = "/definitions/compare"
+        found = await self._connection.call(
+            answers.ComparedDefinitions, "POST", path, body=body, headers=self._owner, longer=60
+        )
+        return found.items
+
     async def get(self, job_id: str) -> answers.Job:
         """The job with its definition, state, next firing and counters."""
         return await self._connection.read(answers.Job, _path(job_id))

@@ -5,7 +5,7 @@
 | 0 | done |
 | 1 | refused by the service or a check |
 | 2 | the command line or a file is wrong |
-| 3 | the service cannot be reached, or could not start |
+| 3 | the service cannot be reached, could not start, or answers what no scheduler does |
 | 4 | `--wait` ran out of time |
 | 5 | the awaited execution did not succeed |
 """

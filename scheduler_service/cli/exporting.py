@@ -179,10 +179,15 @@ def calendar_of(definition: Any) -> str | None:
 def _export_services(connection: ApiConnection, names: Iterable[str]) -> Iterator[Exported]:
     for name in dict.fromkeys(names):
         known = connection.get(path_of("service", name))
-        members = {one: known[one] for one in OF_SERVICES if known.get(one) not in (None, [], {})}
+        members = {one: _whole(known[one]) for one in OF_SERVICES if known.get(one) not in (None, [], {})}
         timers = [order_members(one) for one in known[TIMERS]]
         value = {KIND: DocumentKind.SERVICE.value, "name": name, **members, TIMERS: timers}
         yield Exported(DocumentKind.SERVICE, name, value)
+
+
+def _whole(number: Any) -> Any:
+    """A number of seconds as people write it."""
+    return int(number) if isinstance(number, float) and number.is_integer() else number
 
 
 OF_SERVICES = (

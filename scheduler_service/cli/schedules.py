@@ -45,8 +45,8 @@ class PlannedChange:
     """What becomes of one thing: by what is stored, as long as it is not `done`.
 
     `one` None: no file has it, and it is to be destroyed. `revision`: of the job, or the version of the
-    calendar, as it was read. `stored`:
-    what the service has, where that was read. `awaits`: it needs a calendar that has to be stored first.
+    calendar, as it was read. `stored`, `given`: of a calendar and a service what there is, and what there
+    would be, defaults filled in. `awaits`: it needs a calendar that has to be stored first.
     """
 
     kind: DocumentKind
@@ -55,6 +55,7 @@ class PlannedChange:
     one: DefinitionInFile | None = None
     revision: int | None = None
     stored: Mapping[str, Any] | None = None
+    given: Mapping[str, Any] | None = None
     problem: Mapping[str, Any] | None = None
     warnings: Sequence[Mapping[str, Any]] = field(default_factory=list)
     awaits: bool = False
@@ -168,8 +169,7 @@ def describe_changes(connection: ApiConnection, change: PlannedChange) -> list[s
     if change.status == CREATED:
         return _diff(None, change.one.body, "not stored", name)
     if change.kind is not DocumentKind.JOB:
-        stored = {member: value for member, value in (change.stored or {}).items() if value is not None}
-        return _diff(stored, change.one.body, "stored", name)
+        return _diff(change.stored, change.given or change.one.body, "stored", name)
     stored = connection.get(path_of("job", change.name))["definition"]
     return compare(stored, change.one.body, name) or [f"{label} differs from what is stored"]
 
@@ -373,7 +373,7 @@ def _plan_calendar(
     change = PlannedChange(DocumentKind.CALENDAR, name, CREATED, one, version, warnings=answer.warnings)
     if stored is not None:
         given = parse_model(NewCalendar, one.body).model_dump(by_alias=True)
-        change.stored = {member: stored.get(member) for member in given}
+        change.given, change.stored = given, {member: stored.get(member) for member in given}
         change.status = UNCHANGED if given == change.stored else UPDATED
     return change
 
@@ -395,23 +395,29 @@ def _plan_service(
     except AbsentError:
         return change
     change.status = UPDATED
-    change.stored = {member: known[member] for member in (*OF_SERVICES, TIMERS) if member in known}
+    change.stored = {member: known[member] for member in (*OF_SERVICES, TIMERS)}
     if answer is not None:
         change.warnings = answer.warnings
-        is_same = all(answer.data[member] == known[member] for member in OF_SERVICES)
-        change.status = UNCHANGED if is_same and _are_declared(known[TIMERS], one.body) else UPDATED
+        timers = _fill_in_timers(known[TIMERS], one.body.get(TIMERS))
+        change.given = {member: answer.data[member] for member in OF_SERVICES} | {TIMERS: timers}
+        change.status = UNCHANGED if change.given == change.stored else UPDATED
     return change
 
 
-def _are_declared(stored: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -> bool:
-    """Whether a service declares these jobs already, in any order; what is left out stays."""
-    timers = given.get(TIMERS)
-    if timers is None:
-        return True
-    known = {one["jobId"]: dict(one) for one in stored}
-    return len(known) == len(timers) and all(
-        one["jobId"] in known and not compare(known[one["jobId"]], one, "") for one in timers
-    )
+def _fill_in_timers(stored: Sequence[dict[str, Any]], given: Sequence[dict[str, Any]] | None) -> list[Any]:
+    """The jobs that a service would declare: those that mean the same as they are, and at their places."""
+    if given is None:  # they stay
+        return list(stored)
+    known = {one["jobId"]: one for one in stored}
+    filled = {
+        one["jobId"]: known[one["jobId"]] if _is_same(known.get(one["jobId"]), one) else one for one in given
+    }
+    kept = [filled.pop(name) for name in known if name in filled]
+    return [*kept, *filled.values()]
+
+
+def _is_same(stored: dict[str, Any] | None, given: dict[str, Any]) -> bool:
+    return stored is not None and not compare(stored, given, "")
 
 
 def _plan_jobs(

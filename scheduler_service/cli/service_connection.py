@@ -149,7 +149,8 @@ class ApiConnection:
             raise CommandError(
                 f"an answer of {self._connection.url} cannot be read ({type(error).__name__} at "
                 f"{_place_of(trace)}: {str(error)[:LONGEST_REASON]}); see whether --url names a scheduler, "
-                "and one of this version ('punctual version'); if it does, report this line: it is a defect"
+                "and one of this version ('punctual version'); if it does, report this line: it is a defect",
+                Exit.UNREACHABLE,
             ) from error
 
     def close(self) -> None:

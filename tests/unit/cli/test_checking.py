@@ -160,3 +160,31 @@ def test_no_secret_is_shown(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
         code, out, err = ran("doctor", "--port", "0", "--runtime", "dapr", "-o", form)
         assert code == 1
         assert "hidden" not in out + err
+
+
+def test_lint_checks_each_kind(ran: Ran) -> None:
+    """The form of calendars and services, and each job that a service declares; calendars may be any (16)."""
+    good = {"jobId": "a", "jobName": "a", "request": [{"url": "http://x.test"}]}
+    nine = good | {"timer": {"period": "0 0 9 * * ?", "calendar": "office"}}
+    calendar = {"kind": "Calendar", "name": "office", "free": ["2026-01-05"]}
+    documents = [
+        calendar,
+        {"kind": "Service", "name": "s", "timers": [good]},
+        nine | {"jobId": "b", "kind": "Job"},
+    ]
+    Path("all.json").write_text(json.dumps(documents), encoding="utf-8")
+    assert ran("lint", "all.json") == (0, "", "3 definitions OK\n")
+    wrong = [
+        {"kind": "Calendar", "week": [8]},
+        {"kind": "Service", "name": "s", "grace": 1, "timers": [good | {"qos": 7}]},
+    ]
+    Path("all.json").write_text(json.dumps(wrong), encoding="utf-8")
+    code, out, _ = ran("lint", "all.json")
+    assert code == 1
+    assert [line.split("error: ")[1].split(": ")[0] for line in out.splitlines()] == [
+        "/0/week/0",
+        "/0/name",
+        "/1/grace",
+        "/1/timers/0/qos",
+    ]
+    assert ran("jobs", "check", "-f", "all.json", "--url", "http://127.0.0.1:1")[0] == 2

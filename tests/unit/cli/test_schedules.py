@@ -52,6 +52,21 @@ def test_one_folder_is_a_whole_schedule(moved: Moved, capsys: pytest.CaptureFixt
     assert {line.split()[2] for line in capsys.readouterr().out.splitlines()[1:]} == {"unchanged"}
 
 
+def test_of_a_service_only_what_differs_is_shown(moved: Moved, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not what the service has filled in, nor the order of its jobs."""
+    jobs = [{"jobId": name, "jobName": name, "request": [{"url": "service:/x"}]} for name in "ab"]
+    service = {"kind": "Service", "name": "shop", "address": "http://10.0.0.7:8080/"}
+    moved.apply(write("s.yaml", service | {"timers": jobs}))
+    assert code_of(lambda: moved.run(diff_jobs, write("s.yaml", service | {"timers": jobs[::-1]}))) == 0
+    assert code_of(lambda: moved.run(diff_jobs, write("s.yaml", service))) == 0
+    changed = service | {"timers": [*jobs, {**jobs[0], "jobId": "c"}], "tags": ["eu"]}
+    capsys.readouterr()
+    assert code_of(lambda: moved.run(diff_jobs, write("s.yaml", changed))) == 1
+    lines = [line for line in capsys.readouterr().out.splitlines()[2:] if line[0] in "+-"]
+    assert [line for line in lines if line[0] == "-"] == ['-  "tags": [],']
+    assert '+      "jobId": "c",' in lines
+
+
 def test_a_difference_is_shown_and_applied(moved: Moved, capsys: pytest.CaptureFixture[str]) -> None:
     """Of each kind; what is the same is not sent."""
     write_schedule()
@@ -64,7 +79,7 @@ def test_a_difference_is_shown_and_applied(moved: Moved, capsys: pytest.CaptureF
     shown = capsys.readouterr()
     for line in (
         '+    "2026-01-06"',
-        '+  "graceSeconds": 9',
+        '+  "graceSeconds": 9.0,',
         '+  "jobName": "new",',
         '-  "jobName": "a job",',
     ):

@@ -81,6 +81,22 @@ async def test_lists_are_walked_page_by_page(client: Client) -> None:
     assert [job.job_id async for job in odd] == ["job-05", "job-03", "job-01"]
 
 
+async def test_definitions_are_compared_before_they_are_sent(client: Client) -> None:
+    """What each would do, at which revision; nothing is changed."""
+    await client.jobs.create(definition(), job_id="one")
+    found = await client.jobs.compare(
+        [
+            definition(jobId="one"),
+            definition(jobId="one", jobName="other"),
+            definition(jobId="two"),
+            {"jobId": "x"},
+        ]
+    )
+    expected = [("unchanged", 1), ("updated", 1), ("created", None), ("refused", None)]
+    assert [(one.status, one.revision) for one in found] == expected
+    assert [job.job_id async for job in client.jobs.list()] == ["one"]
+
+
 async def test_refusals_are_typed() -> None:
     """Each status is an error of its own, with everything that is wrong in it."""
     async with running() as world:
