@@ -35,6 +35,7 @@ SAID = frozenset(
     {
         "url", "headers", "body", "message", "fault", "text", "params", "progress", "error", "event",
         "exchange", "tries", "request_headers", "request_body", "response_headers", "response_body",
+        "content_type",
     }
 )  # fmt: skip
 """The fields of outcomes and records that have something of a target, a caller or a template."""

@@ -131,8 +131,9 @@ async def test_a_secret_that_a_job_does_not_name_is_hidden_where_it_is_shown() -
             "progress": OTHER,
             "code": OTHER,
         }
-        for path in ("/step", "/check", "/heard"):
-            world.target.always(path, Reply(500 if path == "/step" else 200, said, {"X-Echo": CANARY}))
+        headers = {"X-Echo": CANARY, "content-type": f"application/json; x={OTHER}"}
+        for path in ("/step", "/check", "/heard", "/good"):
+            world.target.always(path, Reply(500 if path == "/step" else 200, said, headers))
         judged = {"errorFrom": "$.code", "messageFrom": "$.message"}
         heard = {"url": "service://jobswork/heard", "successWhen": "$.code == 0", **judged}
         jobs = {
@@ -141,6 +142,7 @@ async def test_a_secret_that_a_job_does_not_name_is_hidden_where_it_is_shown() -
                 "request": [{"url": "service://jobswork/run"}], "async": True, "notification": [heard],
                 "checkUrl": {"url": "service://jobswork/check"}, "timeoutSeconds": 30,
             },
+            "kept": {"request": [{"url": "service://jobswork/good"}], "keepResult": True},
         }  # fmt: skip
         for job_id, members in jobs.items():
             data_of(await world.client.post(f"/jobs/{job_id}", json=definition(**members)), 201)
@@ -149,6 +151,8 @@ async def test_a_secret_that_a_job_does_not_name_is_hidden_where_it_is_shown() -
         latest = data_of(await world.client.get("/jobs/failing"))["latestExecution"]
         assert (latest["state"], latest["error"]) == ("terminated", "***")
         assert leaks(await read_all(world, list(jobs))) == []
+        result = await world.client.get("/executions/kept%23last/result")
+        assert (data_of(result)["body"]["code"], leaks(result.content)) == ("***", [])
         assert len(world.target.at("/told")) == 2
         assert leaks(b"".join(one.body for one in world.target.at("/told"))) == []
 
