@@ -107,6 +107,7 @@ class Tenant:
             "creatorName": f"{canary} creator",
             "objectId": f"{canary}-object",
             "labels": {"mark": canary, **({"team": "ops"} if owner == "ops" else {})},
+            "keepResult": True,
             "timer": {"period": "external"},
             "request": [
                 {
@@ -187,6 +188,7 @@ class Tenant:
             path = f"/executions/{one}"
             yield Act("GET /executions/{executionId}", path)
             yield Act("GET /executions/{executionId}/log", f"{path}/log")
+            yield Act("GET /executions/{executionId}/result", f"{path}/result")
             yield Act("POST /executions/{executionId}/replay", f"{path}/replay", {"params": reason})
             yield Act("POST /executions/{executionId}/release", f"{path}/release")
             children = f"/main/getChildJobLogsByExecutionId?executionId={one}"

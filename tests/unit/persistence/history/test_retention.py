@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.execution import FiringOutcome
 from scheduler_service.domain.moments import DAY, HOUR
-from scheduler_service.domain.records import DeliveryRecord, FiringRecord, Noted
+from scheduler_service.domain.records import DeliveryRecord, FiringRecord, Noted, ResultKept
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
 from scheduler_service.persistence.history.retention import WINDOW_ROWS, Removal, RemovedRows, Retention
 from scheduler_service.persistence.history.schema import executions
@@ -115,7 +115,7 @@ async def test_under_pressure_detail_goes_first_and_is_marked(room: Room) -> Non
         note = Noted(number, START, "note", "x" * 1_000)
         params = b"{}" if number == 1 else b'{"n":1}'
         row = execution(number, "succeeded", params=params)
-        room.writer.append(batch(number, row, note), durable=False)
+        room.writer.append(batch(number, row, note, ResultKept(number, b"{}")), durable=False)
     await room.writer.flush()
     limit = await measured(room) * 2 // 3
     removed = await Retention(writer=room.writer, count=2_000, max_bytes=limit).run(START)
@@ -126,6 +126,11 @@ async def test_under_pressure_detail_goes_first_and_is_marked(room: Room) -> Non
     assert oldest is not None
     assert newest is not None
     assert (oldest["detail"], newest["detail"]) == ("dropped", "kept")
+    results = [await room.reads.result("default", f"u1-{number}") for number in (1, 1500)]
+    assert [one and (one.dropped, one.result) for one in results] == [
+        (True, None),
+        (False, ResultKept(1500, b"{}")),
+    ]
     recalled = [await room.reads.params("default", f"u1-{number}") for number in (1, 2, 1500)]
     assert recalled == [b"{}", None, b'{"n":1}']
     nothing = await Retention(writer=room.writer, max_bytes=1).run(START)
