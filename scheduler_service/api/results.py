@@ -48,12 +48,16 @@ async def wait_for_end(request: ApiRequest) -> None:
         await check_sight(request)
     execution_id = await request.execution_id(request.path["executionId"])
     request.path = {**request.path, "executionId": execution_id}
+    parsed = parse_execution_id(execution_id)
+    entry = None if parsed is None else await request.deps.catalogue.find(parsed[0])
+    if parsed is None or entry is None or entry.tenant != request.caller.tenant:
+        return
     loop = asyncio.get_running_loop()
     end, pause = loop.time() + float(seconds), FIRST_PAUSE_SECONDS
     gone = asyncio.ensure_future(request.disconnected())
     try:
         async with request.watching():
-            while not await _has_ended(request, execution_id) and (left := end - loop.time()) > 0:
+            while not await _has_ended(request, entry.job_id, *parsed) and (left := end - loop.time()) > 0:
                 if (await asyncio.wait({gone}, timeout=min(pause, left)))[0]:
                     raise ClientGone
                 pause = min(pause * 1.5, LONGEST_PAUSE_SECONDS)
@@ -92,14 +96,10 @@ async def read_result(request: ApiRequest) -> Response:
     return succeed(shown, _INERT, warnings=behind)
 
 
-async def _has_ended(request: ApiRequest, execution_id: str) -> bool:
+async def _has_ended(request: ApiRequest, job_key: str, uid: str, number: int) -> bool:
     """Whether it has, or is not there; also where this process stops: then the caller asks another one."""
-    parsed = parse_execution_id(execution_id)
-    entry = None if parsed is None else await request.deps.catalogue.find(parsed[0])
-    if parsed is None or entry is None or entry.tenant != request.caller.tenant:
-        return True
-    job = await request.deps.jobs.read(entry.job_id)
-    state = None if job is None else find_state(job, *parsed)
+    job = await request.deps.jobs.read(job_key)
+    state = None if job is None else find_state(job, uid, number)
     return state is None or state in TERMINAL or "host" in await request.deps.ready()
 
 

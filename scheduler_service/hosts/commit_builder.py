@@ -21,7 +21,7 @@ from scheduler_service.domain.effects import (
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.job_key import is_trial
 from scheduler_service.domain.moments import Now
-from scheduler_service.domain.records import Audited, CheckEnded, StepEnded
+from scheduler_service.domain.records import Audited, CheckEnded, ResultKept, StepEnded
 from scheduler_service.domain.replies import Refusal, Reply, Started, StartedMany, Unchanged
 from scheduler_service.domain.turn_events import Created, Event
 from scheduler_service.domain.wire import Holder
@@ -213,6 +213,11 @@ def has_large_bodies(decision: Decision) -> bool:
             if len(exchange.request_body or b"") + len(exchange.response_body or b"") > LARGE_BYTES:
                 return True
     return False
+
+
+def keeps_much(decision: Decision) -> bool:
+    """Whether a turn keeps a large result: it is masked whole, whatever the history keeps of bodies."""
+    return any(type(one) is ResultKept and len(one.body) > LARGE_BYTES for one in decision.records)
 
 
 def is_idle(before: Document | None, decision: Decision) -> bool:

@@ -39,6 +39,7 @@ from scheduler_service.hosts.commit_builder import (
     has_large_bodies,
     is_idle,
     is_stored,
+    keeps_much,
     note_act,
     remember_reply,
     sort_effects,
@@ -301,7 +302,7 @@ class Turn:
         if until is not None and queued:  # whoever claims sees the parts as soon as they are durable
             await self._wait_for(until, place)
             return await self._take(cached, command)
-        is_apart = self._reads_bodies and has_large_bodies(decision)
+        is_apart = (place and keeps_much(decision)) or (self._reads_bodies and has_large_bodies(decision))
         own = self._commits  # not its method: an object that would live as long as the turn waits
         if command.act is not None or own.must_be_durable(cached, turn):
             pending = await self._apart(own.prepare, cached, turn) if is_apart else own.prepare(cached, turn)

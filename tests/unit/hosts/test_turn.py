@@ -120,6 +120,17 @@ async def test_large_bodies_are_masked_beside_the_loop_where_they_are_read(
     assert masking.seen == [not members]
 
 
+async def test_a_large_result_is_masked_beside_the_loop() -> None:
+    """It is searched for tokens as a whole, since it is not cut."""
+    masking = WatchedMasking()
+    bench = Bench(masking=masking)
+    await bench.create(keepResult=True, request=[{"url": URL}])
+    for size in (LARGE_BYTES, 10):
+        await bench.run(Triggered())
+        await bench.answer(body=b'"%s"' % (b"x" * size))
+    assert masking.seen == [False, True]
+
+
 class GuardedJob(CachedJob):
     """A job that notes in which threads its sequence is changed; its copies do not."""
 
