@@ -175,6 +175,7 @@ class Tenant:
         yield Act("POST /jobs/{jobId}", "/jobs/rest-2", self.job("rest-2", **family))
         yield Act("DELETE /main/destroyByParentJob", "/main/destroyByParentJob?parentJobId=shop-1")
         yield Act("POST /definitions/check", "/definitions/check", {**self.job(job_id), "jobId": job_id})
+        yield Act("POST /definitions/compare", "/definitions/compare", many)
         yield Act("POST /definitions/try", "/definitions/try", {"definition": self.job(job_id)})
         for action in ("pause", "resume", "trigger", "label", "disable", "enable"):
             labels = {"labels": {"more": self.canary}} if action == "label" else {}
@@ -221,6 +222,7 @@ class Tenant:
         instance = {"description": canary, "address": f"{self._target}/instance/{canary}"}
         for name in ("shop", "store"):
             path = f"/services/{name}"
+            yield Act("POST /services/{name}/preview", f"{path}/preview", said)
             yield Act("PUT /services/{name}", path, said if name == "shop" else {"tags": [canary]})
             yield Act("PUT /services/{name}/instances/{instanceId}", f"{path}/instances/i", instance)
             beat = f"{path}/instances/i/heartbeat"
