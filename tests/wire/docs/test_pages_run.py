@@ -89,7 +89,7 @@ def test_who_comes_from_elsewhere_finds_the_same_parts(page: str) -> None:
 
 def test_there_is_a_page_for_each_model() -> None:
     """For those who come from the schedulers that most people know."""
-    assert len(COMING_FROM) >= 5
+    assert len(COMING_FROM) >= 7
 
 
 def test_there_are_thirty_answers() -> None:
