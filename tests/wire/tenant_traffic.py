@@ -233,6 +233,12 @@ class Tenant:
             yield Act("GET /services/{name}/drift", f"{path}/drift")
         yield Act("DELETE /services/{name}/instances/{instanceId}", "/services/store/instances/i")
         yield Act("DELETE /services/{name}", "/services/store")
+        calendar, path = {"free": [choose(("2026-01-05", "2026-01-06"))]}, "/calendars/office"
+        yield Act("POST /dates/read", "/dates/read", {"text": "2026-05-01", "calendar": calendar})
+        yield Act("POST /calendars/{calendarName}/preview", f"{path}/preview", calendar)
+        yield Act("PUT /calendars/{calendarName}", path, calendar)
+        yield Act("GET /calendars/{calendarName}", path)
+        yield Act("DELETE /calendars/{calendarName}", path)
         for name in ("work", "shop"):
             for _ in range(3):
                 worker = {"instanceId": f"worker-{canary}", "max": 2}

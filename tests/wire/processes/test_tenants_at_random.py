@@ -10,7 +10,7 @@ from tests.wire.target import Target
 from tests.wire.tenant_traffic import settings_of, tenants_at
 
 SEED = 47
-ROUNDS = 120
+ROUNDS = 160
 LONG_SECONDS = 150
 
 
