@@ -109,9 +109,6 @@ def test_a_year_is_read_and_changed_day_by_day(console: Console, client: httpx.C
     read_days(page, "ArrowLeft", "ArrowLeft", "Enter")
     expect(page.get_by_label("Made-up days")).to_have_value("2099-01-03/2099-01-04")
     expect(page.get_by_role("slider")).to_have_attribute("aria-valuetext", "Sun, 4 Jan 2099: made-up day")
-    console.settle(page)
-    page.get_by_role("link", name="Jobs").click()
-    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
     page.get_by_role("button", name="Save").click()
     page.wait_for_url("**/#/calendars/plant")
     assert stored(client)["work"] == ["2099-01-03/2099-01-04"]
@@ -156,6 +153,25 @@ def test_what_a_change_moves_is_seen_before_it_is_saved(
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     page.wait_for_url("**/#/calendars")
     assert client.get("/calendars/plant").status_code == 404
+
+
+def test_what_is_not_saved_outlives_the_screen(console: Console, client: httpx.Client) -> None:
+    """Whoever leaves by a link is asked; by another way it is there again, until it is given up."""
+    put(client, free=["2099-01-05"])
+    page = console("#/calendars/plant?edit=true")
+    page.get_by_label("Free days").fill("2099-01-06")
+    page.evaluate("location.hash = '#/jobs'")
+    console.settle(page)
+    page.go_back()
+    expect(page.get_by_label("Free days")).to_have_value("2099-01-06")
+    page.get_by_role("button", name="Start again").click()
+    expect(page.get_by_label("Free days")).to_have_value("2099-01-05")
+    page.get_by_label("Free days").fill("2099-01-07")
+    page.get_by_role("link", name="Jobs").click()
+    page.get_by_role("dialog").get_by_role("button", name="Leave").click()
+    page.wait_for_url("**/#/jobs")
+    page.go_back()
+    expect(page.get_by_label("Free days")).to_have_value("2099-01-05")
 
 
 def test_days_and_plans_are_compared(console: Console) -> None:

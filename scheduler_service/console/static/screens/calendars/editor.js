@@ -24,6 +24,7 @@ import {
   route,
   sayDone,
   sayFailed,
+  session,
   stepsOf,
   t,
   useSoft,
@@ -37,19 +38,24 @@ import { YearOfDays } from "./year.js";
 const WORKING_WEEK = [1, 2, 3, 4, 5];
 const ZONES = "calendar-zones";
 
+/** What was not saved when the screen went, as where the session ended: by tenant, reader and calendar, until the page goes. */
+const unsaved = new Map();
+
 /** `name`: the calendar that is changed; without one a new one is made. */
 export const CalendarEditor = {
   props: { name: String },
   setup(props) {
     const isNew = props.name === undefined;
     const form = reactive({ name: props.name ?? "", week: WORKING_WEEK, timezone: "", country: "", free: "", work: "" });
-    const state = reactive({ isReady: isNew, error: null, etag: null, saved: "", taken: [], isTried: false, year: Number(route.query.year) || new Date().getFullYear(), isImporting: false });
+    const state = reactive({ isReady: isNew, error: null, etag: null, saved: "", taken: [], isTried: false, isRestored: false, year: Number(route.query.year) || new Date().getFullYear(), isImporting: false });
     const body = () => bodyOf(form);
     const asked = () => (state.isReady ? { path: pathOf("calendars", form.name.trim() || "new-calendar", "preview"), query: { year: state.year }, body: body() } : null);
     const preview = useSoft(asked);
     const changes = useChanges(preview, asked);
     const isChanged = () => state.isReady && JSON.stringify([isNew && form.name, body()]) !== state.saved;
     const keepSaved = () => (state.saved = JSON.stringify([isNew && form.name, body()]));
+    const key = JSON.stringify([session.tenant, session.name, props.name]);
+    useUnsaved(key, () => isChanged() && { form: { ...form }, etag: state.etag });
 
     async function load() {
       try {
@@ -60,6 +66,10 @@ export const CalendarEditor = {
           Object.assign(state, { etag, isReady: true, error: null });
         }
         keepSaved();
+        const kept = unsaved.get(key);
+        if (kept === undefined) return;
+        Object.assign(form, kept.form);
+        Object.assign(state, { etag: kept.etag, isRestored: true });
       } catch (error) {
         state.error = error;
       }
@@ -93,7 +103,13 @@ export const CalendarEditor = {
       navigate(linkTo("calendars", data.name));
     }
 
-    onUnmounted(guardLeaving(async () => !isChanged() || confirm({ title: t("calendars.leave"), text: t("calendars.leaveText"), action: t("calendars.leaveAction"), isDangerous: true })));
+    function startAgain() {
+      unsaved.delete(key);
+      Object.assign(form, { name: props.name ?? "", week: WORKING_WEEK, timezone: "", country: "", free: "", work: "" });
+      state.isRestored = false;
+      load();
+    }
+
     load();
     const errors = computed(() => errorsOf(preview.problem?.errors ?? []));
     const nameError = () => (state.taken.includes(form.name.trim()) ? t("calendars.taken") : state.isTried && form.name.trim() === "" ? t("calendars.needsName") : form.name.trim() && errors.value.calendarName);
@@ -111,6 +127,7 @@ export const CalendarEditor = {
         : !state.isReady
           ? html`<${Waiting}/>`
           : html`
+              ${state.isRestored && html`<p class="calendar-restored" role="status">${t("calendars.restored")} <button type="button" class="button" onClick=${startAgain}>${t("calendars.startAgain")}</button></p>`}
               <div class="calendar-editor">
                 <${Panel}>${fields(form, errors.value, isNew && nameError)}<//>
                 <div>
@@ -123,6 +140,24 @@ export const CalendarEditor = {
     `;
   },
 };
+
+/** Keeps what `changed()` gives (false: nothing is) when the screen goes; whoever leaves by a link or closes the page is asked. For `setup`. */
+function useUnsaved(key, changed) {
+  const warn = (event) => changed() && event.preventDefault();
+  addEventListener("beforeunload", warn);
+  let isGivenUp = false;
+  const stopGuarding = guardLeaving(async () => {
+    isGivenUp = !changed() || (await confirm({ title: t("calendars.leave"), text: t("calendars.leaveText"), action: t("calendars.leaveAction"), isDangerous: true }));
+    return isGivenUp;
+  });
+  onUnmounted(() => {
+    stopGuarding();
+    removeEventListener("beforeunload", warn);
+    const kept = !isGivenUp && changed();
+    if (kept) unsaved.set(key, kept);
+    else unsaved.delete(key);
+  });
+}
 
 function fields(form, errors, nameError) {
   const set = (name) => (text) => (form[name] = text);

@@ -1,9 +1,11 @@
 // Days from a file (iCalendar) or a pasted list: read by the service, shown, and added to the calendar that is being edited.
 
-import { Dialog, SelectField, explain, html, post, reactive, ref, t, useSubmit } from "../../core.js";
+import { Dialog, SelectField, explain, formatBytes, html, post, reactive, ref, t, useSubmit } from "../../core.js";
 import { spanWords } from "./year.js";
 
 const SHOWN = 40;
+/** No file of more bytes is read: the service takes a million characters. */
+const LONGEST_BYTES = 4_000_000;
 
 /** `calendar()` is what is being edited, as it is posted; `onAdd(calendar)` gets it with the days. */
 export const DaysDialog = {
@@ -18,7 +20,9 @@ export const DaysDialog = {
     };
     const choose = async (event) => {
       const [file] = event.target.files;
-      if (file !== undefined) change({ text: await file.text() });
+      if (file === undefined) return;
+      change({ text: file.size > LONGEST_BYTES ? "" : await file.text() });
+      if (file.size > LONGEST_BYTES) problem.value = t("calendars.tooLarge", { size: formatBytes(LONGEST_BYTES) });
     };
     const { isBusy, submit } = useSubmit(async () => {
       if (found.value !== null) return void props.onAdd(found.value.calendar);
