@@ -21,7 +21,7 @@ from scheduler_service.domain.records import ResultKept
 from scheduler_service.engine.status import find_state
 from scheduler_service.hosts.large_work import work_by_size
 from scheduler_service.language.values import NO_JSON, read_json
-from scheduler_service.persistence.history.history_reads import KeptResult
+from scheduler_service.persistence.history.history_reads import FoundResult
 from scheduler_service.persistence.history.row_shapes import result_wire
 from scheduler_service.security.callers import Role
 
@@ -103,7 +103,7 @@ async def _has_ended(request: ApiRequest, job_key: str, uid: str, number: int) -
     return state is None or state in TERMINAL or "host" in await request.deps.ready()
 
 
-def _no_result(given: str, found: KeptResult) -> ApiProblem:
+def _no_result(given: str, found: FoundResult) -> ApiProblem:
     """A 409 for one that has not ended, a 404 that says why there is none."""
     state, name = found.state, repr(given[:200])
     if state not in TERMINAL:

@@ -176,6 +176,7 @@ def _execution_fields(execution: Wire) -> Iterator[tuple[str, Any]]:
     yield "endedAt", _join(moment_text(execution["endedAt"]), took and f"after {took}")
     yield "progress", execution["progress"]
     yield "params", execution["params"] or None
+    yield "result", _describe_result(execution.get("result"))
     yield "detail", _describe_detail(execution)
 
 
@@ -183,6 +184,14 @@ def _triggered_by(execution: Row) -> str:
     """`manual (Anna)`."""
     name = execution.get("triggeredByName")
     return f"{execution['triggeredBy']} ({name})" if name else str(execution["triggeredBy"])
+
+
+def _describe_result(result: Wire | None) -> str | None:
+    """`200 application/json, 38 bytes`; its body is another command's."""
+    if result is None:
+        return None
+    said = " ".join(str(one) for one in (result["status"], result["contentType"]) if one is not None)
+    return ", ".join(filter(None, (said, f"{result['bytes']:,} bytes", result["truncated"] and "truncated")))
 
 
 def _describe_detail(execution: Wire) -> str | None:

@@ -61,7 +61,7 @@ Shape = Callable[[sa.Connection, Sequence[AnyRow]], list[Wire]]
 """Rows of a list in wire form, with what else has to be read of them: the first ones where they are large."""
 
 
-class KeptResult(msgspec.Struct, frozen=True):
+class FoundResult(msgspec.Struct, frozen=True):
     """How an execution stands, why it failed, whether its detail was dropped; `result` None: it has none."""
 
     state: ExecutionState
@@ -165,10 +165,10 @@ class HistoryReads:
 
         return await self._run(read)
 
-    async def result(self, tenant: str, execution_id: str) -> KeptResult | None:
+    async def result(self, tenant: str, execution_id: str) -> FoundResult | None:
         """How an execution stands, and what it was answered last, where that is kept (`keepResult`)."""
 
-        def read(connection: sa.Connection) -> KeptResult | None:
+        def read(connection: sa.Connection) -> FoundResult | None:
             row = _find(connection, tenant, execution_id)
             if row is None:
                 return None
@@ -176,7 +176,7 @@ class HistoryReads:
             kept = read_result(connection, row) if state is ExecutionState.SUCCEEDED else None
             failure = failures.get((row.uid, row.execute_number))
             message = None if failure is None else failure.message
-            return KeptResult(state, row.error, message, bool(row.dropped), kept)
+            return FoundResult(state, row.error, message, bool(row.dropped), kept)
 
         return await self._run(read)
 

@@ -25,7 +25,7 @@ from scheduler_service.persistence.audit.lines import audit, line_of, row_of, wr
 from scheduler_service.persistence.common.pagination import CursorError, cut_page, read_position, value_of
 from scheduler_service.persistence.history.answer_room import AnswerBudget
 from scheduler_service.persistence.history.day_statistics import DayQuery, Figures
-from scheduler_service.persistence.history.history_reads import KeptResult
+from scheduler_service.persistence.history.history_reads import FoundResult
 from scheduler_service.persistence.history.in_full import NewestExecutions
 from scheduler_service.persistence.history.queries import (
     DeliveryQuery,
@@ -224,13 +224,13 @@ class MemoryHistory:
                 case FiringRecord():
                     self.ledger.setdefault(uid, []).append(record)
 
-    async def result(self, tenant: str, execution_id: str) -> KeptResult | None:
+    async def result(self, tenant: str, execution_id: str) -> FoundResult | None:
         uid, _, number = execution_id.rpartition("-")
         found = self.runs.get((uid, int(number))) if number.isdigit() else None
         if found is None:
             return None
         kept = self.results.get((uid, int(number)))
-        return KeptResult(found[1].state, found[1].error, None, self.has_dropped, kept)
+        return FoundResult(found[1].state, found[1].error, None, self.has_dropped, kept)
 
     async def executions(self, query: ExecutionQuery) -> ListPage:
         if query.cursor is not None:

@@ -269,6 +269,7 @@ def test_a_result_is_printed(terminal: Terminal) -> None:
     ended = terminal.done("jobs", "trigger", job, "--wait").out
     page, _, printed = ended.partition("\nresult\n")
     assert f"{job}#1" in page
+    assert re.search(r"^result +200 application/json, \d+ bytes$", page, re.MULTILINE)
     assert terminal.done("executions", "result", f"{job}#last").out == printed
     assert json.loads(printed)["data"]["status"] == "live"
     whole = terminal.done("executions", "result", f"{job}#1", "--wait", "-o", "json").data

@@ -21,7 +21,7 @@ from scheduler_service.domain.records import (
 from scheduler_service.domain.tracing import trace_of
 from scheduler_service.persistence.common.pagination import CursorError, mark_list, write_cursor
 from scheduler_service.persistence.history.answer_room import AnswerBudget
-from scheduler_service.persistence.history.history_reads import KeptResult
+from scheduler_service.persistence.history.history_reads import FoundResult
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.persistence.history.conftest import Room
@@ -149,7 +149,7 @@ async def test_a_result_is_read_where_it_is_asked_for(room: Room) -> None:
         batch(4, execution(3, "terminated", error="500"), failed(3, "no stock", 3)),
     )
     found = await room.reads.result("default", "u1-1")
-    assert found == KeptResult(
+    assert found == FoundResult(
         ExecutionState.SUCCEEDED, None, None, dropped=False, result=ResultKept(1, body, 200, "text/plain")
     )
     in_full = await room.reads.execution("default", "u1-1")
@@ -166,9 +166,9 @@ async def test_a_result_is_read_where_it_is_asked_for(room: Room) -> None:
     assert log is not None
     assert body.decode() not in str(log)
     without = await room.reads.result("default", "u1-2")
-    assert without == KeptResult(ExecutionState.SUCCEEDED, None, None, dropped=False, result=None)
+    assert without == FoundResult(ExecutionState.SUCCEEDED, None, None, dropped=False, result=None)
     bad = await room.reads.result("default", "u1-3")
-    assert bad == KeptResult(ExecutionState.TERMINATED, "500", "no stock", dropped=False, result=None)
+    assert bad == FoundResult(ExecutionState.TERMINATED, "500", "no stock", dropped=False, result=None)
     assert await room.reads.result("acme", "u1-1") is None
     assert await room.reads.result("default", "u1-9") is None
 
