@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Collision(StoreUnavailable):
-    """The database took the transaction back, since it and another one waited for each other."""
+    """The transaction was taken back: it and another one waited for each other, or inserted the same row."""
 
 
 class OpenDatabase:
@@ -264,6 +264,8 @@ def translated(dialect: Dialect) -> Iterator[None]:
         yield
     except sa.exc.DBAPIError as error:
         # SQLAlchemy's own text continues with the statement and a link, which are of no use to a reader.
+        if isinstance(error, sa.exc.IntegrityError):  # who looked first, and found no such row, finds it now
+            raise Collision(dialect.explain(error.orig or error)) from error
         raise _translate(dialect, error.orig or error) from error
     except sa.exc.SQLAlchemyError as error:
         raise StoreUnavailable(dialect.explain(error)) from error

@@ -1,11 +1,13 @@
 """The table of calendars: what one process writes, another one sees (SPEC section 3, Calendars)."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
 from scheduler_service.persistence.calendars.calendar_table import SqlCalendarTable
 from scheduler_service.persistence.history.database import HistoryDatabase
+from scheduler_service.persistence.sql.sqlite import IN_MEMORY
 from scheduler_service.ports.calendars import StoredCalendar
 
 pytestmark = pytest.mark.anyio
@@ -53,6 +55,21 @@ async def test_it_is_changed_only_where_it_is_as_expected(table: SqlCalendarTabl
         stored = await table.put("default", "work", document, 1_000, expected=frozenset({expected}))
         assert stored is is_stored, (expected, document)
     assert (await table.calendars())[1][0].version == 3
+
+
+async def test_two_nodes_may_store_the_first_version_at_once(url: str) -> None:
+    """Both are stored, one after the other; with `expected` one of them."""
+    count = 1 if url == IN_MEMORY else 2
+    databases = [HistoryDatabase(url=url, durability="process") for _ in range(count)]
+    tables = [SqlCalendarTable(database=one) for one in databases]
+    for number in range(20):
+        for expected, stored in ((None, len(tables)), (frozenset({0}), 1)):
+            name = f"{number}-{expected is None}"
+            puts = (one.put("default", name, b"{}", 1_000, expected=expected) for one in tables)
+            assert sum(await asyncio.gather(*puts)) == stored
+    for table, database in zip(tables, databases, strict=True):
+        await table.close()
+        database.close()
 
 
 async def test_a_removed_one_is_restored_unless_it_was_changed(table: SqlCalendarTable) -> None:
