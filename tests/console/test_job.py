@@ -148,13 +148,13 @@ def test_the_calendar_says_how_executions_ended(console: Console, service: Conso
     """A firing whose execution failed is no success: another sign and word, not the colour alone."""
     service.target.always("/broken", 500)
     definition: dict[str, Any] = {
-        "jobName": "broken",
+        "jobName": "breaking",
         "timer": {"dueTime": "0s", "period": "1h"},
         "request": [{"url": "service://shop/broken"}],
     }
     with service.caller() as client:
-        assert client.post("/jobs/broken", json=definition).is_success
-        page = console("#/jobs/broken?tab=calendar")
+        assert client.post("/jobs/breaking", json=definition).is_success
+        page = console("#/jobs/breaking?tab=calendar")
         page.get_by_role("button", name="Today").click()
         today = page.get_by_role("button", pressed=True).and_(page.locator("[aria-current=date]"))
         expect(today).to_have_accessible_name(re.compile("1 failed"))
@@ -165,11 +165,11 @@ def test_the_calendar_says_how_executions_ended(console: Console, service: Conso
         expect(today.locator(".day-bar .good")).to_have_count(0)
         row = page.get_by_role("row", name="fired")
         expect(row.locator(".badge.bad")).to_have_text("failed")
-        assert [one["state"] for one in client.get("/jobs/broken/firings").json()["data"]["items"]] == [
+        assert [one["state"] for one in client.get("/jobs/breaking/firings").json()["data"]["items"]] == [
             "terminated"
         ]
         console.close()
-        client.delete("/jobs/broken")
+        client.delete("/jobs/breaking")
 
 
 @pytest.mark.long
