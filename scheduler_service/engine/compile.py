@@ -24,6 +24,7 @@ from scheduler_service.timing.calendar_days import Calendar, DayRule
 from scheduler_service.timing.timer import (
     PLANNED,
     Timer,
+    TimerKind,
     TimerText,
     bind_calendar,
     compile_timer,
@@ -138,7 +139,9 @@ def _complete(
     warnings = (
         *below_timer(timer.warnings),
         *find_warnings(definition, surroundings.http_timeout),
-        *find_template_warnings(definition, targets, surroundings.environment),
+        *find_template_warnings(
+            definition, targets, surroundings.environment, has_firings=timer.kind is not TimerKind.EXTERNAL
+        ),
         *_warn_of_feedback(program),
     )
     return Compiled(program, warnings, parts[0])

@@ -11,6 +11,7 @@ from scheduler_service.engine.program import Target, Targets, targets_of
 from scheduler_service.engine.scope import ANYTHING
 from scheduler_service.language.compiled import ArrayNode, Interpolation, ObjectNode, Slot, Splice
 from scheduler_service.language.expression import SYSTEM_VARIABLES, Expression, Name, Query
+from scheduler_service.language.jsonpath import Path
 
 ROOT_NAMES = frozenset({"responses", "trigger", "jobId", "executeNumber"})
 NAMES_MAX = 100
@@ -20,14 +21,19 @@ NEAR = 0.8
 _SUFFIX = re.compile(r"\s*\|\s*([A-Za-z]{3,6})\s*")
 _FOREIGN = re.compile(r"\{\{ *[\w.]+ *\}\}|(?<=://)(?:\$\w+|\{\w+\})(?=[/:?#]|$)")
 """`{{name}}` in a URL, and `$NAME` or `{name}` as its host: as other tools write templates."""
+_NO_PARAMS = (
+    "${{{}}}: what a timer starts has none, so it fails with template here; write a constant, take all "
+    'of them with "${{trigger}}|json", or let the period be external'
+)
 _DIGITS = re.compile(r"\d+")
 
 
 def find_template_warnings(
-    definition: JobDefinition, targets: Targets, environment: Iterable[str]
+    definition: JobDefinition, targets: Targets, environment: Iterable[str], *, has_firings: bool
 ) -> Iterator[Problem]:
     """`unknown_name`: a root name that is unknown and nearly a known one; `unknown_suffix`: nearly `|json`;
-    `no_template`: what other tools take for a template, in a URL.
+    `no_template`: what other tools take for a template, in a URL; `no_params`: a parameter that an execution
+    needs, where the timer starts some (`has_firings`), which have none. It is told of the first such place.
 
     Parameters of triggers and members of responses have names of their own, so other unknown names pass.
     """
@@ -37,10 +43,14 @@ def find_template_warnings(
             message = f"{found[0]!r} is sent as it stands; a template is written ${{{name}}}"
             yield Problem(f"/request/{index}/url", "no_template", message)
     speller = _Speller(definition, environment)
+    warns_of_params = has_firings
     for place, (pointer, target) in enumerate(targets_of(targets)):
         known = speller.known(place if place < len(targets.steps) else None)
         for part_pointer, part in _parts(target, pointer):
             yield from speller.check(part_pointer, part, known)
+            if warns_of_params and isinstance(part, Query) and _needs_param(part.path):
+                warns_of_params = False
+                yield Problem(part_pointer, "no_params", _NO_PARAMS.format(part.text[:80]))
 
 
 Part = Expression | tuple[str, Expression, str]
@@ -113,6 +123,11 @@ class _Speller:
         self._room -= 1
         near = get_close_matches(name, sorted(known), n=3, cutoff=NEAR)
         return next((one for one in near if not _is_sibling(name, one)), None)
+
+
+def _needs_param(path: Path) -> bool:
+    """Whether it finds nothing where a trigger gave no parameters, and so fails."""
+    return path.singular and path.steps[:1] == ("trigger",) and len(path.steps) > 1
 
 
 def _root_names(expression: Expression) -> frozenset[str]:

@@ -62,6 +62,23 @@ def test_free_names_pass(members: dict[str, Any]) -> None:
     assert warnings(**members) == []
 
 
+@each_row(
+    ("body", "is_told"),
+    [
+        ("${trigger.day}", True),
+        ({"a": ["${$.trigger['day'][0]}|json"]}, True),
+        ({"all": "${trigger}|json", "those": "${$.trigger[?@ > 1]}", "late": "${schedulingFireTime}"}, False),
+    ],
+)
+def test_a_parameter_that_a_firing_lacks_is_told_once(body: Any, is_told: bool) -> None:
+    """With a timer, since each of its firings would fail; what is only triggered may need parameters."""
+    steps = [{"url": f"{URL}a"}, {"url": URL, "body": body}, {"url": URL, "body": body}]
+    found = [(pointer, code) for pointer, code, _ in warnings(timer={"period": "0 0 2 * * ?"}, request=steps)]
+    assert [code for _, code in found] == ["no_params"] * is_told
+    assert all(pointer.startswith("/request/1/body") for pointer, _ in found)
+    assert warnings(request=steps) == []
+
+
 def test_notifications_know_every_response() -> None:
     """A check, cancelUrl and notifications follow the whole chain; a name is told once per place."""
     body = "${PRCE.a} ${PRCE.b} ${PRICE.a}"
