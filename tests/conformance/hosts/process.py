@@ -23,23 +23,25 @@ from tests.conformance.hosts.stillness import Stillness
 
 T = TypeVar("T")
 Work = Callable[[Any], T]
+Point = int | tuple[str, str]
 
 
 class Points:
     """Counts what all processes do to their world; at point `chosen` the process that comes there dies.
 
-    `seen` has how often each kind of point was passed, `firsts` at which count a process first came to one.
+    A point is chosen by its count, or by the process and what it does: where it first comes to that. `seen`
+    has how often each kind of point was passed, `firsts` the count at which a process first came to one.
     """
 
     def __init__(self, die: Callable[[str], None]) -> None:
         self._die = die
-        self.chosen = 0
+        self.chosen: Point = 0
         self.count = 0
         self.seen: Counter[str] = Counter()
         self.firsts: dict[tuple[str, str], int] = {}
         self.died: tuple[str, str] | None = None
 
-    def start(self, chosen: int) -> None:
+    def start(self, chosen: Point) -> None:
         """Counts from here on."""
         self.chosen, self.count = chosen, 0
         self.firsts.clear()
@@ -49,7 +51,7 @@ class Points:
         self.count += 1
         self.seen[what] += 1
         self.firsts.setdefault((process, what), self.count)
-        if self.count == self.chosen:
+        if self.died is None and self.chosen in (self.count, (process, what)):
             self.died = (process, what)
             self._die(process)
             await asyncio.get_running_loop().create_future()

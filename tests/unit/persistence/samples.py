@@ -29,6 +29,7 @@ from scheduler_service.domain.records import (
     LeaseChanged,
     Noted,
     Record,
+    ResultKept,
     StepEnded,
 )
 from scheduler_service.domain.wire import Holder, OutboundRequest
@@ -104,5 +105,6 @@ RECORDS_OF_0_1_0: tuple[Record, ...] = (
 RECORDS: tuple[Record, ...] = (
     *RECORDS_OF_0_1_0,
     LeaseChanged(1, 2, 0, 3, "i", "lost", part=1),
+    ResultKept(1, b"\xff", 200, "text/plain; charset=latin-1", truncated=True, masked=True),
     Audited(Act("updateJob", "Anna", key_id="k", address="::1", detail=b'{"given":{}}'), 200, revision=2),
 )
