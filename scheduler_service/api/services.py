@@ -459,9 +459,12 @@ async def check_address(deps: ApiDependencies, address: str | None) -> str:
         read_url(address)
         if "?" in address or "#" in address:
             raise RefusedTarget("a base address has neither query nor fragment: leave them out")
-        if deps.admit is not None:
-            await deps.admit(address)
     except TransportError as error:
         message = f"address {address[:140]!r} is refused: {error}"
         raise invalid("/address", "invalid", message) from None
+    if deps.admit is not None:
+        try:
+            await deps.admit(address)
+        except TransportError as error:
+            raise invalid("/address", "invalid", str(error)) from None
     return address.rstrip("/")

@@ -22,8 +22,8 @@ _SUFFIX = re.compile(r"\s*\|\s*([A-Za-z]{3,6})\s*")
 _FOREIGN = re.compile(r"\{\{ *[\w.]+ *\}\}|(?<=://)(?:\$\w+|\{\w+\})(?=[/:?#]|$)")
 """`{{name}}` in a URL, and `$NAME` or `{name}` as its host: as other tools write templates."""
 _NO_PARAMS = (
-    "${{{}}}: what a timer starts has none, so it fails with template here; write a constant, take all "
-    'of them with "${{trigger}}|json", or let the period be external'
+    "${{{}}}: what a timer starts has no parameters, so it fails with template here; write a constant, "
+    'take all of them with "${{trigger}}|json", or let the period be external'
 )
 _DIGITS = re.compile(r"\d+")
 

@@ -262,7 +262,7 @@ class Guard:
         addresses = (site.address,) if site.address is not None else await self._resolve(site)
         for address in addresses:
             if reason := self._refuse(route, address):
-                raise RefusedTarget(f"{site.origin} is refused: {_name(site, address)} {reason}.")
+                raise RefusedTarget(f"{site.origin} is refused: {_name(site, address)}{reason}.")
         return addresses
 
     def _refuse(self, route: Route, address: Address) -> str | None:
@@ -286,4 +286,4 @@ class Guard:
 
 
 def _name(site: Site, address: Address) -> str:
-    return "its address:" if site.address is not None else f"it resolves to {address}:"
+    return "" if site.address is not None else f"it resolves to {address}: "

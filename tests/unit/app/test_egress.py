@@ -107,7 +107,7 @@ async def test_only_a_key_vouches_for_an_instance_on_a_private_address(anyio_bac
     allowed = admit_of(load_settings({}, {"PUNCTUAL_EGRESS__ALLOW": '["10.0.0.0/8"]'}))
     assert allowed is not None
     await allowed("http://10.0.0.1")
-    with pytest.raises(RefusedTarget):
+    with pytest.raises(RefusedTarget, match=r"^http://127\.0\.0\.1 is refused: it is loopback; add it"):
         await allowed("http://127.0.0.1")
     assert admit_of(load_settings({}, {"PUNCTUAL_SERVER__KEY": "0123456789abcdef"})) is None
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.rows import each_row
-from tests.unit.docs.pages import ROOT, read
+from tests.unit.docs.pages import ROOT, anchors, read
 from tests.wire.docs.executor import PLAIN, enter_here, executor, file_of
 from tests.wire.docs.shell import Shell
 from tests.wire.processes.process import bare_environment, serve
@@ -93,5 +93,7 @@ def test_there_is_a_page_for_each_model() -> None:
 
 
 def test_there_are_thirty_answers() -> None:
-    """At least, each under a heading of its own."""
-    assert len(re.findall("^## ", read(QUESTIONS), re.MULTILINE)) >= 30
+    """At least, each under a heading of its own, to which the list at the top leads."""
+    listed = re.findall(r"^\* \[.*\]\(#(.*)\)$", read(QUESTIONS), re.MULTILINE)
+    assert {"how-do-i-", *listed} == anchors(read(QUESTIONS))
+    assert len(listed) >= 30
