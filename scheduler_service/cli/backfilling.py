@@ -13,7 +13,6 @@ from scheduler_service.cli.output import Column, Format, RowsPage, at, note, sho
 from scheduler_service.cli.service_connection import ApiConnection
 
 POLL_SECONDS = 1.0
-PAGE = 500
 MOMENTS = (
     at("plannedAt"),
     Column("execution", lambda row: "" if row["executeNumber"] is None else f"#{row['executeNumber']}"),
@@ -76,7 +75,7 @@ def _await(api: ApiConnection, path: str, items: list[dict[str, Any]], timeout: 
     span = {"from": items[0]["plannedAt"], "to": items[-1]["plannedAt"], "triggeredBy": "backfill"}
     told = -1
     while left:
-        for execution in _read(api, path, span):
+        for execution in api.items(path, **span):
             if execution["executionId"] in left and execution["endedAt"] is not None:
                 left.discard(execution["executionId"])
                 bad += execution["state"] != "succeeded"
@@ -91,15 +90,3 @@ def _await(api: ApiConnection, path: str, items: list[dict[str, Any]], timeout: 
     if bad:
         raise CommandError(f"{bad} of {len(items)} executions did not succeed", Exit.FAILED)
     note(f"all {len(items)} succeeded")
-
-
-def _read(api: ApiConnection, path: str, span: dict[str, str]) -> list[dict[str, Any]]:
-    """The executions of backfills in the span."""
-    found: list[dict[str, Any]] = []
-    cursor = None
-    while True:
-        page = api.get(path, **span, limit=PAGE, cursor=cursor)
-        found += page["items"]
-        cursor = page["nextCursor"]
-        if cursor is None:
-            return found

@@ -12,7 +12,6 @@ from scheduler_service.cli.options import path_of
 from scheduler_service.cli.output import Format, note, write_json, write_yaml
 from scheduler_service.cli.service_connection import ApiConnection
 
-PAGE = 500
 OF_SCHEDULER = ("serviceOptions",)
 """What the scheduler writes into a definition."""
 SENT = ("request", "checkUrl", "cancelUrl", "notification")
@@ -75,31 +74,15 @@ def list_own_jobs(connection: ApiConnection, labels: Sequence[str]) -> list[dict
 
 
 def _list_jobs(connection: ApiConnection, labels: Sequence[str]) -> Iterator[dict[str, Any]]:
-    cursor = None
-    while True:
-        asked = {"label": list(labels) or None, "definitions": "true", "limit": PAGE, "cursor": cursor}
-        page = connection.get("/jobs", **asked)
-        for job in page["items"]:
-            if job["definition"] is None:  # it is too long for a list
-                job = connection.get(path_of("job", job["jobId"]))
-            yield job
-        cursor = page["nextCursor"]
-        if cursor is None:
-            return
+    for job in connection.items("/jobs", label=list(labels) or None, definitions="true"):
+        is_too_long = job["definition"] is None  # for a list
+        yield connection.get(path_of("job", job["jobId"])) if is_too_long else job
 
 
 def _list_declared(connection: ApiConnection) -> set[str]:
     """The ids of what services declare; a key for jobs with a label sees no services."""
-    names: list[str] = []
-    cursor = None
     try:
-        while True:
-            page = connection.get("/services", limit=PAGE, cursor=cursor)
-            names += [one["name"] for one in page["items"]]
-            cursor = page["nextCursor"]
-            if cursor is None:
-                break
-        services = [connection.get(path_of("service", name)) for name in names]
+        services = [connection.get(path_of("service", one["name"])) for one in connection.items("/services")]
     except CommandError as error:
         if _is_forbidden(error):
             return set()
@@ -149,13 +132,12 @@ def _export_calendars(connection: ApiConnection, documents: Iterable[Exported]) 
 def _list_calendars(connection: ApiConnection) -> list[dict[str, Any]]:
     """A key for a part of a tenant sees none."""
     try:
-        found: list[dict[str, Any]] = connection.get("/calendars")["items"]
+        return list(connection.items("/calendars"))
     except CommandError as error:
         if not _is_forbidden(error):
             raise
         note("warning: this key sees no calendars: those that the jobs name are not exported")
         return []
-    return found
 
 
 def _is_forbidden(error: CommandError) -> bool:

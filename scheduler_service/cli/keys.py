@@ -103,7 +103,7 @@ def list_keys(
     Example: punctual keys list
     """
     if (api := _reach(url, key, data, config)) is not None:
-        return {"items": _read_all(api, tenant), "nextCursor": None}
+        return {"items": list(api.items("/keys", tenant=tenant)), "nextCursor": None}
     from scheduler_service.maintenance import kept_keys
 
     found = _run(lambda settings: kept_keys.list_keys(settings, tenant), data, config)
@@ -174,13 +174,3 @@ def _run(work: "Callable[[Settings], Any]", data: str | None, config: Path | Non
         return work(settings)
     except PunctualError as error:
         raise CommandError(str(error)) from error
-
-
-def _read_all(api: ApiConnection, tenant: str | None) -> list[Any]:
-    found: list[Any] = []
-    cursor: str | None = None
-    while True:
-        page = api.get("/keys", tenant=tenant, limit=500, cursor=cursor)
-        found.extend(page["items"])
-        if (cursor := page["nextCursor"]) is None:
-            return found

@@ -107,8 +107,7 @@ def _declared_in(found: Iterable[DefinitionInFile]) -> Iterator[DefinitionInFile
 def plan_changes(connection: ApiConnection, found: Sequence[DefinitionInFile]) -> list[PlannedChange]:
     """What applying would do, as the service says; nothing is changed. Raises CommandError."""
     coming = {one.job_id for one in found if one.kind is DocumentKind.CALENDAR}
-    calendars = connection.get("/calendars")["items"] if coming else []
-    stored = {one["name"]: one for one in calendars}
+    stored = {one["name"]: one for one in connection.items("/calendars")} if coming else {}
     changes = []
     for one in found:
         if one.kind is DocumentKind.CALENDAR:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 TIMEOUT_SECONDS = 30.0
+PAGE = 500
+"""So many items of a list are asked for at a time."""
 LONGEST_REASON = 200
 MISREAD = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError)
 """What reading an answer of another form ends with: members that are missing, of other types, or no moments,
@@ -46,6 +48,16 @@ class ApiConnection:
     def get(self, path: str, **query: Any) -> Any:
         """The `data` of a GET; query members that are None are left out. Raises CommandError."""
         return self.exchange("GET", path, query=query).data
+
+    def items(self, path: str, **query: Any) -> "Iterator[Any]":
+        """The `items` of all pages of a list, read as they are consumed. Raises CommandError."""
+        cursor = None
+        while True:
+            page = self.get(path, **query, limit=PAGE, cursor=cursor)
+            yield from page["items"]
+            cursor = page["nextCursor"]
+            if cursor is None:
+                return
 
     def send(self, method: str, path: str, *, query: dict[str, Any] | None = None, body: Any = None) -> Any:
         """The `data` of an answer. Raises CommandError."""

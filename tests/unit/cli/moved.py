@@ -55,7 +55,8 @@ class Moved:
     """A service in memory, and the commands `jobs apply` and `jobs diff` on it."""
 
     def __init__(self) -> None:
-        calendars = Calendars(table=MemoryCalendars(), clock=ManualClock(wall=START))
+        self.table = MemoryCalendars()
+        calendars = Calendars(table=self.table, clock=ManualClock(wall=START))
         self.world = World(
             surroundings=Surroundings(find_calendar=calendars.find),
             calendars=calendars,

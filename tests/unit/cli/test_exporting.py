@@ -8,6 +8,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scheduler_service.cli.documents import read_documents
 from scheduler_service.cli.errors import CommandError, Exit
@@ -63,6 +64,18 @@ def test_what_is_exported_is_applied_elsewhere(moved: Moved, capsys: pytest.Capt
     export(elsewhere, label=["team:shop"], service=["shop"], target=Path("again.yaml"))
     assert Path("again.yaml").read_bytes() == Path("all.yaml").read_bytes()
     assert capsys.readouterr().err.endswith("again.yaml has 4 documents\n")
+
+
+def test_calendars_behind_a_page_are_known(moved: Moved, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are exported, and applying them again is no change."""
+    office = moved.table.rows["default", "office"]
+    for number in range(500):
+        name = f"a{number}"
+        moved.table.rows["default", name] = replace(office, name=name)
+    export(moved, "b", target=Path("b.yaml"))
+    assert capsys.readouterr().err == "b.yaml has 2 documents\n"
+    assert code_of(lambda: moved.run(diff_jobs, "b.yaml")) == 0
+    moved.apply("b.yaml")
 
 
 @pytest.mark.parametrize("form", [Format.YAML, Format.JSON])

@@ -22,7 +22,7 @@ class MemoryCalendars:
         return sum(one.version for one in known), sum(one.told for one in known)
 
     async def calendars(self) -> tuple[Mark, Sequence[StoredCalendar]]:
-        return await self.mark(), list(self.rows.values())
+        return await self.mark(), [self.rows[key] for key in sorted(self.rows)]
 
     async def put(
         self, tenant: str, name: str, document: bytes, at: int, *, expected: frozenset[int] | None = None
