@@ -11,7 +11,6 @@ from scheduler_service.api.bodies import header
 from scheduler_service.api.request import ApiRequest, Routes
 from scheduler_service.api.responses import absent, refuse, succeed
 from scheduler_service.domain.moments import rfc3339
-from scheduler_service.hosts.limited_jobs import used_of
 from scheduler_service.ports.alerts import AlertLine
 from scheduler_service.security.callers import Role
 from scheduler_service.services.execution_rates import NAME as RATE
@@ -56,7 +55,7 @@ async def show_statistics(request: ApiRequest) -> Response:
     jobs = {str(state): number for state, number in counts.by_state.items()}
     present = {"due": counts.due, "waiting": counts.waiting, "running": counts.running, "jobs": jobs}
     minutes: Any = figures["perMinute"]
-    used = {**used_of(counts), RATE: minutes[-1]["total"] if minutes else 0}
+    used = {**counts.used, RATE: minutes[-1]["total"] if minutes else 0}
     limits = [
         {"name": name, "value": value, "used": used.get(name)}
         for name, value in deps.tenant_limits(tenant).items()

@@ -26,7 +26,7 @@ from scheduler_service.domain.moments import DAY, rfc3339
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.cleanup import Cleanup, TrialRounds, Trials
 from scheduler_service.hosts.host import Host, HostStatus
-from scheduler_service.hosts.limited_jobs import JOBS, WAITS, LimitedJobs
+from scheduler_service.hosts.limited_jobs import LimitedJobs
 from scheduler_service.hosts.operations.operations import Operations
 from scheduler_service.hosts.processes.shards import Shard, Shards
 from scheduler_service.pacing.interpreter import short_turns
@@ -35,7 +35,7 @@ from scheduler_service.persistence.history.history_reads import HistoryReads
 from scheduler_service.persistence.history.retention import Retention
 from scheduler_service.persistence.keys.key_table import SqlKeyTable
 from scheduler_service.persistence.sql.database import Database
-from scheduler_service.ports.catalogue import Catalogue
+from scheduler_service.ports.catalogue import JOBS, WAITS, Catalogue
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.queues import Queues
 from scheduler_service.ports.services import Router

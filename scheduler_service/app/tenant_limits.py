@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from scheduler_service.hosts.limited_jobs import JOBS, WAITS
+from scheduler_service.ports.catalogue import JOBS, WAITS
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.services.execution_rates import NAME, ExecutionRates

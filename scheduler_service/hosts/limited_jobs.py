@@ -22,13 +22,12 @@ from scheduler_service.domain.replies import (
 from scheduler_service.domain.turn_events import Backfilled, Created, Destroyed, Triggered
 from scheduler_service.engine.status import summarize
 from scheduler_service.hosts.processes.shards import Shard
-from scheduler_service.ports.catalogue import LIVING, Catalogue, JobCounts
+from scheduler_service.ports.catalogue import JOBS, WAITS, Catalogue
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.state import Remembered
 
-JOBS, WAITS = "tenant_jobs", "tenant_waiting"
 AGAIN_MS: Mapping[str, int] = {JOBS: MINUTE, WAITS: 10 * SECOND}
 """When to ask again: nobody knows when there is room."""
 COUNT_AGAIN_MS, COUNT_LEAST_MS = 5 * SECOND, 250
@@ -84,8 +83,7 @@ class TenantUse:
             if self._counted_at is not None and now.steady - self._counted_at < pause:
                 return
             before = dict(self._added)
-            counts = await self._catalogue.counts(now, tenant=self._tenant)
-            self._known = used_of(counts)
+            self._known = (await self._catalogue.counts(now, tenant=self._tenant)).used
             for one, number in before.items():
                 self._added[one] -= number
             self._counted_at = now.steady
@@ -105,11 +103,6 @@ class TenantUse:
         if added < number or not self._reserved[name]:  # else whoever waits finds no more room than before
             self._settled.set()
             self._settled = asyncio.Event()
-
-
-def used_of(counts: JobCounts) -> dict[str, int]:
-    """What of the figures of a tenant its limits are about."""
-    return {JOBS: sum(counts.by_state.get(state, 0) for state in LIVING), WAITS: counts.waiting}
 
 
 class LimitedJobs:

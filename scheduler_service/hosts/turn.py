@@ -203,8 +203,7 @@ class Turn:
         `loaded`: what the caller has just loaded; a job in memory is not loaded at all.
         """
         await self._prepare(cached, loaded)
-        _take_days(cached)
-        return None if cached.document is None else Job(cached.document, cached.programs, self._holder)
+        return self._present(cached)
 
     def glance(self, cached: CachedJob) -> Job | None:
         """The job as its latest answered turn left it; None: it has to be loaded. It needs no lock.
@@ -214,8 +213,7 @@ class Turn:
         is_uncertain = cached.doubt is not None and not cached.is_committing
         if cached.document is None or is_uncertain or cached.cut_off:
             return None
-        _take_days(cached)
-        return Job(cached.document, cached.programs, self._holder)
+        return self._present(cached)
 
     async def look_up(self, job_id: str) -> CachedJob:
         """The job as the store has it, beside its turns: for one that `is_empty`. Raises StoreError."""
@@ -235,8 +233,13 @@ class Turn:
         except StoreError:
             self._alarms.again(cached.job_id)
             raise
+        return self._present(cached)
+
+    def _present(self, cached: CachedJob) -> Job | None:
+        if cached.document is None:
+            return None
         _take_days(cached)
-        return None if cached.document is None else Job(cached.document, cached.programs, self._holder)
+        return Job(cached.document, cached.programs, self._holder)
 
     async def _prepare(self, cached: CachedJob, loaded: LoadedJob | None = None) -> None:
         """Brings `cached` to where a turn may start: loaded, without doubt, its lost calls looked after."""

@@ -14,6 +14,8 @@ import msgspec
 from scheduler_service.domain.execution import ExecutionState, JobState
 from scheduler_service.domain.moments import Now
 
+JOBS, WAITS = "tenant_jobs", "tenant_waiting"
+"""Limits of a tenant: of jobs that live, and of executions that wait."""
 LIVING = (JobState.ACTIVE, JobState.PAUSED, JobState.FINISHED)
 
 
@@ -138,6 +140,11 @@ class JobCounts(msgspec.Struct, frozen=True):
     waiting: int
     running: int
     by_state: dict[JobState, int]
+
+    @property
+    def used(self) -> dict[str, int]:
+        """Of one tenant, by the names of the limits that are about them."""
+        return {JOBS: sum(self.by_state.get(state, 0) for state in LIVING), WAITS: self.waiting}
 
 
 class JobTally(msgspec.Struct, frozen=True):

@@ -163,7 +163,7 @@ class _TenantLine:
         """How many may begin whatever other processes do, as they are the first in this one for a while."""
         self._turn(now)
         may = max(self.limit.count // BORROWED, 1) - self._counts[1]
-        if may <= 0 or getattr(self._window, "held", 1) > 0:
+        if may <= 0 or not self._window.lacks_share:
             return 0
         self._window.want(1, now)
         return may

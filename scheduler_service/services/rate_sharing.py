@@ -246,6 +246,11 @@ class SharedWindow:
         """The permits that it has, used or not."""
         return self._held
 
+    @property
+    def lacks_share(self) -> bool:
+        """Whether it has no permit."""
+        return not self._held
+
     def wait(self, limit: RateLimit, now: int) -> int:
         """Milliseconds until another call may be allowed; 0: it is."""
         self._limit, self._touched = limit, now

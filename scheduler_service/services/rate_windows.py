@@ -18,6 +18,10 @@ RateOf = Callable[[str, str], tuple[RateLimit, "ProcessWindow"] | None]
 class ProcessWindow(Protocol):
     """What counts for one rate limit in this process; moments are steady ms."""
 
+    @property
+    def lacks_share(self) -> bool:
+        """Whether it has nothing to give out yet, as other processes were not asked."""
+
     def wait(self, limit: RateLimit, now: int) -> int:
         """Milliseconds until another call may be allowed; 0: it is."""
 
@@ -36,6 +40,8 @@ class ProcessWindow(Protocol):
 
 class RateWindow:
     """The calls of the last `per` ms, all of which are made in this process."""
+
+    lacks_share = False
 
     def __init__(self) -> None:
         self._calls: deque[int] = deque()

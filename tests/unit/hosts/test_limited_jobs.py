@@ -14,8 +14,8 @@ from scheduler_service.domain.replies import ReachedLimit, Refusal, Reply, Taken
 from scheduler_service.domain.turn_events import Created, Destroyed
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.hosts.limited_jobs import AGAIN_MS, COUNT_AGAIN_MS, COUNT_LEAST_MS, JOBS, LimitedJobs
-from scheduler_service.ports.catalogue import JobCounts
+from scheduler_service.hosts.limited_jobs import AGAIN_MS, COUNT_AGAIN_MS, COUNT_LEAST_MS, LimitedJobs
+from scheduler_service.ports.catalogue import JOBS, JobCounts
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from tests.manual_clock import ManualClock
