@@ -3,14 +3,14 @@
 import shutil
 import ssl
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from tests.http_program import HttpProgram, Said
 
 
 class Certificate(NamedTuple):
@@ -39,32 +39,9 @@ def server_context(certificate: Certificate) -> ssl.SSLContext:
     return context
 
 
-class _Anything(BaseHTTPRequestHandler):
-    """Answers every GET as a scheduler that has nothing."""
-
-    def do_GET(self) -> None:
-        body = b'{"resp_code": 200, "data": {"items": [], "nextCursor": null}}'
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Says nothing."""
-
-
 @contextmanager
 def serving_tls(certificate: Certificate) -> Iterator[str]:
     """The https address of a scheduler without jobs that has this certificate."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Anything)
-    server.handle_error = lambda *_: None  # type: ignore[method-assign] # callers that do not trust it
-    context = server_context(certificate)
-    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"https://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    body = b'{"resp_code": 200, "data": {"items": [], "nextCursor": null}}'
+    with HttpProgram(lambda _: Said(body=body), context=server_context(certificate)) as program:
+        yield program.url

@@ -4,10 +4,11 @@ import gzip
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import msgspec
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from tests.http_program import Asked, HttpProgram, Said
 
 PATIENCE = 30.0
 
@@ -101,29 +102,13 @@ def collecting() -> Iterator[Collector]:
     """A collector that listens on loopback; `url` is its address without a path."""
     collector = Collector()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            status = collector.take({**headers, "path": self.path}, body)
-            self.send_response(status)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+    def answer(asked: Asked) -> Said:
+        headers = {name.lower(): value for name, value in asked.headers.items()}
+        return Said(collector.take({**headers, "path": asked.path}, asked.body))
 
-        def log_message(self, *args: object) -> None:
-            """Says nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    collector.url = f"http://127.0.0.1:{server.server_address[1]}"
-    try:
+    with HttpProgram(answer) as program:
+        collector.url = program.url
         yield collector
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def _values(attributes: Iterable[object]) -> dict[str, str | int]:

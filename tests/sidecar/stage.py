@@ -3,12 +3,10 @@
 import contextlib
 import json
 import sqlite3
-import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from scheduler_service.demo.cluster import LocalCluster
 from scheduler_service.demo.programs import DemoProgram
 from scheduler_service.domain.records import StepEnded
 from scheduler_service.persistence.history.stored_records import split
+from tests.http_program import Asked, HttpProgram, Said
 
 ENDED = ("succeeded", "terminated", "cancelled", "skipped")
 
@@ -35,7 +34,7 @@ def answer_well(job_id: str) -> tuple[int, bytes]:
     return 200, b"{}"
 
 
-class Target:
+class Target(HttpProgram):
     """Knows when each attempt came (wall, ms), every time it was sent, and its headers. Answers 200, or as
     `answers` says for the path.
     """
@@ -45,46 +44,20 @@ class Target:
         self.arrivals: dict[Attempt, list[float]] = {}
         self.feedback: dict[str, str] = {}
         self.heads: list[dict[str, str]] = []
-        target = self
+        super().__init__(self._take)
+        self.base, self.url = self.url, f"{self.url}/run"
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers.get("content-length", 0)))
-                job_id = str(self.headers["X-Scheduling-Job-Id"])
-                number = int(self.headers["X-Scheduling-Execute-Number"])
-                attempt = (job_id, number, int(self.headers["X-Scheduling-Request-Counts"]))
-                target.heads.append({name.lower(): value for name, value in self.headers.items()})
-                target.arrivals.setdefault(attempt, []).append(time.time() * 1_000)
-                if body:
-                    target.feedback[job_id] = json.loads(body)["url"]
-                self.answer(*target.answers.get(self.path, answer_well)(job_id))
-
-            def do_GET(self) -> None:
-                """The health probe of a daprd, or a check."""
-                job_id = str(self.headers["X-Scheduling-Job-Id"])
-                self.answer(*target.answers.get(self.path, answer_well)(job_id))
-
-            def answer(self, status: int, body: bytes) -> None:
-                self.send_response(status)
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *arguments: Any) -> None:
-                return None
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.port = int(self._server.server_address[1])
-        self.base = f"http://127.0.0.1:{self.port}"
-        self.url = f"{self.base}/run"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    def _take(self, asked: Asked) -> Said:
+        """A GET is the health probe of a daprd, or a check."""
+        job_id = str(asked.headers["X-Scheduling-Job-Id"])
+        if asked.method == "POST":
+            number = int(asked.headers["X-Scheduling-Execute-Number"])
+            attempt = (job_id, number, int(asked.headers["X-Scheduling-Request-Counts"]))
+            self.heads.append({name.lower(): value for name, value in asked.headers.items()})
+            self.arrivals.setdefault(attempt, []).append(time.time() * 1_000)
+            if asked.body:
+                self.feedback[job_id] = json.loads(asked.body)["url"]
+        return Said(*self.answers.get(asked.path, answer_well)(job_id))
 
 
 class Stage:

@@ -4,50 +4,34 @@ import json
 import threading
 import urllib.request
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.http_program import Asked, HttpProgram, Said
 from tests.sidecar.stage import Stage, staged, until
 
 SOON = 20.0
 """Ten seconds of silence, and what it takes to look and to tell."""
 
 
-class Hook:
+class Hook(HttpProgram):
     """Takes the alerts."""
 
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
-        messages = self.messages
+        super().__init__(self._take)
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                messages.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-                self.send_response(200)
-                self.send_header("content-length", "0")
-                self.end_headers()
-
-            def log_message(self, *arguments: Any) -> None:
-                return None
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/hook"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    def _take(self, asked: Asked) -> Said:
+        self.messages.append(json.loads(asked.body))
+        return Said()
 
 
 @pytest.fixture
 def hook() -> Iterator[Hook]:
-    opened = Hook()
-    yield opened
-    opened.close()
+    with Hook() as opened:
+        yield opened
 
 
 def follow(stage: Stage, name: str) -> list[dict[str, Any]]:

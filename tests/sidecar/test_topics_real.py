@@ -1,10 +1,8 @@
 """Notifications to a topic, by a real pub/sub component to a real subscriber (SPEC sections 7, 9)."""
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import pytest
 
 from scheduler_service.demo.cluster import LocalCluster, NodePorts
 from scheduler_service.demo.programs import free_ports
+from tests.http_program import Asked, HttpProgram, Said
 from tests.sidecar.stage import Stage, Target, create, definition, until
 
 JOBS = 200
@@ -31,42 +30,19 @@ spec:
 """
 
 
-class Subscriber:
+class Subscriber(HttpProgram):
     """An application that subscribes to one topic, and keeps the events that its daprd brings."""
 
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []
-        events = self.events
+        super().__init__(self._take)
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                route = {"pubsubname": "events", "topic": "jobs/ended", "route": "/take"}
-                self._answer(json.dumps([route] if self.path == "/dapr/subscribe" else {}).encode())
-
-            def do_POST(self) -> None:
-                events.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-                self._answer(b"{}")
-
-            def _answer(self, body: bytes) -> None:
-                self.send_response(200)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *arguments: Any) -> None:
-                return None
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.port = int(self._server.server_address[1])
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    def _take(self, asked: Asked) -> Said:
+        if asked.method == "POST":
+            self.events.append(json.loads(asked.body))
+        route = {"pubsubname": "events", "topic": "jobs/ended", "route": "/take"}
+        body = json.dumps([route] if asked.path == "/dapr/subscribe" else {}).encode()
+        return Said(body=body, headers={"Content-Type": "application/json"})
 
 
 @contextmanager

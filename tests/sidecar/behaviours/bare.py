@@ -7,24 +7,16 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from email.message import Message
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from scheduler_service.demo.cluster import LocalCluster, NodePorts
 from scheduler_service.demo.programs import DemoProgram, free_ports
 from scheduler_service.hosts.dapr.sidecar_client import SidecarClient
+from tests.http_program import HttpProgram, Said
 
 T = TypeVar("T")
 PATIENCE = 30.0
-
-
-class Answer(NamedTuple):
-    """What the application says to one call."""
-
-    status: int = 200
-    body: bytes = b""
-    headers: Mapping[str, str] = {}
 
 
 class Call:
@@ -55,10 +47,10 @@ class Call:
         return json.loads(self.body)
 
 
-Work = Callable[[Call], Answer]
+Work = Callable[[Call], Said]
 
 
-class BareApp:
+class BareApp(HttpProgram):
     """Hosts what its configuration names; answers 200 unless a test gave the actor something to do.
 
     Healthy while it `is_well`; a deactivation `lingers` so many seconds.
@@ -71,66 +63,25 @@ class BareApp:
         self.config = config
         self.calls: list[Call] = []
         self.works: dict[str, Work] = {}
-        app = self
+        super().__init__(lambda asked: self.hear(asked.method, asked.path, lower(asked.headers), asked.body))
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            wbufsize = -1  # an answer in one packet: in two it would wait 40 ms for daprd's word
-
-            def take(self) -> None:
-                length = int(self.headers.get("content-length") or 0)
-                answer = app.hear(self.command, self.path, lower(self.headers), self.rfile.read(length))
-                self.send_response(answer.status)
-                for name, value in answer.headers.items():
-                    self.send_header(name, value)
-                self.send_header("content-length", str(len(answer.body)))
-                self.end_headers()
-                self.wfile.write(answer.body)
-
-            do_GET = do_PUT = do_DELETE = take  # noqa: N815 - names of the library
-
-            def handle(self) -> None:
-                try:
-                    super().handle()
-                except OSError:
-                    return  # daprd gave the call up
-
-            def log_message(self, *arguments: Any) -> None:
-                return None
-
-        self._server = Listener(("127.0.0.1", 0), Handler)
-        self.port = int(self._server.server_address[1])
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def hear(self, verb: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    def hear(self, verb: str, path: str, headers: Mapping[str, str], body: bytes) -> Said:
         """Writes a request down and answers it."""
         if path == "/healthz":
-            return Answer(200 if self.is_well else 503)
+            return Said(200 if self.is_well else 503)
         call = Call(verb, path, headers, body)
         self.calls.append(call)
         if path == "/dapr/config":
-            return Answer(body=json.dumps(self.config).encode())
+            return Said(body=json.dumps(self.config).encode())
         if verb == "DELETE":
             time.sleep(self.lingers)
-        answer = self.works.get(call.actor, _do_nothing)(call) if call.what else Answer()
+        answer = self.works.get(call.actor, _do_nothing)(call) if call.what else Said()
         call.ended = time.monotonic()
         return answer
 
     def heard(self, actor: str, what: str | None = None) -> list[Call]:
         """The calls of one actor, in order; `what` chooses among them."""
         return [one for one in list(self.calls) if one.actor == actor and what in (None, one.what)]
-
-    def close(self) -> None:
-        """Listens no more."""
-        self._server.shutdown()
-        self._server.server_close()
-
-
-class Listener(ThreadingHTTPServer):
-    """Takes a herd of connections."""
-
-    daemon_threads = True
-    request_queue_size = 256
 
 
 class Reply(NamedTuple):
@@ -252,11 +203,11 @@ class Gate:
         self.entered = threading.Semaphore(0)
         self._open = threading.Event()
 
-    def __call__(self, call: Call) -> Answer:
+    def __call__(self, call: Call) -> Said:
         """The work."""
         self.entered.release()
         assert self._open.wait(PATIENCE)
-        return Answer()
+        return Said()
 
     def await_entry(self) -> None:
         """Returns when a call waits in it."""
@@ -272,5 +223,5 @@ def lower(headers: Message) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items()}
 
 
-def _do_nothing(call: Call) -> Answer:
-    return Answer()
+def _do_nothing(call: Call) -> Said:
+    return Said()

@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import pytest
 
+from tests.http_program import Said
 from tests.shown import shows
-from tests.sidecar.behaviours.bare import Answer, Gate, Node, World
+from tests.sidecar.behaviours.bare import Gate, Node, World
 from tests.sidecar.behaviours.conftest import HOSTED
 from tests.sidecar.stage import until
 
@@ -51,7 +52,7 @@ def test_the_first_call_activates(node: Node, verb: str) -> None:
 def test_an_answer_comes_through_unchanged(node: Node, kind: str, name: str) -> None:
     """Body, its type and its length, also where the body looks like nothing; what is long has no length."""
     body = BODIES[name]
-    node.app.works[f"{kind}/answer-{name}"] = lambda _: Answer(body=body, headers={"content-type": "text/x"})
+    node.app.works[f"{kind}/answer-{name}"] = lambda _: Said(body=body, headers={"content-type": "text/x"})
     reply = node.ask("PUT", f"{kind}/answer-{name}/method/foo")
     assert (reply.status, reply.body) == (200, body)
     assert reply.headers["content-type"] == "text/x"
@@ -67,7 +68,7 @@ def test_an_error_that_the_application_marks_is_an_answer(node: Node, kind: str,
     Only without a policy is it not tried again: under the retry of `resiliency.yaml` each such turn is taken
     six times. The product's host never sets that mark.
     """
-    marked = Answer(body=b"went wrong", headers={"X-DaprErrorResponseHeader": "true"})
+    marked = Said(body=b"went wrong", headers={"X-DaprErrorResponseHeader": "true"})
     node.app.works[f"{kind}/marked"] = lambda _: marked
     reply = node.ask("PUT", f"{kind}/marked/method/foo")
     assert (reply.status, reply.body) == (200, b"went wrong")
@@ -78,7 +79,7 @@ def test_an_error_that_the_application_marks_is_an_answer(node: Node, kind: str,
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_method_that_nobody_knows_is_called_once(node: Node, kind: str) -> None:
     """404 of the application is final, also under the retry of `resiliency.yaml`."""
-    node.app.works[f"{kind}/unknown"] = lambda _: Answer(404)
+    node.app.works[f"{kind}/unknown"] = lambda _: Said(404)
     assert node.ask("PUT", f"{kind}/unknown/method/foo").status == 500
     assert len(node.app.heard(f"{kind}/unknown")) == 1
 
@@ -118,7 +119,7 @@ def test_no_dots_reach_the_application(node: Node, method: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_crowd_is_served_one_by_one(node: Node, kind: str) -> None:
     """A thousand calls of one actor from 48 threads: each once, never two together, none lost."""
-    node.app.works[f"{kind}/crowd"] = lambda call: Answer(body=call.body)
+    node.app.works[f"{kind}/crowd"] = lambda call: Said(body=call.body)
     with ThreadPoolExecutor(48) as crowd:
         replies = list(
             crowd.map(lambda number: node.ask("PUT", f"{kind}/crowd/method/foo", number), range(1000))

@@ -9,8 +9,9 @@ import pytest
 
 from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE, ALARM, Sidecar
 from scheduler_service.hosts.dapr.sidecar_client import SidecarClient
+from tests.http_program import Said
 from tests.shown import shows
-from tests.sidecar.behaviours.bare import Answer, Call, Node, Work, World
+from tests.sidecar.behaviours.bare import Call, Node, Work, World
 from tests.sidecar.stage import until
 
 EXACT = 0.3
@@ -22,8 +23,8 @@ ONCE_MORE: Mapping[str, Any] = {"constant": {"maxRetries": 1}}
 def failing(node: Node) -> Node:
     """All the reminders that fail, registered at once, so that their waits run side by side."""
     for name in ("standard", "drop", "at-once", "periodic"):
-        node.app.works[f"Plain/{name}"] = lambda _: Answer(500)
-    node.app.works["Plain/nowhere"] = lambda _: Answer(404)
+        node.app.works[f"Plain/{name}"] = lambda _: Said(500)
+    node.app.works["Plain/nowhere"] = lambda _: Said(404)
     node.app.works["Plain/periodic"] = fail_first(2)
     node.app.works[f"{ACTOR_TYPE}/stubborn"] = fail_first(2)
     for name in ("standard", "nowhere"):
@@ -127,8 +128,8 @@ def fail_first(times: int) -> Work:
     """Work that fails so often, and then succeeds."""
     left = [500] * times
 
-    def work(call: Call) -> Answer:
-        return Answer(left.pop() if left else 200)
+    def work(call: Call) -> Said:
+        return Said(left.pop() if left else 200)
 
     return work
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.http_program import Said
 from tests.shown import shows
-from tests.sidecar.behaviours.bare import Answer, Call, Gate, Node, World
+from tests.sidecar.behaviours.bare import Call, Gate, Node, World
 from tests.sidecar.stage import until
 
 ACTORS = 12
@@ -33,7 +34,7 @@ def test_the_idle_time_counts_from_the_beginning_of_a_turn(node: Node) -> None:
     and it is why a job's idle time is a day.
     """
     gate = Gate()
-    node.app.works["Brief/long"] = lambda call: gate(call) if call.what == "method/long" else Answer()
+    node.app.works["Brief/long"] = lambda call: gate(call) if call.what == "method/long" else Said()
     reply = node.ask("PUT", "Brief/long/method/long")
     assert (reply.status, "context canceled" in reply.json["message"]) == (500, True)
     assert node.ask("PUT", "Brief/long/method/next").status == 200
@@ -74,9 +75,9 @@ class Moving:
         assert until(lambda: bool(self.new.app.calls), 30)
         self.joined = self.new.app.calls[0].began
 
-    def _work(self, call: Call) -> Answer:
+    def _work(self, call: Call) -> Said:
         again = len(self.old.app.heard(call.actor, "method/foo")) > 1
-        return Answer(body=b"again") if again else self.gate(call)
+        return Said(body=b"again") if again else self.gate(call)
 
     def _call(self, actor: str) -> None:
         self.replies[actor] = self.old.ask("PUT", f"{actor}/method/foo").body

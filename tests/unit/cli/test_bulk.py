@@ -3,10 +3,10 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from email.message import Message
 from typing import Any
 
-from tests.unit.cli.running import Ran, Said, answering, enveloped
+from tests.http_program import Asked, HttpProgram, Said
+from tests.unit.cli.running import Ran, enveloped
 
 CUT, AWAY = "cut", "away"
 BEHIND = {"pointer": "", "code": "history_behind", "message": "the history is behind"}
@@ -24,16 +24,16 @@ def saying(*answers: Any) -> Iterator[tuple[str, list[tuple[str, str | None, Any
     """The url of a service that gives these answers in turn, the last one for ever; and what it was asked."""
     left, asked = list(answers), []
 
-    def answer(method: str, headers: Message, body: bytes) -> Said | None:
+    def answer(one: Asked) -> Said | None:
         given = left.pop(0) if len(left) > 1 else left[0]
-        asked.append((method, headers.get("Idempotency-Key"), json.loads(body or "null")))
+        asked.append((one.method, one.headers.get("Idempotency-Key"), json.loads(one.body or "null")))
         if given is CUT:
             return None
-        data = {"operation": given, "count": 4, "first": []} if method == "POST" else given
+        data = {"operation": given, "count": 4, "first": []} if one.method == "POST" else given
         return enveloped(data, 503 if given is AWAY else 200)
 
-    with answering(answer) as url:
-        yield url, asked
+    with HttpProgram(answer) as program:
+        yield program.url, asked
 
 
 REPLAY = ("executions", "bulk", "replay", "--since", "1h")

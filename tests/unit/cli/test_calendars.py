@@ -1,13 +1,13 @@
 """punctual calendars: what it sends and prints, over a service (SPEC sections 3, 16)."""
 
 import json
-from contextlib import AbstractContextManager
-from email.message import Message
 from pathlib import Path
 from typing import Any
 
-from tests.unit.cli.running import Ran, Said, answering, enveloped
+from tests.http_program import Asked, HttpProgram, Said
+from tests.unit.cli.running import Ran, enveloped
 
+PROBLEM = {"Content-Type": "application/problem+json"}
 SENT = list[tuple[str, Any, str | None]]
 STORED = {
     "name": "office", "timezone": None, "week": [1, 2, 3, 4, 5], "free": ["2026-10-01"], "work": [],
@@ -32,37 +32,35 @@ PAGES = [
 ]
 
 
-def scheduler(sent: SENT, known: dict[str, Any] | None = STORED) -> AbstractContextManager[str]:
+def scheduler(sent: SENT, known: dict[str, Any] | None = STORED) -> HttpProgram:
     """A program that has one calendar, or none, and takes all; a preview has two pages."""
     pages = iter(PAGES)
 
-    def answer(method: str, headers: Message, body: bytes) -> Said:
-        posted = json.loads(body) if body else None
-        sent.append((method, posted, headers["If-Match"]))
-        if method == "GET":
-            return (
-                enveloped(known) if known else (404, "application/problem+json", json.dumps(ABSENT).encode())
-            )
-        if method == "POST":
+    def answer(asked: Asked) -> Said:
+        posted = json.loads(asked.body) if asked.body else None
+        sent.append((asked.method, posted, asked.headers["If-Match"]))
+        if asked.method == "GET":
+            return enveloped(known) if known else Said(404, json.dumps(ABSENT).encode(), PROBLEM)
+        if asked.method == "POST":
             return enveloped(READ if "text" in posted else next(pages))
         return enveloped(STORED)
 
-    return answering(answer)
+    return HttpProgram(answer)
 
 
 def test_a_file_is_stored_under_the_version_that_it_was_read_at(ran: Ran, tmp_path: Path) -> None:
     """The output of `get` may be edited and given back; a file of one's own has no version."""
     path, sent = tmp_path / "office.json", SENT()
-    with scheduler(sent) as url:
-        code, printed, _ = ran("calendars", "get", "office", "-o", "json", "--url", url)
+    with scheduler(sent) as program:
+        code, printed, _ = ran("calendars", "get", "office", "-o", "json", "--url", program.url)
         assert code == 0
         path.write_text(printed, encoding="utf-8")
-        code, _, said = ran("calendars", "put", "office", "-f", str(path), "--url", url)
+        code, _, said = ran("calendars", "put", "office", "-f", str(path), "--url", program.url)
         assert (code, "version 7" in said) == (0, True), said
         path.write_text('{"week": [1]}', encoding="utf-8")
-        assert ran("calendars", "put", "office", "-f", str(path), "--url", url)[0] == 0
+        assert ran("calendars", "put", "office", "-f", str(path), "--url", program.url)[0] == 0
         path.write_text("[]", encoding="utf-8")
-        assert ran("calendars", "put", "office", "-f", str(path), "--url", url)[0] == 2
+        assert ran("calendars", "put", "office", "-f", str(path), "--url", program.url)[0] == 2
     members = {name: STORED[name] for name in ("timezone", "week", "free", "work", "country")}
     assert sent[1:] == [("PUT", members, '"7"'), ("PUT", {"week": [1]}, None)]
 
@@ -79,8 +77,8 @@ def test_dates_are_added_to_what_is_there(ran: Ran, tmp_path: Path) -> None:
         ((), None, {}, "free", '"0"'),
     ):
         sent = SENT()
-        with scheduler(sent, known) as url:
-            code, _, said = ran("calendars", "import", "office", str(path), *options, "--url", url)
+        with scheduler(sent, known) as program:
+            code, _, said = ran("calendars", "import", "office", str(path), *options, "--url", program.url)
         assert code == 0, said
         assert "2 free and 0 working days" in said
         assert "Valentine" in said
@@ -96,8 +94,8 @@ def test_a_dry_run_shows_the_jobs_of_all_pages(ran: Ran, tmp_path: Path) -> None
     path.write_text("{}", encoding="utf-8")
     for command in (("put", "office", "-f", str(path)), ("import", "office", str(path))):
         sent = SENT()
-        with scheduler(sent) as url:
-            code, printed, said = ran("calendars", *command, "--dry-run", "--url", url)
+        with scheduler(sent) as program:
+            code, printed, said = ran("calendars", *command, "--dry-run", "--url", program.url)
         assert code == 0, said
         lines = [line.split() for line in printed.splitlines()[1:]]
         assert [line[0] for line in lines] == ["nightly", "weekly"]
@@ -109,12 +107,12 @@ def test_a_dry_run_shows_the_jobs_of_all_pages(ran: Ran, tmp_path: Path) -> None
 def test_it_lists_and_removes(ran: Ran) -> None:
     """With the days of the week by name; who uses one is named."""
     sent = SENT()
-    with scheduler(sent, {"items": [STORED], "nextCursor": None}) as url:
-        _, printed, _ = ran("calendars", "list", "--url", url)
+    with scheduler(sent, {"items": [STORED], "nextCursor": None}) as program:
+        _, printed, _ = ran("calendars", "list", "--url", program.url)
         assert "Mon Tue Wed Thu Fri" in printed
-        assert ran("calendars", "delete", "office", "--url", url)[0] == 0
-        assert ran("calendars", "delete", "no name", "--url", url)[0] == 2
-    with scheduler(sent) as url:
-        _, printed, _ = ran("calendars", "get", "office", "--url", url)
+        assert ran("calendars", "delete", "office", "--url", program.url)[0] == 0
+        assert ran("calendars", "delete", "no name", "--url", program.url)[0] == 2
+    with scheduler(sent) as program:
+        _, printed, _ = ran("calendars", "get", "office", "--url", program.url)
     assert "nightly, …" in printed
     assert [one[0] for one in sent] == ["GET", "DELETE", "GET"]

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.unit.cli.running import Ran, answering
+from tests.http_program import HttpProgram, Said
+from tests.unit.cli.running import Ran
 
 
 @pytest.mark.parametrize(
@@ -18,8 +19,8 @@ from tests.unit.cli.running import Ran, answering
 )
 def test_a_stream_that_cannot_be_read_is_said_why(ran: Ran, body: bytes, media: str, why: str) -> None:
     """It is not taken for an older service without one."""
-    with answering(lambda *_: (200, media, body)) as url:
-        code, out, said = ran("events", "--timeout", "20s", "--url", url)
+    with HttpProgram(lambda _: Said(200, body, {"Content-Type": media})) as program:
+        code, out, said = ran("events", "--timeout", "20s", "--url", program.url)
     assert (code, out) == (1, "")
     assert why in said
     assert "punctual version" in said

@@ -14,8 +14,9 @@ from scheduler_service.cli.errors import AbsentError, CommandError, Exit
 from scheduler_service.cli.service_connection import ApiConnection, closing_connections, connect
 from scheduler_service.cli.wording import SentPart
 from tests.certificate import make_certificate, serving_tls
+from tests.http_program import HttpProgram
 from tests.rows import each_row
-from tests.unit.cli.running import Ran, answering, enveloped
+from tests.unit.cli.running import Ran, enveloped
 
 NOBODY = "http://127.0.0.1:1"
 
@@ -171,7 +172,8 @@ def nested(depth: int) -> Any:
 )
 def test_an_answer_of_another_program_is_no_stack_trace(ran: Ran, data: Any) -> None:
     """It is named, with the place and the remedy; the key stays unsaid."""
-    with answering(lambda *_: enveloped(data)) as url:
+    with HttpProgram(lambda _: enveloped(data)) as program:
+        url = program.url
         code, _, said = ran("jobs", "list", "--url", url, "--key", "k-of-the-caller")
     assert (code, said.count(url)) == (3, 1)
     assert "cannot be read" in said
@@ -194,7 +196,8 @@ RUN = {"jobId": "a", "state": "succeeded", "startedAt": "at noon", "endedAt": "2
 )
 def test_an_odd_value_of_an_answer_is_no_stack_trace(ran: Ran, arguments: tuple[str, ...], data: Any) -> None:
     """Depths, numbers and moments that no scheduler says."""
-    with answering(lambda *_: enveloped(data)) as url:
+    with HttpProgram(lambda _: enveloped(data)) as program:
+        url = program.url
         code, _, said = ran(*arguments, "--url", url)
     assert (code, said.count(url)) == (3, 1), said
     assert "cannot be read" in said

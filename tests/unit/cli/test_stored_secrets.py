@@ -3,14 +3,13 @@
 import io
 import json
 import sys
-from contextlib import AbstractContextManager
-from email.message import Message
 from pathlib import Path
 
 import pytest
 
+from tests.http_program import Asked, HttpProgram, Said
 from tests.rows import each_row
-from tests.unit.cli.running import Ran, Said, answering, enveloped
+from tests.unit.cli.running import Ran, enveloped
 
 
 class Piped:
@@ -33,14 +32,14 @@ STORED = {
 }
 
 
-def scheduler(sent: SENT) -> AbstractContextManager[str]:
+def scheduler(sent: SENT) -> HttpProgram:
     """A program that takes all, and lists two secrets."""
 
-    def answer(method: str, _: Message, body: bytes) -> Said:
-        sent.append((method, body))
-        return enveloped(STORED if method == "GET" else None)
+    def answer(asked: Asked) -> Said:
+        sent.append((asked.method, asked.body))
+        return enveloped(STORED if asked.method == "GET" else None)
 
-    return answering(answer)
+    return HttpProgram(answer)
 
 
 @each_row(
@@ -57,8 +56,8 @@ def test_a_value_is_read_from_the_standard_input(
     """Without the line end behind it; nothing of it is printed."""
     got: SENT = []
     monkeypatch.setattr(sys, "stdin", Piped(content))
-    with scheduler(got) as url:
-        code, printed, said = ran("secrets", "set", "SHOP_TOKEN", *arguments, "--url", url)
+    with scheduler(got) as program:
+        code, printed, said = ran("secrets", "set", "SHOP_TOKEN", *arguments, "--url", program.url)
     assert code == 0, said
     assert [(method, json.loads(body)) for method, body in got] == [("PUT", sent)]
     assert "SHOP_TOKEN" in said
@@ -69,15 +68,15 @@ def test_or_from_a_file(ran: Ran, tmp_path: Path) -> None:
     """One that is not there, or is no text, is refused before anything is sent."""
     path, got = tmp_path / "token.txt", SENT()
     path.write_text("of the file\n", encoding="utf-8")
-    with scheduler(got) as url:
-        assert ran("secrets", "set", "A", "--file", str(path), "--url", url)[0] == 0
+    with scheduler(got) as program:
+        assert ran("secrets", "set", "A", "--file", str(path), "--url", program.url)[0] == 0
         assert json.loads(got[0][1])["value"] == "of the file"
-        code, _, said = ran("secrets", "set", "A", "-f", str(tmp_path / "none"), "--url", url)
+        code, _, said = ran("secrets", "set", "A", "-f", str(tmp_path / "none"), "--url", program.url)
         assert (code, "cannot be read" in said) == (2, True), said
         path.write_bytes(b"\xff\xfe")
-        code, _, said = ran("secrets", "set", "A", "-f", str(path), "--url", url)
+        code, _, said = ran("secrets", "set", "A", "-f", str(path), "--url", program.url)
         assert (code, "no text in UTF-8" in said) == (2, True), said
-        code, _, said = ran("secrets", "set", "no name", "-f", str(path), "--url", url)
+        code, _, said = ran("secrets", "set", "no name", "-f", str(path), "--url", program.url)
         assert code == 2, said
     assert len(got) == 1
 
@@ -85,10 +84,10 @@ def test_or_from_a_file(ran: Ran, tmp_path: Path) -> None:
 def test_names_are_listed_and_deleted(ran: Ran) -> None:
     """With source and dates; there are no values to print."""
     got: SENT = []
-    with scheduler(got) as url:
-        code, printed, said = ran("secrets", "list", "--url", url)
+    with scheduler(got) as program:
+        code, printed, said = ran("secrets", "list", "--url", program.url)
         assert code == 0, said
         assert "SHOP_TOKEN" in printed
         assert "file" in printed
-        assert ran("secrets", "delete", "SHOP_TOKEN", "--url", url)[0] == 0
+        assert ran("secrets", "delete", "SHOP_TOKEN", "--url", program.url)[0] == 0
     assert [method for method, _ in got] == ["GET", "DELETE"]

@@ -1,44 +1,27 @@
 """Whether a part of a cluster answers."""
 
-import contextlib
 import socket
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from scheduler_service.demo.programs import free_ports, is_ready, listens
+from tests.http_program import Asked, HttpProgram, Said
 from tests.rows import each_row
-
-
-@contextlib.contextmanager
-def serving(status: int) -> Iterator[tuple[int, list[str]]]:
-    """The port of a server that answers `status`, and what it was asked."""
-    asked: list[str] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(self.path)
-            self.send_response(status)
-            self.end_headers()
-
-        def log_message(self, *arguments: object) -> None:
-            return None
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield int(server.server_address[1]), asked
-        server.shutdown()
 
 
 @each_row(("status", "ready"), [(200, True), (503, False)])
 def test_a_node_is_up_when_it_takes_work(status: int, ready: bool) -> None:
     """Not as soon as it listens."""
-    with serving(status) as (port, asked):
-        assert listens(port)()
-        assert is_ready(port)() is ready
-    assert asked == ["/health/ready"]
+    asked: list[Asked] = []
+
+    def answer(one: Asked) -> Said:
+        asked.append(one)
+        return Said(status)
+
+    with HttpProgram(answer) as program:
+        assert listens(program.port)()
+        assert is_ready(program.port)() is ready
+    assert [one.path for one in asked] == ["/health/ready"]
 
 
 def test_where_nobody_listens_nobody_is_up() -> None:

@@ -3,16 +3,15 @@
 import gzip
 import json
 import socket
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import msgspec
 
 from scheduler_service import __version__
 from scheduler_service.maintenance.examined_service import CALENDARS, examine_service
 from scheduler_service.maintenance.findings import LARGEST_ANSWER
+from tests.http_program import Asked, HttpProgram, Said
 from tests.unit.maintenance.subjects import states, subject
 
 
@@ -28,27 +27,14 @@ def answering(
     `asked` gets each path with the `Authorization` that came with it.
     """
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            status, body = answers.get(self.path, (404, {}))
-            if asked is not None:
-                asked.append((self.path, self.headers["Authorization"]))
-            if headers and "Date" in headers:
-                self.send_response_only(status)
-            else:
-                self.send_response(status)
-            for name, value in (headers or {}).items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body if isinstance(body, bytes) else json.dumps(body).encode())
+    def answer(one: Asked) -> Said:
+        status, body = answers.get(one.path, (404, {}))
+        if asked is not None:
+            asked.append((one.path, one.headers["Authorization"]))
+        return Said(status, body if isinstance(body, bytes) else json.dumps(body).encode(), headers or {})
 
-        def log_message(self, *arguments: object) -> None:
-            return None
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield int(server.server_address[1])
-        server.shutdown()
+    with HttpProgram(answer) as program:
+        yield program.port
 
 
 def of_punctual(**changed: tuple[int, object]) -> dict[str, tuple[int, object]]:

@@ -3,10 +3,8 @@
 import json
 import shutil
 import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import httpx
 import pytest
 
 from scheduler_service.cli.main import run
+from tests.http_program import Asked, HttpProgram, Said
 from tests.wire.processes.process import serve
 from tests.wire.processes.terminal import Ended, Terminal
 from tests.wire.source_example import example
@@ -28,35 +27,6 @@ ANSWERS: dict[str, object] = {
 def unhurried() -> dict[str, Any]:
     """The example, which fires only when asked to: no five-minute mark of the clock falls into a test."""
     return example() | {"timer": {"period": "0 0 3 29 2 ?"}}
-
-
-class Application(BaseHTTPRequestHandler):
-    """What the example calls, word for word; every request is kept by its path."""
-
-    protocol_version = "HTTP/1.1"
-    seen: list[str]
-
-    def do_POST(self) -> None:
-        """Takes work and notifications."""
-        self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self._answer()
-
-    def do_GET(self) -> None:
-        """Says how it stands."""
-        self._answer()
-
-    def log_message(self, *_: object) -> None:
-        """Says nothing."""
-
-    def _answer(self) -> None:
-        path = self.path.partition("?")[0]
-        self.seen.append(path)
-        found = [value for place, value in ANSWERS.items() if path.startswith(place)]
-        body = json.dumps(found[0] if found else {}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
 
 
 class Instance:
@@ -78,15 +48,16 @@ class Instance:
 def instance(name: str) -> Iterator[Instance]:
     """One on a port of its own."""
     seen: list[str] = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Own", (Application,), {"seen": seen}))
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
-        yield Instance(name, f"http://127.0.0.1:{server.server_port}", seen)
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+
+    def answer(asked: Asked) -> Said:
+        """What the example calls, word for word; every request is kept by its path."""
+        path = asked.path.partition("?")[0]
+        seen.append(path)
+        found = [value for place, value in ANSWERS.items() if path.startswith(place)]
+        return Said(body=json.dumps(found[0] if found else {}).encode())
+
+    with HttpProgram(answer) as program:
+        yield Instance(name, program.url, seen)
 
 
 @contextmanager

@@ -1,11 +1,9 @@
 """A canary in each place where a secret may stand: no file, line or answer of a service has it (14)."""
 
 import base64
-import contextlib
 import json
 import signal
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,6 +13,7 @@ import pytest
 
 from client_sdk import BlockingClient
 from scheduler_service.security.secret_masks import forms_of
+from tests.http_program import Asked, HttpProgram, Said
 from tests.wire.processes.process import PATIENCE, Process, bare_environment, run, serve
 
 CANARY, STORED, ENV = 'c4nary/"of the+shop&=%1', "st0red-canary-of-the-shop", "env-canary-of-the-shop"
@@ -55,37 +54,23 @@ def job(target: str, **members: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-class EchoTarget:
+class EchoTarget(HttpProgram):
     """Holds calls until it is released; answers 500, with all that it got, later 200 with the same."""
 
     def __init__(self) -> None:
         self.got: list[tuple[str, dict[str, str], bytes]] = []
         self.released, self.called = threading.Event(), threading.Condition()
-        owner = self
+        super().__init__(self._echo)
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                with owner.called:
-                    owner.got.append((self.path, dict(self.headers), body))
-                    owner.called.notify_all()
-                owner.released.wait(PATIENCE)
-                said = {"path": self.path, "headers": dict(self.headers), "body": body.decode()}
-                said |= {"message": f"wrong {CANARY} {STORED} {ENV}", "encoded": quote(CANARY, safe="")}
-                answer = json.dumps(said).encode()
-                with contextlib.suppress(OSError):  # the caller was killed
-                    self.send_response(200 if len(owner.got) > 3 else 500)
-                    self.send_header("X-Echo", STORED)
-                    self.send_header("Content-Length", str(len(answer)))
-                    self.end_headers()
-                    self.wfile.write(answer)
-
-            def log_message(self, *arguments: object) -> None:
-                return None
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+    def _echo(self, asked: Asked) -> Said:
+        headers = dict(asked.headers)
+        with self.called:
+            self.got.append((asked.path, headers, asked.body))
+            self.called.notify_all()
+        self.released.wait(PATIENCE)
+        said = {"path": asked.path, "headers": headers, "body": asked.body.decode()}
+        said |= {"message": f"wrong {CANARY} {STORED} {ENV}", "encoded": quote(CANARY, safe="")}
+        return Said(200 if len(self.got) > 3 else 500, json.dumps(said).encode(), {"X-Echo": STORED})
 
     def wait_for(self, path: str, many: int) -> None:
         """Returns once there have been so many calls of a path."""
@@ -96,14 +81,10 @@ class EchoTarget:
         with self.called:
             assert self.called.wait_for(are_there, PATIENCE)
 
-    def __enter__(self) -> "EchoTarget":
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Releases all calls, and listens no more."""
         self.released.set()
-        self._server.shutdown()
-        self._server.server_close()
+        super().close()
 
 
 def files(data: Path) -> bytes:
