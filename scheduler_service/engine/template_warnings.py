@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
+from typing import TypeGuard
 
 from client_sdk.models import JobDefinition
 from client_sdk.models.parse import write_pointer
@@ -11,7 +12,6 @@ from scheduler_service.engine.program import Target, Targets, targets_of
 from scheduler_service.engine.scope import ANYTHING
 from scheduler_service.language.compiled import ArrayNode, Interpolation, ObjectNode, Slot, Splice
 from scheduler_service.language.expression import SYSTEM_VARIABLES, Expression, Name, Query
-from scheduler_service.language.jsonpath import Path
 
 ROOT_NAMES = frozenset({"responses", "trigger", "jobId", "executeNumber"})
 NAMES_MAX = 100
@@ -48,7 +48,7 @@ def find_template_warnings(
         known = speller.known(place if place < len(targets.steps) else None)
         for part_pointer, part in _parts(target, pointer):
             yield from speller.check(part_pointer, part, known)
-            if warns_of_params and isinstance(part, Query) and _needs_param(part.path):
+            if warns_of_params and _needs_param(part, known, is_first=place == 0):
                 warns_of_params = False
                 yield Problem(part_pointer, "no_params", _NO_PARAMS.format(part.text[:80]))
 
@@ -125,9 +125,14 @@ class _Speller:
         return next((one for one in near if not _is_sibling(name, one)), None)
 
 
-def _needs_param(path: Path) -> bool:
-    """Whether it finds nothing where a trigger gave no parameters, and so fails."""
-    return path.singular and path.steps[:1] == ("trigger",) and len(path.steps) > 1
+def _needs_param(part: Part, known: frozenset[str], *, is_first: bool) -> TypeGuard[Expression]:
+    """Whether it finds nothing, and so fails, without parameters: the root of the first step."""
+    if isinstance(part, Name):
+        return is_first and part.name not in known
+    if not isinstance(part, Query) or not part.path.singular or not part.path.steps:
+        return False
+    first, *inner = part.path.steps
+    return bool(inner) if first == "trigger" else is_first and first not in known
 
 
 def _root_names(expression: Expression) -> frozenset[str]:

@@ -79,6 +79,18 @@ def test_a_parameter_that_a_firing_lacks_is_told_once(body: Any, is_told: bool) 
     assert warnings(request=steps) == []
 
 
+def test_the_root_of_the_first_step_are_parameters() -> None:
+    """What is neither there nor a variable fails at each firing; later steps have answers as their root."""
+    around = Surroundings(environment={"REGION": "cn"})
+    timer = {"period": "1h"}
+    for body in ("${article}", "${$.article.id}"):
+        steps = [{"url": URL, "body": body}]
+        assert [code for _, code, _ in warnings(around, timer=timer, request=steps)] == ["no_params"]
+        assert warnings(around, timer=timer, request=[FIRST, *steps]) == []
+    fine = {"url": f"{URL}${{REGION}}", "body": "${$}|json", "headers": {"X-Id": "${jobId}"}}
+    assert warnings(around, timer=timer, request=[fine]) == []
+
+
 def test_notifications_know_every_response() -> None:
     """A check, cancelUrl and notifications follow the whole chain; a name is told once per place."""
     body = "${PRCE.a} ${PRCE.b} ${PRICE.a}"
