@@ -321,7 +321,10 @@ def _suggest(model: type[WireModel] | None, path: Path) -> str:
     if found is JobDefinition and path[-1] in DEFINITION_HINTS:
         return f"; {DEFINITION_HINTS[path[-1]]}"
     known = {name.lower(): name for name in _names(found)} if found else {}
-    near = difflib.get_close_matches(str(path[-1]).lower(), known, n=1)
+    given = str(path[-1]).lower()
+    # `timeout` is near `timer`, and means `timeoutSeconds`.
+    begun = [name for name in known if name.startswith(given)]
+    near = begun if len(begun) == 1 else difflib.get_close_matches(given, known, n=1)
     return f"; did you mean {known[near[0]]!r}?" if near else "; remove it or check its spelling"
 
 

@@ -241,6 +241,8 @@ def test_a_typo_is_answered_with_the_right_name() -> None:
     ("members", "remedy"),
     [
         ({"timeing": {}}, "did you mean 'timer'?"),
+        ({"timeout": 60}, "did you mean 'timeoutSeconds'?"),
+        ({"retry": [{"errorEquals": "500", "interval": 3}]}, "did you mean 'intervalSeconds'?"),
         ({"timer": {"kind": "timeing"}}, "the kind follows from dueTime and period"),
         ({"timer": {"cron": "0 0 9 * * ?"}}, "a cron expression is written as period"),
         ({"timer": {"duetime": "0s"}}, "did you mean 'dueTime'?"),
