@@ -111,12 +111,15 @@ def apply_jobs(
     schedules.confirm_destruction(changes, is_confirmed=yes)
     try:
         schedules.Application(api, changes, labels).carry_out()
-    except CommandError as error:
+    except (CommandError, KeyboardInterrupt) as error:
         done = [change for change in changes if change.done or change.status == schedules.UNCHANGED]
         schedules.show_results(done, output)
         text = "have the results above; apply the files again, which leaves unchanged what is done"
-        message = f"{error.message}; {len(done)} of {len(changes)} {text}"
-        raise CommandError(message, error.code) from error
+        text = f"{len(done)} of {len(changes)} {text}"
+        if isinstance(error, KeyboardInterrupt):
+            note(f"interrupted; {text}")
+            raise
+        raise CommandError(f"{error.message}; {text}", error.code) from error
     schedules.show_results(changes, output)
     if any(change.status == schedules.REFUSED for change in changes):
         raise CommandError(f"{schedules.count_changes(changes)}: what was refused is as it was")

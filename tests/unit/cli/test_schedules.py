@@ -167,6 +167,27 @@ def test_a_command_that_is_killed_is_repeated(moment: str) -> None:
         assert place.wire.changes == ["PUT /calendars/office"]
 
 
+def test_an_interrupted_command_says_what_is_done(capsys: pytest.CaptureFixture[str]) -> None:
+    place, count = Moved(), 3
+
+    async def interrupt(number: int) -> None:
+        if number == count:
+            raise KeyboardInterrupt
+
+    write_schedule()
+    place.ask("POST", "/jobs/a", job("a", jobName="old"))
+    place.wire.changes.clear()
+    place.wire.before = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        place.apply("all")
+    told = capsys.readouterr()
+    assert [line.split() for line in told.out.splitlines()[1:3]] == [
+        ["Calendar", "office", "created"],
+        ["Service", "shop", "created"],
+    ]
+    assert "interrupted; 2 of 5 have the results above; apply the files again" in told.err
+
+
 def edit_once(moved: Moved, method: str, path: str, body: Any) -> None:
     """Somebody does this just before the next change of the command."""
 
