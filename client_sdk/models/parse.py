@@ -78,11 +78,28 @@ _TIMER_MEMBERS = (
     "periodFrom",
     "calendar",
 )
-_STEP_MEMBERS = ("url", "method", "headers", "body", "respEnvName", "successCodes", "successWhen")
+_STEP_MEMBERS = (
+    "url",
+    "method",
+    "headers",
+    "body",
+    "respEnvName",
+    "successCodes",
+    "successWhen",
+    "errorFrom",
+    "messageFrom",
+    "route",
+    "tags",
+)
+_RETRY = 'retry is a list of policies, as [{"errorEquals": "*", "maxAttempts": 3}]'
 DEFINITION_HINTS: Mapping[str | int, str] = {
     "cron": "a cron expression is written as period of timer",
     "schedule": "when a job fires is written as timer",
     "interval": "it is written as period of timer",
+    "retries": _RETRY,
+    "maxAttempts": _RETRY,
+    "concurrencyPolicy": "what a second execution does is written as overlapPolicy",
+    "suspend": "a job is created paused by active 0",
     **dict.fromkeys(_TIMER_MEMBERS, "it is a member of timer"),
     **dict.fromkeys(_STEP_MEMBERS, "it is a member of a step of request"),
 }
