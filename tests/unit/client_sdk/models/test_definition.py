@@ -250,7 +250,7 @@ def test_a_typo_is_answered_with_the_right_name() -> None:
         ({"retry": [{"errorEquals": "500", "maxAttemps": 3}]}, "did you mean 'maxAttempts'?"),
         ({"cron": "0 0 9 * * ?"}, "a cron expression is written as period of timer"),
         ({"period": "5m"}, "it is a member of timer"),
-        ({"retries": 3}, "retry is a list of policies"),
+        ({"retries": 3}, '[{"errorEquals": "*", "maxAttempts": 3}]'),
         ({"concurrencyPolicy": "Forbid"}, "is written as overlapPolicy"),
         ({"suspend": True}, "a job is created paused by active 0"),
         ({"errorFrom": "$.code"}, "it is a member of a step of request"),
