@@ -16,6 +16,7 @@ import pytest
 
 from scheduler_service.cli.main import commands
 from tests.unit.docs.pages import ROOT, fenced, fences, read
+from tests.wire.docs.executor import enter_here
 from tests.wire.processes.process import COMMAND, Process, bare_environment, free_port, serve
 from tests.wire.processes.terminal import Terminal
 
@@ -226,26 +227,32 @@ def test_the_examples_of_the_help_run(terminal: Terminal, example: str) -> None:
     terminal.enter("jobs", "delete", "nightly")
 
 
-def test_the_examples_of_keys_run(tmp_path: Path) -> None:
+def test_the_examples_of_keys_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a data folder of their own: after the first key everybody would need one of a service."""
+    monkeypatch.delenv("PUNCTUAL_URL", raising=False)
     made, own = "", [one for one in examples() if one.startswith("punctual keys")]
     in_order = ("create", "list", "rotate", "revoke")
     assert {example.split()[2] for example in own} == set(in_order)
     for example in sorted(own, key=lambda one: in_order.index(one.split()[2])):
         command = re.sub(r"[0-9a-f]{16}", made, example)
-        printed = run_shell(f"{command} --data data", cwd=tmp_path, url="")
+        code, printed = enter_here(f"{command} --data {tmp_path / 'data'}")
+        assert code == 0, printed
         made = made or printed.partition("keyId")[2].split()[0]
     assert len(made) == 16
 
 
-def test_the_examples_of_secrets_run(tmp_path: Path) -> None:
+def test_the_examples_of_secrets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a service that has a key for them."""
     own = [one for one in examples() if one.startswith("punctual secrets")]
     assert [example.split()[2] for example in own] == ["set", "list", "delete"]
     (tmp_path / "token.txt").write_text("a token of the shop", encoding="utf-8")
     with serve(tmp_path / "data", PUNCTUAL_SECRETS_KEY=b64encode(os.urandom(32)).decode()) as process:
-        for example in own:
-            run_shell(example, cwd=tmp_path, url=process.wait_for_url())
+        url = process.wait_for_url()
+        run_shell(own[0], cwd=tmp_path, url=url)  # it reads a file as the shell gives it
+        monkeypatch.setenv("PUNCTUAL_URL", url)
+        for example in own[1:]:
+            code, printed = enter_here(example)
+            assert code == 0, printed
 
 
 @pytest.mark.long
