@@ -3,7 +3,7 @@
 import asyncio
 import heapq
 import itertools
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from scheduler_service.domain.moments import Now
 from scheduler_service.ports.clock import Alarm
@@ -51,6 +51,15 @@ class ManualClock:
             planned.make()
         self._move(end)
 
+    async def run_on(self, pause: int, settle: Callable[[], Awaitable[object]]) -> None:
+        """Moves by `pause` ms from one planned call to the next; after each, `settle` is awaited."""
+        while pause > 0:
+            step = self.next_call()
+            step = pause if step is None else min(max(step, 1), pause)
+            self.advance(step)
+            pause -= step
+            await settle()
+
     def next_call(self) -> int | None:
         """Milliseconds until the next planned call, or None."""
         while self._calls and not self._calls[0][2].is_planned:
@@ -73,6 +82,20 @@ class ManualClock:
     def _move(self, steady: int) -> None:
         passed = max(steady - self._now.steady, 0)
         self._now = Now(self._now.wall + passed, self._now.steady + passed)
+
+
+class WatchedClock(ManualClock):
+    """Knows how many wait for it."""
+
+    sleepers = 0
+
+    async def sleep(self, pause: int) -> None:
+        """Returns when the clock has been advanced by `pause` ms."""
+        self.sleepers += 1
+        try:
+            await super().sleep(pause)
+        finally:
+            self.sleepers -= 1
 
 
 class _Call:

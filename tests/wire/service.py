@@ -11,7 +11,7 @@ import httpx
 from scheduler_service.app.service import LocalService, open_service
 from scheduler_service.settings import LoadedSettings, Settings
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
-from tests.manual_clock import ManualClock
+from tests.manual_clock import ManualClock, WatchedClock
 from tests.wire.target import Target
 
 START = 1_767_225_600_000
@@ -22,20 +22,6 @@ BUSY_ROUNDS = 24
 """After so many rounds of the loop another thread is awaited: it is left the processor for `REST`."""
 REST = 0.001
 PATIENCE = 60.0
-
-
-class WatchedClock(ManualClock):
-    """Time that moves when it is told to, and knows how many wait for it."""
-
-    sleepers = 0
-
-    async def sleep(self, pause: int) -> None:
-        """Returns when the clock has been advanced by `pause` ms."""
-        self.sleepers += 1
-        try:
-            await super().sleep(pause)
-        finally:
-            self.sleepers -= 1
 
 
 class World:
@@ -64,13 +50,7 @@ class World:
     async def advance(self, seconds: float) -> None:
         """The clock runs on from one planned call to the next; all that follows from each has its time."""
         await self.settle()
-        left = round(seconds * 1_000)
-        while left > 0:
-            step = self.clock.next_call()
-            step = left if step is None else min(max(step, 1), left)
-            self.clock.advance(step)
-            left -= step
-            await self.settle()
+        await self.clock.run_on(round(seconds * 1_000), self.settle)
 
     async def settle(self) -> None:
         """Returns when everything that can go on without the clock has, held answers left out."""

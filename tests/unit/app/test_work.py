@@ -33,7 +33,7 @@ from scheduler_service.ports.state import Commit
 from scheduler_service.security.masking import Masking
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import MemoryRouter, Terms
-from tests.manual_clock import ManualClock
+from tests.manual_clock import WatchedClock
 from tests.unit.hosts.house import CORE, SKEW, START, describe, until
 
 COUNT = 200
@@ -53,20 +53,6 @@ class Sender:
 
     async def close(self) -> None:
         """Nothing to close."""
-
-
-class WatchedClock(ManualClock):
-    """Knows how many wait for it."""
-
-    sleepers = 0
-
-    async def sleep(self, pause: int) -> None:
-        """Returns when the clock has been advanced by `pause` ms."""
-        self.sleepers += 1
-        try:
-            await super().sleep(pause)
-        finally:
-            self.sleepers -= 1
 
 
 class Works:

@@ -162,13 +162,7 @@ class Handles:
     async def advance(self, pause: int) -> None:
         """The clock runs on, from one planned call to the next."""
         await self.settle()
-        left = pause
-        while left > 0:
-            step = self.clock.next_call()
-            step = left if step is None else min(max(step, 1), left)
-            self.clock.advance(step)
-            left -= step
-            await self.settle()
+        await self.clock.run_on(pause, self.settle)
 
     def executions(self, job_id: str = "job") -> dict[int, ExecutionState]:
         """The last recorded state of every execution, of all processes."""

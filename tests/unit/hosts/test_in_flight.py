@@ -86,11 +86,7 @@ class Bridge:
 
     async def advance(self, pause: int) -> None:
         """From call to call."""
-        end = self.clock.now().steady + pause
-        while (left := end - self.clock.now().steady) > 0:
-            step = self.clock.next_call()
-            self.clock.advance(left if step is None else min(max(step, 1), left))
-            await self.settle()
+        await self.clock.run_on(pause, self.settle)
 
     async def settle(self) -> None:
         """Everything that can go on does."""
