@@ -13,12 +13,6 @@ pytestmark = pytest.mark.anyio
 JSON = {"Content-Type": "application/json"}
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """asyncio alone."""
-    return "asyncio"
-
-
 async def test_bodies_parse_or_are_refused(conformance: Any) -> None:
     """What must parse is never 400, what must not is 4xx, and nothing is ever 5xx."""
     world = World()

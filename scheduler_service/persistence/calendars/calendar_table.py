@@ -1,36 +1,40 @@
 """Calendars in SQL: `ports.calendars.CalendarTable` in the history's database."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from scheduler_service.persistence.sql.database import Database, DatabaseThreads, translated
-from scheduler_service.persistence.sql.dialects import open_dialect
+from scheduler_service.persistence.sql.database import MarkedTable, read_unopened
 from scheduler_service.persistence.sql.expressions import text
 from scheduler_service.ports.calendars import REMOVED, Mark, StoredCalendar
 
+metadata = sa.MetaData()
 
-class SqlCalendarTable:
-    """`ports.calendars.CalendarTable` over the history's database, in a thread of its own.
+# Members of `ports.calendars.StoredCalendar`. No row is removed: each change adds one to the sum of
+# `version`, by which processes see that there is something new.
+_TABLE = calendars = sa.Table(
+    "calendars",
+    metadata,
+    sa.Column("tenant", text(128), primary_key=True),
+    sa.Column("name", text(128), primary_key=True),
+    sa.Column("document", sa.LargeBinary(1 << 20), nullable=False),
+    sa.Column("version", sa.BigInteger, nullable=False),
+    sa.Column("told", sa.BigInteger, nullable=False),
+    sa.Column("created_at", sa.BigInteger, nullable=False),
+    sa.Column("changed_at", sa.BigInteger, nullable=False),
+)
+_MARK = sa.select(
+    sa.func.coalesce(sa.func.sum(_TABLE.c.version), 0), sa.func.coalesce(sa.func.sum(_TABLE.c.told), 0)
+)
 
-    The thread works within `working()`, which may see to it that others get the interpreter meanwhile.
-    """
 
-    def __init__(
-        self, *, database: Database, working: Callable[[], AbstractContextManager[None]] = nullcontext
-    ) -> None:
-        thread = DatabaseThreads(database, name="calendars", working=working)
-        self._read, self._write, self.close = thread.read, thread.write, thread.close
+class SqlCalendarTable(MarkedTable):
+    """`ports.calendars.CalendarTable` over the history's database, in a thread of its own."""
 
-    async def mark(self) -> Mark:
-        return await self._read(_read_mark)
+    name, marking = "calendars", _MARK
 
     async def calendars(self) -> tuple[Mark, Sequence[StoredCalendar]]:
-        def read(connection: sa.Connection) -> tuple[Mark, Sequence[StoredCalendar]]:
-            return _read_mark(connection), _read_all(connection)
-
-        return await self._read(read)
+        return await self._read_marked(_read_all)
 
     async def put(
         self, tenant: str, name: str, document: bytes, at: int, *, expected: frozenset[int] | None = None
@@ -73,39 +77,9 @@ def read_calendars(*, url: str) -> Sequence[StoredCalendar]:
 
     Nothing is changed there. Raises StoreUnavailable.
     """
-    dialect = open_dialect(url, subject="history")
-    try:
-        with translated(dialect), dialect.engine.connect() as connection:
-            return _read_all(connection) if sa.inspect(connection).has_table(calendars.name) else []
-    finally:
-        dialect.engine.dispose()
+    return read_unopened(url, calendars, _read_all, missing=())
 
 
 def _read_all(connection: sa.Connection) -> Sequence[StoredCalendar]:
     rows = connection.execute(sa.select(calendars).order_by(_TABLE.c.tenant, _TABLE.c.name))
     return [StoredCalendar(one[0], one[1], bytes(one[2]), *one[3:]) for one in rows]
-
-
-def _read_mark(connection: sa.Connection) -> Mark:
-    versions, told = connection.execute(_MARK).one()
-    return int(versions), int(told)
-
-
-metadata = sa.MetaData()
-
-# Members of `ports.calendars.StoredCalendar`. No row is removed: each change adds one to the sum of
-# `version`, by which processes see that there is something new.
-_TABLE = calendars = sa.Table(
-    "calendars",
-    metadata,
-    sa.Column("tenant", text(128), primary_key=True),
-    sa.Column("name", text(128), primary_key=True),
-    sa.Column("document", sa.LargeBinary(1 << 20), nullable=False),
-    sa.Column("version", sa.BigInteger, nullable=False),
-    sa.Column("told", sa.BigInteger, nullable=False),
-    sa.Column("created_at", sa.BigInteger, nullable=False),
-    sa.Column("changed_at", sa.BigInteger, nullable=False),
-)
-_MARK = sa.select(
-    sa.func.coalesce(sa.func.sum(_TABLE.c.version), 0), sa.func.coalesce(sa.func.sum(_TABLE.c.told), 0)
-)

@@ -1,91 +1,17 @@
 """Keys of callers in SQL: `ports.keys.KeyTable` in the history's database."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.access_keys import AccessKey, Role
-from scheduler_service.persistence.sql.database import Database, DatabaseThreads, translated
-from scheduler_service.persistence.sql.dialects import open_dialect
+from scheduler_service.persistence.sql.database import MarkedTable, read_unopened
 from scheduler_service.persistence.sql.expressions import text
 from scheduler_service.ports.keys import Mark
 
 _LABELS = msgspec.json.Decoder(tuple[str, ...])
-
-
-class SqlKeyTable:
-    """ports.KeyTable over the history's database, in a thread of its own.
-
-    The thread works within `working()`, which may see to it that others get the interpreter meanwhile.
-    """
-
-    def __init__(
-        self, *, database: Database, working: Callable[[], AbstractContextManager[None]] = nullcontext
-    ) -> None:
-        thread = DatabaseThreads(database, name="keys", working=working)
-        self._read, self._write, self.close = thread.read, thread.write, thread.close
-
-    async def mark(self) -> Mark:
-        return await self._read(_read_mark)
-
-    async def keys(self) -> tuple[Mark, Sequence[AccessKey]]:
-        def read(connection: sa.Connection) -> tuple[Mark, Sequence[AccessKey]]:
-            return _read_mark(connection), [_read_key(row) for row in connection.execute(_ALL)]
-
-        return await self._read(read)
-
-    async def add(self, key: AccessKey) -> None:
-        await self._write(lambda connection: connection.execute(sa.insert(access_keys).values(_values(key))))
-
-    async def replace(self, key: AccessKey) -> bool:
-        # What is noted of its use meanwhile stays.
-        values = {name: value for name, value in _values(key).items() if name != "last_used_at"}
-        own = (access_keys.c.key_id == key.key_id, access_keys.c.version == key.version)
-        changing = sa.update(access_keys).where(*own).values(values | {"version": key.version + 1})
-        return await self._write(lambda connection: connection.execute(changing).rowcount == 1)
-
-    async def note_uses(self, uses: Mapping[str, int]) -> None:
-        rows = [{"used_id": key_id, "used_at": at} for key_id, at in sorted(uses.items())]
-        await self._write(lambda connection: connection.execute(_NOTE_USE, rows))
-
-
-def has_keys(*, url: str) -> bool:
-    """Whether the database `url` has any key, ended ones too; no table, no keys. Raises StoreUnavailable."""
-    dialect = open_dialect(url, subject="the history")
-    try:
-        with translated(dialect), dialect.engine.connect() as connection:
-            is_there = sa.inspect(connection).has_table(access_keys.name)
-            return is_there and connection.execute(_MARK).one()[0] > 0
-    finally:
-        dialect.engine.dispose()
-
-
-def _read_mark(connection: sa.Connection) -> Mark:
-    count, versions = connection.execute(_MARK).one()
-    return int(count), int(versions)
-
-
-def _values(key: AccessKey) -> dict[str, Any]:
-    return msgspec.structs.asdict(key) | {
-        "role": key.role.value,
-        "labels": msgspec.json.encode(key.labels).decode(),
-    }
-
-
-def _read_key(row: sa.Row[Any]) -> AccessKey:
-    values = {name: row._mapping[name] for name in AccessKey.__struct_fields__}
-    return AccessKey(
-        **values
-        | {
-            "role": Role(row.role),
-            "labels": _LABELS.decode(row.labels),
-            "digest": bytes(row.digest),
-            "earlier": bytes(row.earlier),
-        }
-    )
 
 
 metadata = sa.MetaData()
@@ -125,3 +51,59 @@ _NOTE_USE = (
     )
     .values(last_used_at=sa.bindparam("used_at"))
 )
+
+
+class SqlKeyTable(MarkedTable):
+    """ports.KeyTable over the history's database, in a thread of its own."""
+
+    name, marking = "keys", _MARK
+
+    async def keys(self) -> tuple[Mark, Sequence[AccessKey]]:
+        return await self._read_marked(_read_all)
+
+    async def add(self, key: AccessKey) -> None:
+        await self._write(lambda connection: connection.execute(sa.insert(access_keys).values(_values(key))))
+
+    async def replace(self, key: AccessKey) -> bool:
+        # What is noted of its use meanwhile stays.
+        values = {name: value for name, value in _values(key).items() if name != "last_used_at"}
+        own = (access_keys.c.key_id == key.key_id, access_keys.c.version == key.version)
+        changing = sa.update(access_keys).where(*own).values(values | {"version": key.version + 1})
+        return await self._write(lambda connection: connection.execute(changing).rowcount == 1)
+
+    async def note_uses(self, uses: Mapping[str, int]) -> None:
+        rows = [{"used_id": key_id, "used_at": at} for key_id, at in sorted(uses.items())]
+        await self._write(lambda connection: connection.execute(_NOTE_USE, rows))
+
+
+def has_keys(*, url: str) -> bool:
+    """Whether the database `url` has any key, ended ones too; no table, no keys. Raises StoreUnavailable."""
+    return read_unopened(url, access_keys, _find_any, missing=False)
+
+
+def _find_any(connection: sa.Connection) -> bool:
+    return bool(connection.execute(_MARK).one()[0])
+
+
+def _read_all(connection: sa.Connection) -> Sequence[AccessKey]:
+    return [_read_key(row) for row in connection.execute(_ALL)]
+
+
+def _values(key: AccessKey) -> dict[str, Any]:
+    return msgspec.structs.asdict(key) | {
+        "role": key.role.value,
+        "labels": msgspec.json.encode(key.labels).decode(),
+    }
+
+
+def _read_key(row: sa.Row[Any]) -> AccessKey:
+    values = {name: row._mapping[name] for name in AccessKey.__struct_fields__}
+    return AccessKey(
+        **values
+        | {
+            "role": Role(row.role),
+            "labels": _LABELS.decode(row.labels),
+            "digest": bytes(row.digest),
+            "earlier": bytes(row.earlier),
+        }
+    )

@@ -5,7 +5,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import sqlalchemy as sa
@@ -251,6 +251,53 @@ class DatabaseThreads:
         if self._is_closed:
             raise store_closed()
         return await asyncio.get_running_loop().run_in_executor(self._threads, run)
+
+
+class MarkedTable:
+    """A small table that all processes keep in memory, in a thread of its own, and the mark by which they see
+    that it has changed: two figures of all its rows.
+
+    The thread works within `working()`, which may see to it that others get the interpreter meanwhile.
+    """
+
+    def __init__(
+        self,
+        *,
+        database: OpenDatabase,
+        working: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+    ) -> None:
+        thread = DatabaseThreads(database, name=self.name, working=working)
+        self._read, self._write, self.close = thread.read, thread.write, thread.close
+
+    name: str
+    """Of the thread."""
+    marking: sa.Select[Any]
+    """Reads the mark."""
+
+    async def mark(self) -> tuple[int, int]:
+        """As `KeyTable.mark`."""
+        return await self._read(self._read_mark)
+
+    async def _read_marked(self, read: Callable[[sa.Connection], T]) -> tuple[tuple[int, int], T]:
+        """What `read` finds, and the mark of that moment."""
+        return await self._read(lambda connection: (self._read_mark(connection), read(connection)))
+
+    def _read_mark(self, connection: sa.Connection) -> tuple[int, int]:
+        one, other = connection.execute(self.marking).one()
+        return int(one), int(other)
+
+
+def read_unopened(url: str, table: sa.Table, read: Callable[[sa.Connection], T], *, missing: T) -> T:
+    """What `read` finds in a table of a history whose service may not run; nothing is changed there.
+
+    `missing`: what there is without the table. Raises StoreUnavailable.
+    """
+    dialect = open_dialect(url, subject="the history")
+    try:
+        with translated(dialect), dialect.engine.connect() as connection:
+            return read(connection) if sa.inspect(connection).has_table(table.name) else missing
+    finally:
+        dialect.engine.dispose()
 
 
 def _close_returned(_raw: object, entry: sa.pool.ConnectionPoolEntry) -> None:

@@ -1,13 +1,13 @@
 """The stores that pass the suites, and the places of a history: a new one adds one line here."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import pytest
 
-from scheduler_service.persistence.history.database import migrate
+from scheduler_service.persistence.history.database import HistoryDatabase, migrate
 from scheduler_service.persistence.history.schema import MIGRATIONS
 from scheduler_service.persistence.job_store.state_store import ServerStateStore
 from scheduler_service.persistence.sql.sqlite import IN_MEMORY
@@ -17,6 +17,14 @@ from tests.redis_server import APPENDING, RedisServer
 from tests.unit.persistence.queue_bench import Bench
 from tests.unit.persistence.servers import command, make_database
 
+
+class ClosingTable(Protocol):
+    """What all tables can."""
+
+    async def close(self) -> None: ...
+
+
+AnyTable = TypeVar("AnyTable", bound=ClosingTable)
 Opener = Callable[[pytest.FixtureRequest, Path], Awaitable[OpenStore]]
 
 
@@ -32,11 +40,6 @@ OPENERS: dict[str, Opener] = {
     ),
 }
 DATABASES = tuple(name for name in OPENERS if name != "sqlite memory")
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(scope="session")
@@ -152,3 +155,12 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         found: str = request.getfixturevalue(f"{SERVERS[request.param]}_url")
         return found
     return IN_MEMORY if request.param == "memory" else f"sqlite:///{tmp_path}/history.db"
+
+
+@asynccontextmanager
+async def opened_table(kind: Callable[..., AnyTable], url: str, **options: Any) -> AsyncIterator[AnyTable]:
+    """A table of this kind in the history at `url`."""
+    with closing(HistoryDatabase(url=url, durability="process")) as database:
+        table = kind(database=database, **options)
+        yield table
+        await table.close()

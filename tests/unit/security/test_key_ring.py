@@ -20,11 +20,6 @@ WANTED = AccessKey(
 )
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Processes:
     """Two processes over one table, by one clock."""
 

@@ -9,17 +9,15 @@ from scheduler_service.persistence.calendars.calendar_table import SqlCalendarTa
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.sql.sqlite import IN_MEMORY
 from scheduler_service.ports.calendars import StoredCalendar
+from tests.unit.persistence.conftest import opened_table
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
 async def table(url: str) -> AsyncIterator[SqlCalendarTable]:
-    database = HistoryDatabase(url=url, durability="process")
-    table = SqlCalendarTable(database=database)
-    yield table
-    await table.close()
-    database.close()
+    async with opened_table(SqlCalendarTable, url) as table:
+        yield table
 
 
 async def test_a_calendar_is_read_back_with_its_version(table: SqlCalendarTable) -> None:

@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler_service.domain.access_keys import AccessKey, Role
-from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.keys.key_table import SqlKeyTable, has_keys
 from scheduler_service.persistence.sql.sqlite import IN_MEMORY
+from tests.unit.persistence.conftest import opened_table
 
 pytestmark = pytest.mark.anyio
 PLAIN = AccessKey(
@@ -42,11 +42,8 @@ FULL = AccessKey(
 
 @pytest.fixture
 async def table(url: str) -> AsyncIterator[SqlKeyTable]:
-    database = HistoryDatabase(url=url, durability="process")
-    table = SqlKeyTable(database=database)
-    yield table
-    await table.close()
-    database.close()
+    async with opened_table(SqlKeyTable, url) as table:
+        yield table
 
 
 async def test_a_key_is_read_back_as_it_was_added(table: SqlKeyTable, url: str) -> None:

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
-from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.secrets.secret_table import SqlSecretTable
 from scheduler_service.ports.secrets import StoredSecret
+from tests.unit.persistence.conftest import opened_table
 
 pytestmark = pytest.mark.anyio
 ONE = StoredSecret("default", "TOKEN", b"\x00\xffsealed", 1_000, 1_000)
@@ -15,11 +15,8 @@ ONE = StoredSecret("default", "TOKEN", b"\x00\xffsealed", 1_000, 1_000)
 
 @pytest.fixture
 async def table(url: str) -> AsyncIterator[SqlSecretTable]:
-    database = HistoryDatabase(url=url, durability="process")
-    table = SqlSecretTable(database=database)
-    yield table
-    await table.close()
-    database.close()
+    async with opened_table(SqlSecretTable, url) as table:
+        yield table
 
 
 async def test_a_secret_is_read_back_as_it_was_put(table: SqlSecretTable) -> None:

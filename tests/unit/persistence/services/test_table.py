@@ -13,6 +13,7 @@ from scheduler_service.domain.registered_services import Applied
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.services.table import SqlServiceTable
 from scheduler_service.ports.errors import StoreUnavailable
+from tests.unit.persistence.conftest import opened_table
 from tests.unit.persistence.services.samples import FULL, PLAIN
 
 pytestmark = pytest.mark.anyio
@@ -21,11 +22,8 @@ DONE = Applied("default", "shop", "job", b"d", "uid", 2, removed_at=5, paused=Tr
 
 @pytest.fixture
 async def table(url: str) -> AsyncIterator[SqlServiceTable]:
-    database = HistoryDatabase(url=url, durability="process")
-    table = SqlServiceTable(database=database)
-    yield table
-    await table.close()
-    database.close()
+    async with opened_table(SqlServiceTable, url) as table:
+        yield table
 
 
 async def test_a_service_is_read_back_as_it_was_put(table: SqlServiceTable) -> None:
@@ -73,12 +71,9 @@ async def test_the_thread_works_within_what_is_given(url: str) -> None:
         entered.append(threading.current_thread().name)
         yield
 
-    database = HistoryDatabase(url=url, durability="process")
-    table = SqlServiceTable(database=database, working=working)
-    await table.put(FULL, b"[1]")
-    await table.services()
-    await table.close()
-    database.close()
+    async with opened_table(SqlServiceTable, url, working=working) as table:
+        await table.put(FULL, b"[1]")
+        await table.services()
     assert entered == ["services_0"] * 2
 
 
