@@ -20,6 +20,7 @@ from scheduler_service.domain.execution import TERMINAL, ExecutionState, parse_e
 from scheduler_service.domain.records import ResultKept
 from scheduler_service.engine.status import find_state
 from scheduler_service.hosts.large_work import work_by_size
+from scheduler_service.language.charsets import charset_of
 from scheduler_service.language.values import NO_JSON, read_json
 from scheduler_service.persistence.history.history_reads import FoundResult
 from scheduler_service.persistence.history.row_shapes import result_wire
@@ -132,10 +133,12 @@ def _show(body: bytes) -> tuple[str, object]:
 
 def _file(execution_id: str, kept: ResultKept, encoding: str) -> Response:
     """The body as a file, which no browser shows."""
-    known = _MEDIA_TYPE.fullmatch(kept.content_type)
+    kind = kept.content_type if _MEDIA_TYPE.fullmatch(kept.content_type) else "application/octet-stream"
+    if encoding != "base64" and charset_of(kind):  # the text became UTF-8 when it was kept
+        kind = f"{kind.partition(';')[0]}; charset=utf-8"
     headers = {
         **_INERT,
-        "content-type": kept.content_type if known else "application/octet-stream",
+        "content-type": kind,
         "content-disposition": f'attachment; filename="{execution_id}.{_SUFFIXES[encoding]}"',
     }
     return Response(kept.body, headers=headers)

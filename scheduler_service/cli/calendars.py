@@ -153,7 +153,7 @@ def import_dates(
     if replace:
         calendar |= {"free": [], "work": []}
     body = {"text": read_text(file), "as": kind, "calendar": calendar}
-    found = api.send("POST", "/dates/read", body=body)
+    found = api.exchange("POST", "/dates/read", body=body, options={"/text": str(file)}).data
     if found["leftOut"]:
         note(f"left out, as neither days off nor make-up days: {', '.join(found['leftOut'])}")
     note(f"{file} has {_count(found['free'])} free and {_count(found['work'])} working days")

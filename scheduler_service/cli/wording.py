@@ -104,7 +104,8 @@ def _name(option: str, parameter: str, message: str) -> str:
     for spelled in (parameter, f"the parameter {parameter!r}"):
         if message.startswith(f"{spelled} "):
             return f"{option} {message.removeprefix(spelled).lstrip()}"
-    return f"{option}: {message}" if option.startswith("--") else message
+    is_argument = option in OPTIONS.values() and not option.startswith("--")
+    return message if is_argument else f"{option}: {message}"
 
 
 def _translate(message: str) -> str:

@@ -51,13 +51,18 @@ async def test_a_result_is_shown_as_it_was_answered(body: bytes) -> None:
     ("kind", "written"),
     [
         ("text/html; charset=utf-8", "text/html; charset=utf-8"),
+        ("text/html; x=y", "text/html; x=y"),
+        ("text/html; charset=latin1; x=y", "text/html; charset=utf-8"),
         ("", "application/octet-stream"),
         ("text/html\r\nx: y", "application/octet-stream"),
         ("html", "application/octet-stream"),
     ],
 )
 async def test_a_file_is_never_a_page(kind: str, written: str) -> None:
-    """What a target answers is downloaded: no browser shows it in this origin, nor guesses its type."""
+    """What a target answers is downloaded: no browser shows it in this origin, nor guesses its type.
+
+    A text is in UTF-8 since it was kept.
+    """
     world = World()
     async with world.client() as client:
         page = b"<script>alert(1)</script>"

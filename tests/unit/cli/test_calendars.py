@@ -88,6 +88,23 @@ def test_dates_are_added_to_what_is_there(ran: Ran, tmp_path: Path) -> None:
         ]
 
 
+def test_what_is_wrong_in_a_file_of_dates_names_the_file(ran: Ran, tmp_path: Path) -> None:
+    """The text is no option of the command."""
+    path = tmp_path / "days.ics"
+    path.write_text("25.12.2026", encoding="utf-8")
+    flaw = {"pointer": "/text", "code": "invalid", "message": "line 1: '25.12.2026' is no date"}
+    refused = {"status": 422, "detail": "wrong", "errors": [flaw], "resp_code": 422, "resp_msg": "wrong"}
+
+    def answer(asked: Asked) -> Said:
+        if asked.method == "GET":
+            return Said(404, json.dumps(ABSENT).encode(), PROBLEM)
+        return Said(422, json.dumps(refused).encode(), PROBLEM)
+
+    with HttpProgram(answer) as program:
+        code, _, said = ran("calendars", "import", "office", str(path), "--url", program.url)
+    assert (code, said) == (2, f"punctual: {path}: line 1: '25.12.2026' is no date\n")
+
+
 def test_a_dry_run_shows_the_jobs_of_all_pages(ran: Ran, tmp_path: Path) -> None:
     """And stores nothing."""
     path = tmp_path / "office.json"
