@@ -6,19 +6,13 @@ from tests.unit.docs.pages import read, rows
 
 
 class Row(NamedTuple):
-    """A line of the table."""
+    """What the table says of a route."""
 
     route: str
     role: str
     service: bool
     labels: bool
     is_of_platform: bool
-
-    def __str__(self) -> str:
-        """As the page has it."""
-        words = ("yes" if self.service else "no", "yes" if self.labels else "no")
-        tenant = "`default`" if self.is_of_platform else "any"
-        return f"| `{self.route}` | {self.role} | {' | '.join(words)} | {tenant} |"
 
 
 ROLES = ("viewer", "operator", "editor", "admin")
@@ -54,11 +48,14 @@ def is_as_promised(row: Row, kind: str, status: int, code: str) -> bool:
 
 
 def table() -> dict[str, Row]:
-    """The table by route."""
+    """The table by route: a line has those that the same keys may use, in order of paths and methods."""
     section = read("docs/security.md").partition("### What each role may do")[2].partition("\n## ")[0]
-    found = [
-        Row(cells[0].strip("`"), cells[1], cells[2] == "yes", cells[3] == "yes", cells[4] == "`default`")
-        for cells in rows(section)
-        if cells[0].startswith("`")
-    ]
-    return {row.route: row for row in found}
+    found: dict[str, Row] = {}
+    for role, part, routes in (cells for cells in rows(section) if cells[2].startswith("`")):
+        name, _, tenant = role.partition(" of ")
+        scopes = (part in ("both", "`service`"), part == "both")
+        line = [route.strip("`") for route in routes.split(", ")]
+        assert line == sorted(line, key=lambda route: route.split(" ")[::-1]), role
+        assert found.keys().isdisjoint(line), role
+        found |= {route: Row(route, name, *scopes, tenant == "`default`") for route in line}
+    return found
