@@ -66,5 +66,6 @@ def test_of_two_that_wait_for_each_other_both_are_written(url: str) -> None:
         list(threads.map(add, ("ab", "ba")))
     with database.reading() as connection:
         found = connection.execute(sa.text("SELECT moment FROM alert_marks")).scalars().all()
-    assert (len(tries), list(found)) == (3, [2, 2])
+    assert list(found) == [2, 2]
+    assert len(tries) >= 3, "a busy server may take both back"
     database.close()
