@@ -1,7 +1,7 @@
-"""Expressions that SQL databases write differently; the file of each dialect says how, by `@compiles`."""
+"""Expressions that SQL databases write differently; the file of each dialect says how."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
@@ -58,22 +58,11 @@ class Contains(FunctionElement[Any]):
     inherit_cache = True
 
 
-@compiles(Contains)
-def _contains(element: Contains, compiler: SQLCompiler, **options: Any) -> str:
-    column, part = (compiler.process(clause, **options) for clause in element.clauses)
-    return f"position({part} IN {column}) > 0"
-
-
 class TextBytes(FunctionElement[bytes]):
     """`TextBytes(column)`: the bytes of a text, also of one that is damaged."""
 
     type = sa.LargeBinary()
     inherit_cache = True
-
-
-@compiles(TextBytes)
-def _text_bytes(element: TextBytes, compiler: SQLCompiler, **options: Any) -> str:
-    return f"CAST({compiler.process(element.clauses, **options)} AS BINARY)"
 
 
 class StoredSize(FunctionElement[int]):
@@ -118,6 +107,37 @@ class IndexSteps(FunctionElement[Any]):
     """
 
     inherit_cache = True
+
+
+def write_as(forms: Mapping[type[FunctionElement[Any]], str], *dialects: str) -> None:
+    """How these dialects write expressions, all without a form of their own where none is named.
+
+    In a form `{0}` and `{1}` stand for the arguments, `{every}` for all of them with commas between.
+    """
+    for kind, form in forms.items():
+        compiles(kind, *dialects)(_Writer(form))
+
+
+class _Writer:
+    def __init__(self, form: str) -> None:
+        self._form = form
+
+    def __call__(self, element: FunctionElement[Any], compiler: SQLCompiler, **options: Any) -> str:
+        # An argument that a form leaves out is not compiled: its parameters would be left over.
+        parts = [_Argument(clause, compiler, options) for clause in element.clauses]
+        return self._form.format(*parts, every=_Argument(element.clauses, compiler, options))
+
+
+class _Argument(NamedTuple):
+    clause: sa.ClauseElement
+    compiler: SQLCompiler
+    options: Mapping[str, Any]
+
+    def __format__(self, _: str) -> str:
+        return self.compiler.process(self.clause, **self.options)
+
+
+write_as({Contains: "position({1} IN {0}) > 0", TextBytes: "CAST({0} AS BINARY)"})
 
 
 def json_rows(rows: sa.ColumnElement[str]) -> sa.TableValuedAlias:

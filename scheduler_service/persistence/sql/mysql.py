@@ -30,6 +30,7 @@ from scheduler_service.persistence.sql.expressions import (
     SumBefore,
     Unindexed,
     Upsert,
+    write_as,
 )
 from scheduler_service.persistence.sql.shared_dialects import (
     ANSWER_SECONDS,
@@ -471,48 +472,6 @@ def _large_binary(kind: sa.LargeBinary, compiler: TypeCompiler, **options: Any) 
     return "LONGBLOB"
 
 
-@compiles(Unindexed, *_BOTH)
-def _unindexed(element: Unindexed, compiler: SQLCompiler, **options: Any) -> str:
-    return compiler.process(element.clauses, **options)
-
-
-@compiles(Member, *_BOTH)
-def _member(element: Member, compiler: SQLCompiler, **options: Any) -> str:
-    document, key = (compiler.process(clause, **options) for clause in element.clauses)
-    return f"JSON_UNQUOTE(JSON_EXTRACT({document}, CONCAT('$.', JSON_QUOTE({key}))))"
-
-
-@compiles(Like, *_BOTH)
-def _like(element: Like, compiler: SQLCompiler, **options: Any) -> str:
-    column, pattern = (compiler.process(clause, **options) for clause in element.clauses)
-    return f"LOWER({column}) LIKE LOWER({pattern}) ESCAPE '\\'"
-
-
-@compiles(AnyMemberLike, *_BOTH)
-def _any_member_like(element: AnyMemberLike, compiler: SQLCompiler, **options: Any) -> str:
-    document, pattern = (compiler.process(clause, **options) for clause in element.clauses)
-    values = f"JSON_TABLE({document}, '$.*' COLUMNS (value {TEXT} PATH '$')) AS member"
-    return f"EXISTS (SELECT 1 FROM {values} WHERE LOWER(member.value) LIKE LOWER({pattern}) ESCAPE '\\')"  # noqa: S608
-
-
-@compiles(NewestState, *_BOTH)
-def _newest_state(element: NewestState, compiler: SQLCompiler, **options: Any) -> str:
-    text = f"CONVERT({compiler.process(element.clauses, **options)} USING utf8mb4)"
-    return f"IF(JSON_VALID({text}), JSON_UNQUOTE(JSON_EXTRACT({text}, '$.state')), NULL)"
-
-
-@compiles(IsIn, *_BOTH)
-def _is_in(element: IsIn, compiler: SQLCompiler, **options: Any) -> str:
-    column, texts = (compiler.process(clause, **options) for clause in element.clauses)
-    values = f"JSON_TABLE({texts}, '$[*]' COLUMNS (value {TEXT} PATH '$')) AS wanted"
-    return f"{column} IN (SELECT wanted.value FROM {values})"  # noqa: S608
-
-
-@compiles(StoredSize, *_BOTH)
-def _stored_size(element: StoredSize, compiler: SQLCompiler, **options: Any) -> str:
-    return f"LENGTH({compiler.process(element.clauses, **options)})"
-
-
 @compiles(SumBefore, *_BOTH)
 def _sum_before(element: SumBefore, compiler: SQLCompiler, **options: Any) -> str:
     """A subquery's order is lost here where it is not said again."""
@@ -520,19 +479,22 @@ def _sum_before(element: SumBefore, compiler: SQLCompiler, **options: Any) -> st
     return f"sum({number}) OVER (ORDER BY {', '.join(order)} ROWS UNBOUNDED PRECEDING) - {number}"
 
 
-@compiles(IndexSteps, *_BOTH)
-def _index_steps(element: IndexSteps, compiler: SQLCompiler, **options: Any) -> str:
-    _, distinct = element.clauses
-    return compiler.process(distinct, **options)
-
-
-@compiles(JsonLists, *_BOTH)
-def _json_lists(element: JsonLists, compiler: SQLCompiler, **options: Any) -> str:
-    return f"JSON_ARRAYAGG(JSON_ARRAY({compiler.process(element.clauses, **options)}))"
-
-
-@compiles(JsonRows, *_BOTH)
-def _json_rows(element: JsonRows, compiler: SQLCompiler, **options: Any) -> str:
-    rows = compiler.process(element.clauses, **options)
-    columns = f"name {TEXT} PATH '$[0]', number BIGINT PATH '$[1]', other BIGINT PATH '$[2]'"
-    return f"JSON_TABLE({rows}, '$[*]' COLUMNS ({columns}))"
+_VALUES = f"COLUMNS (value {TEXT} PATH '$')"
+_ROW = f"name {TEXT} PATH '$[0]', number BIGINT PATH '$[1]', other BIGINT PATH '$[2]'"
+write_as(
+    {
+        Unindexed: "{0}",
+        Member: "JSON_UNQUOTE(JSON_EXTRACT({0}, CONCAT('$.', JSON_QUOTE({1}))))",
+        Like: "LOWER({0}) LIKE LOWER({1}) ESCAPE '\\'",
+        AnyMemberLike: f"EXISTS (SELECT 1 FROM JSON_TABLE({{0}}, '$.*' {_VALUES}) AS member "  # noqa: S608
+        "WHERE LOWER(member.value) LIKE LOWER({1}) ESCAPE '\\')",
+        NewestState: "IF(JSON_VALID(CONVERT({0} USING utf8mb4)), "
+        "JSON_UNQUOTE(JSON_EXTRACT(CONVERT({0} USING utf8mb4), '$.state')), NULL)",
+        IsIn: f"{{0}} IN (SELECT wanted.value FROM JSON_TABLE({{1}}, '$[*]' {_VALUES}) AS wanted)",  # noqa: S608
+        StoredSize: "LENGTH({0})",
+        IndexSteps: "{1}",
+        JsonLists: "JSON_ARRAYAGG(JSON_ARRAY({every}))",
+        JsonRows: f"JSON_TABLE({{0}}, '$[*]' COLUMNS ({_ROW}))",
+    },
+    *_BOTH,
+)

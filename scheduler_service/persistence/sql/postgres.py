@@ -8,7 +8,7 @@ from typing import Any, cast
 import psycopg
 import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.compiler import DDLCompiler, SQLCompiler
+from sqlalchemy.sql.compiler import DDLCompiler
 
 from scheduler_service.persistence.sql.expressions import (
     WHERE,
@@ -26,6 +26,7 @@ from scheduler_service.persistence.sql.expressions import (
     TextBytes,
     Unindexed,
     Upsert,
+    write_as,
 )
 from scheduler_service.persistence.sql.postgres_arrays import Array, ArrayOf, array_of, numbers
 from scheduler_service.persistence.sql.postgres_connections import (
@@ -242,11 +243,6 @@ def _arrays(makers: Sequence[ArrayOf], rows: Sequence[Row]) -> list[Array]:
     return [make(column) for make, column in zip(makers, zip(*rows, strict=True), strict=True)]
 
 
-@compiles(TextBytes, "postgresql")
-def _text_bytes(element: TextBytes, compiler: SQLCompiler, **options: Any) -> str:
-    return f"convert_to({compiler.process(element.clauses, **options)}, 'UTF8')"
-
-
 @compiles(sa.schema.CreateIndex, "postgresql")
 def _create_index(create: sa.schema.CreateIndex, compiler: DDLCompiler, **options: Any) -> str:
     index = create.element
@@ -256,62 +252,23 @@ def _create_index(create: sa.schema.CreateIndex, compiler: DDLCompiler, **option
     return written
 
 
-@compiles(Unindexed, "postgresql")
-def _unindexed(element: Unindexed, compiler: SQLCompiler, **options: Any) -> str:
-    return compiler.process(element.clauses, **options)
-
-
-@compiles(Member, "postgresql")
-def _member(element: Member, compiler: SQLCompiler, **options: Any) -> str:
-    document, key = (compiler.process(clause, **options) for clause in element.clauses)
-    return f"(CAST({document} AS json) ->> {key})"
-
-
-@compiles(Like, "postgresql")
-def _like(element: Like, compiler: SQLCompiler, **options: Any) -> str:
-    column, pattern = (compiler.process(clause, **options) for clause in element.clauses)
-    return f"{column} ILIKE {pattern} ESCAPE '\\'"
-
-
-@compiles(AnyMemberLike, "postgresql")
-def _any_member_like(element: AnyMemberLike, compiler: SQLCompiler, **options: Any) -> str:
-    document, pattern = (compiler.process(clause, **options) for clause in element.clauses)
-    values = f"json_each_text(CAST({document} AS json)) AS member"
-    return f"EXISTS (SELECT 1 FROM {values} WHERE member.value ILIKE {pattern} ESCAPE '\\')"  # noqa: S608
-
-
-@compiles(NewestState, "postgresql")
-def _newest_state(element: NewestState, compiler: SQLCompiler, **options: Any) -> str:
-    # `encode` takes any bytes. Quotes within texts of JSON are escaped: the first match is the member.
-    text = f"encode({compiler.process(element.clauses, **options)}, 'escape')"
-    return f'substring({text} from \'"state":"([a-z]+)"\')'
-
-
-@compiles(IsIn, "postgresql")
-def _is_in(element: IsIn, compiler: SQLCompiler, **options: Any) -> str:
-    column, texts = (compiler.process(clause, **options) for clause in element.clauses)
-    # An array: with a subquery PostgreSQL would rather read the whole table.
-    return f"{column} = ANY(ARRAY(SELECT json_array_elements_text(CAST({texts} AS json))))"
-
-
-@compiles(StoredSize, "postgresql")
-def _stored_size(element: StoredSize, compiler: SQLCompiler, **options: Any) -> str:
-    return f"pg_column_size({compiler.process(element.clauses, **options)})"
-
-
-@compiles(IndexSteps, "postgresql")
-def _index_steps(element: IndexSteps, compiler: SQLCompiler, **options: Any) -> str:
-    steps, _ = element.clauses
-    return compiler.process(steps, **options)
-
-
-@compiles(JsonLists, "postgresql")
-def _json_lists(element: JsonLists, compiler: SQLCompiler, **options: Any) -> str:
-    return f"CAST(json_agg(json_build_array({compiler.process(element.clauses, **options)})) AS text)"
-
-
-@compiles(JsonRows, "postgresql")
-def _json_rows(element: JsonRows, compiler: SQLCompiler, **options: Any) -> str:
-    rows = compiler.process(element.clauses, **options)
-    numbers = "CAST(value ->> 1 AS bigint) AS number, CAST(value ->> 2 AS bigint) AS other"
-    return f"(SELECT value ->> 0 AS name, {numbers} FROM json_array_elements(CAST({rows} AS json)))"  # noqa: S608
+write_as(
+    {
+        TextBytes: "convert_to({0}, 'UTF8')",
+        Unindexed: "{0}",
+        Member: "(CAST({0} AS json) ->> {1})",
+        Like: "{0} ILIKE {1} ESCAPE '\\'",
+        AnyMemberLike: "EXISTS (SELECT 1 FROM json_each_text(CAST({0} AS json)) AS member "
+        "WHERE member.value ILIKE {1} ESCAPE '\\')",
+        # `encode` takes any bytes. Quotes within texts of JSON are escaped: the first match is the member.
+        NewestState: "substring(encode({0}, 'escape') from '\"state\":\"([a-z]+)\"')",
+        # An array: with a subquery PostgreSQL would rather read the whole table.
+        IsIn: "{0} = ANY(ARRAY(SELECT json_array_elements_text(CAST({1} AS json))))",
+        StoredSize: "pg_column_size({0})",
+        IndexSteps: "{0}",
+        JsonLists: "CAST(json_agg(json_build_array({every})) AS text)",
+        JsonRows: "(SELECT value ->> 0 AS name, CAST(value ->> 1 AS bigint) AS number, "
+        "CAST(value ->> 2 AS bigint) AS other FROM json_array_elements(CAST({0} AS json)))",
+    },
+    "postgresql",
+)

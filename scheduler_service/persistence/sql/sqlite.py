@@ -15,9 +15,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
 import sqlalchemy as sa
-from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.pool import QueuePool, StaticPool
-from sqlalchemy.sql.compiler import SQLCompiler
 
 from scheduler_service.persistence.sql.dialect import Durability
 from scheduler_service.persistence.sql.expressions import (
@@ -38,6 +36,7 @@ from scheduler_service.persistence.sql.expressions import (
     Unindexed,
     Upsert,
     overwrite,
+    write_as,
 )
 from scheduler_service.persistence.sql.shared_dialects import (
     OnConflict,
@@ -490,73 +489,21 @@ def _without_rare(upsert: Upsert) -> _Brief:
     )
 
 
-@compiles(Unindexed, "sqlite")
-def _unindexed(element: Unindexed, compiler: SQLCompiler, **options: Any) -> str:
-    return f"+{compiler.process(element.clauses, **options)}"
-
-
-@compiles(Member, "sqlite")
-def _member(element: Member, compiler: SQLCompiler, **options: Any) -> str:
-    document, key = (compiler.process(clause, **options) for clause in element.clauses)
-    return f"(SELECT value FROM json_each({document}) WHERE key = {key})"  # noqa: S608
-
-
-@compiles(Like, "sqlite")
-def _like(element: Like, compiler: SQLCompiler, **options: Any) -> str:
-    column, pattern = (compiler.process(clause, **options) for clause in element.clauses)
-    return f"{column} LIKE {pattern} ESCAPE '\\'"
-
-
-@compiles(AnyMemberLike, "sqlite")
-def _any_member_like(element: AnyMemberLike, compiler: SQLCompiler, **options: Any) -> str:
-    document, pattern = (compiler.process(clause, **options) for clause in element.clauses)
-    return f"EXISTS (SELECT 1 FROM json_each({document}) WHERE value LIKE {pattern} ESCAPE '\\')"  # noqa: S608
-
-
-@compiles(NewestState, "sqlite")
-def _newest_state(element: NewestState, compiler: SQLCompiler, **options: Any) -> str:
-    text = f"CAST({compiler.process(element.clauses, **options)} AS TEXT)"
-    return f"iif(json_valid({text}), json_extract({text}, '$.state'), NULL)"
-
-
-@compiles(IsIn, "sqlite")
-def _is_in(element: IsIn, compiler: SQLCompiler, **options: Any) -> str:
-    column, texts = (compiler.process(clause, **options) for clause in element.clauses)
-    return f"{column} IN (SELECT value FROM json_each({texts}))"  # noqa: S608
-
-
-@compiles(Contains, "sqlite")
-def _contains(element: Contains, compiler: SQLCompiler, **options: Any) -> str:
-    column, part = (compiler.process(clause, **options) for clause in element.clauses)
-    return f"instr({column}, {part}) > 0"
-
-
-@compiles(TextBytes, "sqlite")
-def _text_bytes(element: TextBytes, compiler: SQLCompiler, **options: Any) -> str:
-    return f"CAST({compiler.process(element.clauses, **options)} AS BLOB)"
-
-
-@compiles(StoredSize, "sqlite")
-def _stored_size(element: StoredSize, compiler: SQLCompiler, **options: Any) -> str:
-    return f"length({compiler.process(element.clauses, **options)})"
-
-
-@compiles(IndexSteps, "sqlite")
-def _index_steps(element: IndexSteps, compiler: SQLCompiler, **options: Any) -> str:
-    steps, _ = element.clauses
-    return compiler.process(steps, **options)
-
-
-@compiles(JsonLists, "sqlite")
-def _json_lists(element: JsonLists, compiler: SQLCompiler, **options: Any) -> str:
-    return f"json_group_array(json_array({compiler.process(element.clauses, **options)}))"
-
-
-@compiles(JsonRows, "sqlite")
-def _json_rows(element: JsonRows, compiler: SQLCompiler, **options: Any) -> str:
-    rows = compiler.process(element.clauses, **options)
-    columns = (f"json_extract(value, '$[{place}]') AS {name}" for place, name in enumerate(_ROW))
-    return f"(SELECT {', '.join(columns)} FROM json_each({rows}))"  # noqa: S608
-
-
-_ROW = ("name", "number", "other")
+write_as(
+    {
+        Unindexed: "+{0}",
+        Member: "(SELECT value FROM json_each({0}) WHERE key = {1})",
+        Like: "{0} LIKE {1} ESCAPE '\\'",
+        AnyMemberLike: "EXISTS (SELECT 1 FROM json_each({0}) WHERE value LIKE {1} ESCAPE '\\')",
+        NewestState: "iif(json_valid(CAST({0} AS TEXT)), json_extract(CAST({0} AS TEXT), '$.state'), NULL)",
+        IsIn: "{0} IN (SELECT value FROM json_each({1}))",
+        Contains: "instr({0}, {1}) > 0",
+        TextBytes: "CAST({0} AS BLOB)",
+        StoredSize: "length({0})",
+        IndexSteps: "{0}",
+        JsonLists: "json_group_array(json_array({every}))",
+        JsonRows: "(SELECT json_extract(value, '$[0]') AS name, json_extract(value, '$[1]') AS number, "
+        "json_extract(value, '$[2]') AS other FROM json_each({0}))",
+    },
+    "sqlite",
+)
