@@ -29,7 +29,7 @@ from scheduler_service.security.callers import Role
 ROUTES = Routes("executions")
 LONGEST_WAIT_SECONDS = 60
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 1.0
-"""How often it is looked for the end: ever later."""
+"""Between two looks whether it has ended; each pause is half as long again as the one before."""
 _MEDIA_TYPE = re.compile(r"[\w.+-]{1,100}/[\w.+-]{1,100}(?:;[ -~]{0,200})?", re.ASCII)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SUFFIXES = {"json": "json", "text": "txt", "base64": "bin"}

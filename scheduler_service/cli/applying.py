@@ -47,7 +47,7 @@ def check_definitions(connection: ApiConnection, files: Iterable[Path], output: 
     definitions = [one for document in read_sources(files) for one in document.definitions()]
     refuse_repeated(definitions)
     for other in (one for one in definitions if one.kind is not DocumentKind.JOB):
-        text = f"{other.id_place}: a {other.kind} is not tried; 'punctual jobs diff' checks it"
+        text = f"{other.name_place}: a {other.kind} is not tried; 'punctual jobs diff' checks it"
         raise CommandError(text, Exit.USAGE)
     for one in definitions:
         part = SentPart(one.document, pointer=one.pointer)
@@ -121,7 +121,7 @@ def refuse_repeated(definitions: "Sequence[DefinitionInFile]") -> None:
     from scheduler_service.cli.documents import find_repeated
 
     repeated = find_repeated(definitions).items()
-    lines = [f"{definitions[index].id_place}: {text}" for index, text in repeated]
+    lines = [f"{definitions[index].name_place}: {text}" for index, text in repeated]
     if lines:
         raise CommandError("\n".join(lines), Exit.USAGE)
 

@@ -90,7 +90,7 @@ def check_document(one: "DefinitionInFile") -> tuple[list[Found], list[Found]]:
     if one.kind is DocumentKind.JOB:
         return check(one.body)
     errors = _check_form(NewCalendar if one.kind is DocumentKind.CALENDAR else ServiceDeclaration, one.body)
-    if one.job_id is None:
+    if one.name is None:
         errors.append(("/name", "required", "a name is missing; add one"))
     warnings: list[Found] = []
     timers = one.body.get("timers")

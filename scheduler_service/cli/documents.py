@@ -94,8 +94,8 @@ class DefinitionInFile(NamedTuple):
         return "jobId" if self.kind is DocumentKind.JOB else "name"
 
     @property
-    def job_id(self) -> str | None:
-        """Of a job, and of another kind its name; None where it has none that is a text."""
+    def name(self) -> str | None:
+        """The jobId of a job, the name of another kind; None where it has none that is a text."""
         name = self.value.get(self.named_by) if isinstance(self.value, dict) else None
         return name if isinstance(name, str) else None
 
@@ -108,7 +108,7 @@ class DefinitionInFile(NamedTuple):
         return {name: value for name, value in self.value.items() if name not in own}
 
     @property
-    def id_place(self) -> str:
+    def name_place(self) -> str:
         """`jobs.json:3:14`, where its name is."""
         return f"{self.document.name}:{self.document.place_of(f'{self.pointer}/{self.named_by}')}"
 
@@ -118,13 +118,13 @@ def find_repeated(definitions: Iterable[DefinitionInFile]) -> dict[int, str]:
     first: dict[tuple[DocumentKind, str], str] = {}
     found = {}
     for index, one in enumerate(definitions):
-        if one.job_id is None:
+        if one.name is None:
             continue
-        key = (one.kind, one.job_id)
+        key = (one.kind, one.name)
         if key in first:
             what = "jobId" if one.kind is DocumentKind.JOB else f"{one.kind} name"
-            found[index] = f"{what} {one.job_id!r} is given at {first[key]} already; choose another one"
-        first.setdefault(key, one.id_place)
+            found[index] = f"{what} {one.name!r} is given at {first[key]} already; choose another one"
+        first.setdefault(key, one.name_place)
     return found
 
 

@@ -17,7 +17,7 @@ OF_SCHEDULER = ("serviceOptions",)
 SENT = ("request", "checkUrl", "cancelUrl", "notification")
 """The members of a definition that are sent."""
 CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie", "x-api-key"})
-"""Headers that carry some."""
+"""Headers whose values are credentials."""
 MASK = "***"
 TIMERS = "timers"
 
@@ -267,11 +267,11 @@ def _read_folder(folder: Path) -> tuple[_Known, set[Path]]:
     found = [one for document in read_sources([folder], allow_empty=True) for one in document.definitions()]
     counts = Counter(Path(one.document.name) for one in found)
     for one in found:
-        if one.job_id is not None:
+        if one.name is not None:
             value = {
                 name: inner for name, inner in one.value.items() if (name, inner) != (KIND, DocumentKind.JOB)
             }
-            known[one.kind, one.job_id] = Path(one.document.name), value
+            known[one.kind, one.name] = Path(one.document.name), value
     return known, {path for path, count in counts.items() if count > 1}
 
 

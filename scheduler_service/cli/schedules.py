@@ -88,7 +88,7 @@ def read_schedule(
             raise CommandError(f"{document.name} {text} 'punctual services apply NAME'", Exit.USAGE)
         found += document.definitions(point_to_timers(document.value) if is_declaration else "")
     for one in found:
-        if one.job_id is None:
+        if one.name is None:
             what = "definition" if one.kind is DocumentKind.JOB else str(one.kind)
             place = f"{one.document.name}:{one.document.place_of(one.pointer)}"
             raise CommandError(f"{place}: a {what} without a {one.named_by}; add one", Exit.USAGE)
@@ -106,7 +106,7 @@ def _declared_in(found: Iterable[DefinitionInFile]) -> Iterator[DefinitionInFile
 
 def plan_changes(connection: ApiConnection, found: Sequence[DefinitionInFile]) -> list[PlannedChange]:
     """What applying would do, as the service says; nothing is changed. Raises CommandError."""
-    coming = {one.job_id for one in found if one.kind is DocumentKind.CALENDAR}
+    coming = {one.name for one in found if one.kind is DocumentKind.CALENDAR}
     stored = {one["name"]: one for one in connection.items("/calendars")} if coming else {}
     changes = []
     for one in found:
@@ -122,7 +122,7 @@ def plan_pruning(
     connection: ApiConnection, found: Sequence[DefinitionInFile], labels: Sequence[str]
 ) -> list[PlannedChange]:
     """The jobs with all of `labels` that no file has, to be destroyed. Raises CommandError."""
-    kept = {one.job_id for one in (*found, *_declared_in(found)) if one.kind is DocumentKind.JOB}
+    kept = {one.name for one in (*found, *_declared_in(found)) if one.kind is DocumentKind.JOB}
     return [
         PlannedChange(
             DocumentKind.JOB, job["jobId"], DESTROYED, revision=job["revision"], stored=job["definition"]
@@ -143,7 +143,7 @@ def warn_of_labels(found: Iterable[DefinitionInFile], labels: Sequence[str]) -> 
     """Names the jobs of the files that a later pruning would not find."""
     wanted = dict(label.partition(":")[::2] for label in labels)
     lacking = [
-        str(one.job_id)
+        str(one.name)
         for one in found
         if one.kind is DocumentKind.JOB and not wanted.items() <= (_labels_of(one.value) or {}).items()
     ]
@@ -363,7 +363,7 @@ def _plan_calendar(
     from client_sdk.models import parse_model
     from client_sdk.models.requests import NewCalendar
 
-    name = str(one.job_id)
+    name = str(one.name)
     answer, problem = _try(connection, one, f"{path_of('calendar', name)}/preview")
     if problem is not None:
         return PlannedChange(DocumentKind.CALENDAR, name, REFUSED, one, problem=problem)
@@ -380,7 +380,7 @@ def _plan_calendar(
 def _plan_service(
     connection: ApiConnection, one: DefinitionInFile, coming: Collection[str | None]
 ) -> PlannedChange:
-    name = str(one.job_id)
+    name = str(one.name)
     path = path_of("service", name)
     answer, problem = _try(connection, one, f"{path}/preview")
     change = PlannedChange(DocumentKind.SERVICE, name, CREATED, one)
@@ -426,7 +426,7 @@ def _plan_jobs(
     for page in split_into_pages(jobs):
         items = send_page(connection, [one.body for one in page])
         for one, item in zip(page, items, strict=True):
-            change = PlannedChange(DocumentKind.JOB, str(one.job_id), item["status"], one, item["revision"])
+            change = PlannedChange(DocumentKind.JOB, str(one.name), item["status"], one, item["revision"])
             change.warnings, change.problem = item["warnings"], item["problem"]
             if item["problem"] is not None and _awaits(item["problem"], coming, one.body):
                 change.problem, change.awaits = None, True

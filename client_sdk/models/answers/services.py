@@ -34,11 +34,8 @@ class InstanceRef(AnswerModel):
     state: InstanceState | None = None
 
 
-class ServiceLine(AnswerModel):
-    """A target application in a list; `onlineCount` instances take work.
-
-    `paused` since `pausedAt`: no step is sent to it until it is resumed.
-    """
+class ServiceMembers(AnswerModel):
+    """What a service says of itself, beside its jobs."""
 
     name: str
     address: str | None = None
@@ -49,6 +46,14 @@ class ServiceLine(AnswerModel):
     rate_limit: dict[str, Any] | None = None
     signing: str | None = None
     options: dict[str, Any] = Field({})
+
+
+class ServiceLine(ServiceMembers):
+    """A target application in a list; `onlineCount` instances take work.
+
+    `paused` since `pausedAt`: no step is sent to it until it is resumed.
+    """
+
     instance_count: int = 0
     online_count: int = 0
     paused: bool = False
@@ -64,19 +69,10 @@ class Service(ServiceLine):
     instances: list[Instance] = Field([])
 
 
-class ServicePreview(AnswerModel):
+class ServicePreview(ServiceMembers):
     """What a registration would make of a service, beside its jobs; `isNew`: it is not known yet."""
 
-    name: str
     is_new: bool
-    address: str | None = None
-    route: str | None = None
-    tags: list[str] = Field([])
-    on_change: str | None = None
-    grace_seconds: float | None = None
-    rate_limit: dict[str, Any] | None = None
-    signing: str | None = None
-    options: dict[str, Any] = Field({})
 
 
 class ServiceRef(AnswerModel):
