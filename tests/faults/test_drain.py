@@ -9,9 +9,19 @@ import pytest
 
 from tests.faults.homes import SqliteHome
 from tests.faults.jobs import asked, begin, ended, plain
-from tests.faults.processes import ROOT, start_run
+from tests.faults.processes import ROOT, Run, start_run
 from tests.faults.stories import JOB, check_tidy
 from tests.faults.target import open_target
+
+
+async def begin_to_stop(run: Run) -> None:
+    """Tells the service to stop, and returns when it is not ready any more."""
+    run.signal_stop()
+
+    async def is_draining() -> bool:
+        return (await run.ask("GET", "/health/ready")).status_code == 503
+
+    await run.until(is_draining, "readiness is gone")
 
 
 @pytest.mark.parametrize("qos", [0, 1])
@@ -23,12 +33,7 @@ async def test_what_runs_ends_and_is_recorded(tmp_path: Path, qos: int) -> None:
         gate = target.hold("/one")
         assert (await run.ask("POST", f"{JOB}/trigger")).status_code == 200
         await run.until(lambda: asked(target, 1), "the target was asked")
-        run.signal_stop()
-
-        async def is_draining() -> bool:
-            return (await run.ask("GET", "/health/ready")).status_code == 503
-
-        await run.until(is_draining, "readiness is gone")
+        await begin_to_stop(run)
         refused = await run.ask("POST", f"{JOB}/trigger")
         assert refused.status_code == 503
         assert "stopping" in refused.text
@@ -92,12 +97,7 @@ async def test_a_second_signal_ends_the_waiting(tmp_path: Path) -> None:
         gate = target.hold("/one")
         assert (await run.ask("POST", f"{JOB}/trigger")).status_code == 200
         await run.until(lambda: asked(target, 1), "the target was asked")
-        run.signal_stop()
-
-        async def is_draining() -> bool:
-            return (await run.ask("GET", "/health/ready")).status_code == 503
-
-        await run.until(is_draining, "readiness is gone")
+        await begin_to_stop(run)
         assert await run.terminate() == 1
         gate.set()
         again = start_run(tmp_path / "data")

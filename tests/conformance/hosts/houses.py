@@ -5,12 +5,14 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+import msgspec
 from dapr.actor import ActorRuntime
 from dapr.actor.runtime.manager import ActorManager
 
 from scheduler_service.domain.records import ExecutionRecord, Record
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.turn_events import AlarmRang
+from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.dapr.build import build_dapr_host
 from scheduler_service.hosts.dapr.dapr_host import DaprHost
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
@@ -22,6 +24,7 @@ from scheduler_service.persistence.contexts.keeper import ContextKeeper
 from scheduler_service.persistence.job_store.database import JobDatabase
 from scheduler_service.persistence.job_store.turn_store import TurnStore
 from scheduler_service.ports.cluster import TURNS_IN_ROWS, Node, TurnClaim
+from scheduler_service.ports.errors import StoreError, StoreUncertain
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import StateStore
 from scheduler_service.security.masking import Masking
@@ -335,3 +338,31 @@ async def freeze(cluster: DaprHouse) -> "asyncio.Future[None]":
 
     shared.claim = hold  # type: ignore[method-assign]
     return gate
+
+
+GONE = StoreUncertain("the server is gone")
+
+
+def lose_next_claim(
+    cluster: DaprHouse, *, is_written: bool = False, others_go_on: bool = False, error: StoreError = GONE
+) -> None:
+    """The next claim is taken, or is not, and ends with `error`; perhaps another node claims after it."""
+    shared = cluster.node.shared
+    claim = shared.claim
+
+    async def lose(one: TurnClaim) -> None:
+        shared.claim = claim  # type: ignore[method-assign]
+        if is_written:
+            await claim(one)
+        if others_go_on:
+            later = msgspec.structs.replace(
+                one,
+                expected=one.sequence,
+                sequence=one.sequence + 1,
+                holder=Holder("gone", "0"),
+                deliveries=(),
+            )
+            await claim(later)
+        raise error
+
+    shared.claim = lose  # type: ignore[method-assign]

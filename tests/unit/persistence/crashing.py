@@ -38,6 +38,10 @@ def fork(*arguments: object) -> Forked:
 class Killer:
     """Kills this process at the n-th passage of a point, counted from 1; 0: never."""
 
+    def end(self) -> None:
+        """Ends this process."""
+        os.kill(os.getpid(), signal.SIGKILL)
+
     def __init__(self, passage: int) -> None:
         self._left = passage
 
@@ -50,7 +54,7 @@ class Killer:
     def _pass(self) -> None:
         self._left -= 1
         if self._left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+            self.end()
 
 
 async def open_at(place: str, passage: int) -> OpenStore:

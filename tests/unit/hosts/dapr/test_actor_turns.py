@@ -3,18 +3,16 @@
 import asyncio
 from typing import Any
 
-import msgspec
 import pytest
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Started
 from scheduler_service.domain.turn_events import Destroyed, Triggered
-from scheduler_service.domain.wire import Holder
 from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
-from tests.conformance.hosts.houses import DaprHouse, freeze
+from tests.conformance.hosts.houses import DaprHouse, freeze, lose_next_claim
 
 pytestmark = pytest.mark.anyio
 
@@ -131,26 +129,3 @@ async def test_a_destroyed_job_whose_row_is_removed_begins_anew(cluster: DaprHou
     entry = await cluster.catalogue.get("job")
     assert entry is not None
     assert (entry.uid, entry.execute_number) == ("uid2", 1)
-
-
-def lose_next_claim(cluster: DaprHouse, *, is_written: bool, others_go_on: bool = False) -> None:
-    """The next claim is taken, or is not, and nobody says so; perhaps another node claims a turn after it."""
-    shared = cluster.node.shared
-    claim = shared.claim
-
-    async def lose(one: TurnClaim) -> None:
-        shared.claim = claim  # type: ignore[method-assign]
-        if is_written:
-            await claim(one)
-        if others_go_on:
-            later = msgspec.structs.replace(
-                one,
-                expected=one.sequence,
-                sequence=one.sequence + 1,
-                holder=Holder("gone", "0"),
-                deliveries=(),
-            )
-            await claim(later)
-        raise StoreUncertain("the server is gone")
-
-    shared.claim = lose  # type: ignore[method-assign]

@@ -13,7 +13,7 @@ from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreStopping, StoreUnavailable, StoreUncertain
 from scheduler_service.services.instances import Instance
-from tests.conformance.hosts.houses import DaprHouse, freeze, moved
+from tests.conformance.hosts.houses import GONE, DaprHouse, freeze, lose_next_claim, moved
 from tests.unit.hosts.house import asynchronous
 
 pytestmark = pytest.mark.anyio
@@ -323,16 +323,7 @@ async def test_a_turn_that_the_move_put_in_doubt_is_settled_and_handed_over(
     await cluster.create(here, request=[{"url": first}, {"url": second}], qos=1, timer=EXTERNAL)
     await cluster.trigger(here)
     await cluster.settle()
-    shared = cluster.node.shared
-    claim = shared.claim
-
-    async def lose(one: TurnClaim) -> None:
-        shared.claim = claim  # type: ignore[method-assign]
-        if is_written:
-            await claim(one)
-        raise StoreUncertain("the server is gone")
-
-    shared.claim = lose  # type: ignore[method-assign]
+    lose_next_claim(cluster, is_written=is_written)
     cluster.sender.release(first)
     await cluster.settle()
     await cluster.add("two")
@@ -350,16 +341,8 @@ async def test_a_handover_that_fails_is_repeated(cluster: DaprHouse, fate: str) 
     await cluster.create(here, request=STEPS, timer=EXTERNAL)
     await cluster.trigger(here)
     await cluster.settle()
-    shared = cluster.node.shared
-    claim = shared.claim
-
-    async def fail(one: TurnClaim) -> None:
-        shared.claim = claim  # type: ignore[method-assign]
-        if fate == "written":
-            await claim(one)
-        raise StoreUnavailable("full") if fate == "refused" else StoreUncertain("the server is gone")
-
-    shared.claim = fail  # type: ignore[method-assign]
+    error = StoreUnavailable("full") if fate == "refused" else GONE
+    lose_next_claim(cluster, is_written=fate == "written", error=error)
     await cluster.add("two")
     await cluster.advance(5_000)
     cluster.sender.release(FIRST)

@@ -7,6 +7,7 @@ import pytest
 from scheduler_service.persistence.sqlite.folder import REPAIRING, FolderLock
 from scheduler_service.persistence.sqlite.replacement import Replacement, finish_replacement, replace_file
 from scheduler_service.ports.errors import FolderUnusable
+from tests.unit.persistence.crashing import Killer
 
 PASSAGES = 14
 OLD = {"one.db": "old", "one.db-wal": "log", "one.db-journal": "journal"}
@@ -17,22 +18,11 @@ class Ended(BaseException):
     """Where a process would have ended."""
 
 
-class End:
-    """Ends at the n-th passage of a point, from 1."""
+class End(Killer):
+    """Ends there without a process of its own."""
 
-    def __init__(self, passage: int) -> None:
-        self._left = passage
-
-    def before(self, point: str) -> None:
-        self._pass()
-
-    def after(self, point: str) -> None:
-        self._pass()
-
-    def _pass(self) -> None:
-        self._left -= 1
-        if self._left == 0:
-            raise Ended
+    def end(self) -> None:
+        raise Ended
 
 
 def lay_out(folder: Path) -> Replacement:
