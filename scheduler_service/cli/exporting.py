@@ -45,10 +45,10 @@ def export_definitions(
 
     Raises CommandError.
     """
-    found = [
-        *_export_services(connection, selection.services),
-        *_export_jobs(connection, selection.job_ids, selection.labels),
-    ]
+    found = list(_export_services(connection, selection.services))
+    declared = {job["jobId"] for one in found for job in one.value[TIMERS]}
+    jobs = _export_jobs(connection, dict.fromkeys(selection.job_ids), selection.labels)
+    found += [one for one in jobs if one.name not in declared]
     documents = sorted([*_export_calendars(connection, found), *found], key=_order)
     if not documents:
         note("warning: there is nothing to export: no job matches")
@@ -91,7 +91,7 @@ def _list_declared(connection: ApiConnection) -> set[str]:
 
 
 def _export_jobs(
-    connection: ApiConnection, job_ids: Sequence[str], labels: Sequence[str]
+    connection: ApiConnection, job_ids: Iterable[str], labels: Sequence[str]
 ) -> Iterator[Exported]:
     named = [connection.get(path_of("job", job_id)) for job_id in job_ids]
     for job in named or list_own_jobs(connection, labels):

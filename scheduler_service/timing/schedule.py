@@ -150,8 +150,8 @@ def planned_between(timer: Timer, anchor: int, seed: str, first: int, last: int)
 def warnings_at(timer: Timer, anchor: int) -> tuple[Problem, ...]:
     """The warnings that need the moment of creation or update (SPEC section 3).
 
-    `in_the_past`: all moments are before `anchor`. `never_fires`: `startAt`, `endAt` and `ttl` leave no
-    moment, or the first one is after the year 9999.
+    `in_the_past`: all moments are before `anchor`. `never_fires`: `startAt`, `endAt` and `ttl`, or the
+    calendar, leave no moment, or the first one is after the year 9999.
     """
     if timer.kind is TimerKind.EXTERNAL or following(timer, Cursor(anchor)) is not None:
         return ()
@@ -159,7 +159,11 @@ def warnings_at(timer: Timer, anchor: int) -> tuple[Problem, ...]:
         message = "its first moment is after the year 9999, so it does not fire; give an earlier dueTime"
         return (Problem("/dueTime", "never_fires", message),)
     free = msgspec.structs.replace(timer, start_at=None, end_at=None, ttl=None)
-    if following(free, Cursor(anchor)) is None or limit(timer, anchor) < anchor:
+    is_over = following(free, Cursor(anchor)) is None
+    if is_over and following(msgspec.structs.replace(free, rule=None), Cursor(anchor)) is not None:
+        message = "no moment of the timer comes out on a day of the calendar; it does not fire"
+        return (Problem("/calendar", "never_fires", message),)
+    if is_over or limit(timer, anchor) < anchor:
         return (Problem("", "in_the_past", "all moments of the timer have passed; it does not fire"),)
     return (Problem("", "never_fires", "startAt, endAt and ttl leave the timer no moment; it does not fire"),)
 

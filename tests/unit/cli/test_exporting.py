@@ -66,6 +66,14 @@ def test_what_is_exported_is_applied_elsewhere(moved: Moved, capsys: pytest.Capt
     assert capsys.readouterr().err.endswith("again.yaml has 4 documents\n")
 
 
+def test_a_job_that_is_named_twice_is_exported_once(moved: Moved) -> None:
+    """Also where a service that is exported declares it: `apply` refuses a file that has it twice."""
+    export(moved, "of-shop", "a", "a", service=["shop"], target=Path("all.yaml"))
+    documents = [one.value for one in read_documents(Path("all.yaml"))]
+    assert [one.get("name") or one["jobId"] for one in documents] == ["office", "shop", "a"]
+    assert code_of(lambda: moved.run(diff_jobs, "all.yaml")) == 0
+
+
 def test_calendars_behind_a_page_are_known(moved: Moved, capsys: pytest.CaptureFixture[str]) -> None:
     """They are exported, and applying them again is no change."""
     office = moved.table.rows["default", "office"]

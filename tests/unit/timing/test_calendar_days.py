@@ -17,7 +17,7 @@ from scheduler_service.timing.calendar_days import FREE, WORK, Calendar, DayRule
 from scheduler_service.timing.durations import LATEST
 from scheduler_service.timing.misfire import plan
 from scheduler_service.timing.outlook import FiringCounts
-from scheduler_service.timing.schedule import advance, between, preceding, tally, upcoming
+from scheduler_service.timing.schedule import advance, between, preceding, tally, upcoming, warnings_at
 from scheduler_service.timing.timer import Timer, TimerText, bind_calendar, compile_timer
 from scheduler_service.timing.zones import load_zone
 from tests.rows import each_row
@@ -59,6 +59,23 @@ def on_days(
 
 NATIONAL = calendar(free=("2024-10-01/2024-10-07",), work=("2024-09-29", "2024-10-12"))
 """The first week of October is free, and two days of weekends are worked."""
+
+
+@each_row(
+    ("timer", "codes"),
+    [
+        (on_days(NATIONAL, "0 0 9 ? * SAT"), []),
+        (on_days(calendar(), "0 0 9 ? * SAT"), ["/calendar never_fires"]),
+        (on_days(calendar(week=0), "0 0 9 * * ?", otherwise="next"), ["/calendar never_fires"]),
+        (on_days(calendar(), "0s", due="2024-10-12 09:00:00"), ["/calendar never_fires"]),
+        (on_days(calendar(), "0s", due="2024-09-12 09:00:00"), [" in_the_past"]),
+        (on_days(calendar(), "0 0 9 * * ?", end_at="2024-09-29 00:00:00"), [" never_fires"]),
+    ],
+)
+def test_a_calendar_that_leaves_no_moment_is_named(timer: Timer, codes: list[str]) -> None:
+    """The moments have not passed: there are none, and `startAt` and `endAt` are judged on their own."""
+    found = warnings_at(timer, at("2024-09-28"))
+    assert [f"{one.pointer} {one.code}" for one in found] == codes
 
 
 def coming(timer: Timer, anchor: str, count: int) -> list[str]:
