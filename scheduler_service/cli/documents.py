@@ -237,7 +237,8 @@ def read_text(source: Path) -> str:
     except OSError as error:
         raise CommandError(f"{name} cannot be read: {error.strerror}", Exit.USAGE) from error
     except UnicodeDecodeError as error:
-        message = f"{name} is not UTF-8: {error.reason} at byte {error.start}"
+        line = raw.count(b"\n", 0, error.start) + 1
+        message = f"{name} is not UTF-8: {error.reason} at line {line} (byte {error.start}); save it as UTF-8"
         raise CommandError(message, Exit.USAGE) from error
 
 

@@ -111,7 +111,7 @@ def test_a_file_that_is_no_text_or_not_there_is_named(tmp_path: Path) -> None:
     """Exit code 2 with the reason."""
     path = tmp_path / "a.json"
     path.write_bytes(b'{"a": "\xff"}')
-    with pytest.raises(CommandError, match="not UTF-8"):
+    with pytest.raises(CommandError, match=r"not UTF-8: .* at line \d+ .*; save it as UTF-8"):
         read_document(path)
     with pytest.raises(CommandError, match="No such file"):
         read_document(tmp_path / "none.json")
