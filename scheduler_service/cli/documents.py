@@ -346,8 +346,11 @@ def _locate(name: str, node: yaml.Node, pointer: str, places: dict[str, tuple[in
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             inner = pointer + write_pointer([str(key.value)])
+            place = (key.start_mark.line + 1, key.start_mark.column + 1)
+            if key.value == "<<" and key.style is None and isinstance(value, yaml.CollectionNode):
+                advice = "write its members out, or take an alias as the whole value"
+                raise _wrong(name, "YAML", "merge keys (<<) are not read", *place, advice)
             if inner in places:
-                place = (key.start_mark.line + 1, key.start_mark.column + 1)
                 raise _wrong(name, "YAML", f"the name {key.value!r} is given twice", *place)
             _locate(name, value, inner, places)
     elif isinstance(node, yaml.SequenceNode):

@@ -107,6 +107,14 @@ def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     assert read(tmp_path, "a.json", "\ufeff{}") == {}
 
 
+def test_a_merge_key_is_refused_by_name(tmp_path: Path) -> None:
+    """It is no value of JSON; a name in quotes is one."""
+    text = "- labels: &all {team: a}\n- labels:\n    <<: *all\n"
+    with pytest.raises(CommandError, match=r"merge keys \(<<\) are not read at line 3, column 5; write its"):
+        read(tmp_path, "a.yaml", text)
+    assert read(tmp_path, "a.yaml", "'<<': {team: a}") == {"<<": {"team": "a"}}
+
+
 def test_a_file_that_is_no_text_or_not_there_is_named(tmp_path: Path) -> None:
     """Exit code 2 with the reason."""
     path = tmp_path / "a.json"
