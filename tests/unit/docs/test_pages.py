@@ -240,16 +240,6 @@ def test_commands_that_start_containers_set_what_these_require() -> None:
         assert required <= set(re.findall(r"(\w+)=", body))
 
 
-def test_the_contract_names_every_command() -> None:
-    """Section 16.1, `GROUP a|b|c` for the commands of a group."""
-    section = read("docs/spec.md").partition("### 16.1 ")[2].partition("\n### ")[0]
-    named = set()
-    for span in re.findall(r"`([a-z][^`]*)`", section):
-        group, _, words = span.partition(" ")
-        named |= {group, *(f"{group} {word}" for word in re.split(r"[| ]", words))}
-    assert {name.removeprefix("punctual ") for name, _ in _commands()} - named == set()
-
-
 def test_every_kind_has_a_row() -> None:
     """And there is no row of a kind that is gone."""
     _, _, section = read("docs/events.md").partition("\n## Kinds\n")

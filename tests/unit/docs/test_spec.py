@@ -16,7 +16,6 @@ from scheduler_service.api.queues import RESERVED
 from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.replies import RefusalCode
 from scheduler_service.engine.warnings import CODES
-from scheduler_service.language.expression import SYSTEM_VARIABLES
 from tests.rows import each_row
 from tests.unit.docs.pages import ROOT, prose, read
 
@@ -134,9 +133,9 @@ def test_every_field_of_a_body_stands_in_it(model: type[BaseModel]) -> None:
 
 
 def test_every_code_and_state_stands_in_it() -> None:
-    """Error codes, states, outcomes and the other closed words of the wire; system variables too."""
+    """Error codes, states, outcomes and the other closed words of the wire."""
     words = {word for annotated in WORDS for word in get_args(get_args(annotated)[0])}
-    words |= {*CODES, *RESERVED, *RefusalCode, *DeliveryState, *SYSTEM_VARIABLES}
+    words |= {*CODES, *RESERVED, *RefusalCode, *DeliveryState}
     assert {str(word) for word in words} - code_words() == set()
 
 
