@@ -36,7 +36,7 @@ async def test_what_runs_ends_and_is_recorded(tmp_path: Path, qos: int) -> None:
         await begin_to_stop(run)
         refused = await run.ask("POST", f"{JOB}/trigger")
         assert refused.status_code == 503
-        assert "stopping" in refused.text
+        assert "stopping" in refused.text, refused.text
         gate.set()
         assert await run.end() == 0
         await check_tidy(SqliteHome(tmp_path / "data"))
