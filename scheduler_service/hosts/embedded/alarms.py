@@ -267,8 +267,8 @@ class EmbeddedAlarms:
         while True:
             await self._follow_clock()
             now = self._clock.now()
-            self._collect(now)
-            self._shorten_turns(is_shared=self._neighbours.is_burst(now.steady))
+            if self._collect(now):  # else the firings of one moment are those of one tenant up to here
+                self._shorten_turns(is_shared=self._neighbours.is_burst(now.steady))
             if self._due:
                 await self._ring_slice()
             else:
@@ -290,18 +290,17 @@ class EmbeddedAlarms:
         except StoreError as error:
             self._log("clock_step_not_kept", error=str(error))
 
-    def _collect(self, now: Now) -> None:
-        """Moves due jobs into the two queues."""
-        if not self._draining:
-            self._collect_from(self._wall, now.wall, self._lead().reach(now.wall))
-        self._collect_from(self._steady, now.steady, now.steady)
+    def _collect(self, now: Now) -> bool:
+        """Moves due jobs into the two queues; whether these are all."""
+        are_all = self._draining or self._collect_from(self._wall, now.wall, self._lead().reach(now.wall))
+        return self._collect_from(self._steady, now.steady, now.steady) and are_all
 
-    def _collect_from(self, line: AlarmQueue, now: int, reach: int) -> None:
+    def _collect_from(self, line: AlarmQueue, now: int, reach: int) -> bool:
         counts = self._neighbours.counts
         for _ in range(COLLECTED_AT_ONCE):
             due = line.pop(reach)
             if due is None:
-                return
+                return True
             moment, job_id = due
             tenant = job_id.rpartition(SEPARATOR)[0]
             counts[tenant] = counts.get(tenant, 0) + 1
@@ -309,6 +308,7 @@ class EmbeddedAlarms:
                 self._due.overdue.add(job_id, None, tenant)
             else:
                 self._due.punctual.add(job_id, moment if moment > now else None, tenant)
+        return False
 
     def _lead(self) -> EarlyCommit:
         is_room = len(self._early) + len(self._due.punctual) < MOST_EARLY_RINGS

@@ -93,6 +93,22 @@ async def test_of_several_tenants_few_rings_are_under_way_until_they_are_durable
     assert sys.getswitchinterval() == usual
 
 
+async def test_tenants_with_as_much_each_are_not_held_back() -> None:
+    """Though the firings of a moment are collected of one tenant after the other."""
+    tower = Tower(ready=100_000)
+    for number in range(2_500):
+        tower.set(f"a|job{number:04d}", wall=500)
+        tower.set(f"b|job{number:04d}", wall=500)
+    await tower.alarms.start()
+    await tower.settle()
+    tower.send_guard = asyncio.Event()
+    await tower.advance(501)
+    assert len(tower.moments) > 10 * MOST_SHARED_RINGS
+    tower.send_guard.set()
+    await until(lambda: len(tower.rung) == 5_000)
+    await tower.alarms.stop()
+
+
 async def test_a_wall_moment_is_rung_ahead_of_itself() -> None:
     """Up to `early_commit` ms, and told; what waits on the steady line is not (docs/decisions/0017)."""
     tower = Tower(early_commit=20)
