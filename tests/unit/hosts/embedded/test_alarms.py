@@ -6,7 +6,12 @@ import sys
 import pytest
 
 from scheduler_service.domain.moments import SECOND, Due
-from scheduler_service.hosts.embedded.alarms import MOST_EARLY_RINGS, MOST_RINGS, MOST_SHARED_RINGS
+from scheduler_service.hosts.embedded.alarms import (
+    COLLECTED_AT_ONCE,
+    MOST_EARLY_RINGS,
+    MOST_RINGS,
+    MOST_SHARED_RINGS,
+)
 from scheduler_service.hosts.embedded.early_commit import TURN_MICROSECONDS
 from scheduler_service.ports.state import StoredJob
 from tests.manual_clock import ManualClock
@@ -96,7 +101,7 @@ async def test_of_several_tenants_few_rings_are_under_way_until_they_are_durable
 async def test_tenants_with_as_much_each_are_not_held_back() -> None:
     """Though the firings of a moment are collected of one tenant after the other."""
     tower = Tower(ready=100_000)
-    for number in range(2_500):
+    for number in range(COLLECTED_AT_ONCE - 8):  # so the first look finds 8 of the other one
         tower.set(f"a|job{number:04d}", wall=500)
         tower.set(f"b|job{number:04d}", wall=500)
     await tower.alarms.start()
@@ -105,7 +110,7 @@ async def test_tenants_with_as_much_each_are_not_held_back() -> None:
     await tower.advance(501)
     assert len(tower.moments) > 10 * MOST_SHARED_RINGS
     tower.send_guard.set()
-    await until(lambda: len(tower.rung) == 5_000)
+    await until(lambda: len(tower.rung) == 2 * (COLLECTED_AT_ONCE - 8))
     await tower.alarms.stop()
 
 
