@@ -12,7 +12,8 @@ from tests.simulation.seeds import SEEDS
 from tests.simulation.trace import tell
 from tests.simulation.world import draw
 
-USUAL = 15
+GROUP = 15
+USUAL = 30
 FEW = 5
 MOST_SEEDS = 300
 SOON_FOUND = (
@@ -25,9 +26,9 @@ SOON_FOUND = (
 
 def groups() -> list[object]:
     """Placements, and the seeds that they live through in the usual run; many more in the long one."""
-    usual = [("alone", range(USUAL)), ("dapr", range(FEW))]
-    long = [("alone", range(USUAL, 30)), ("dapr", range(FEW, 10))]
-    long += [("alone", range(first, first + 500)) for first in range(1_000, 11_000, 500)]
+    usual = [("alone", range(first, first + GROUP)) for first in range(0, USUAL, GROUP)]
+    usual += [("dapr", range(first, first + FEW)) for first in (0, FEW)]
+    long = [("alone", range(first, first + 500)) for first in range(1_000, 11_000, 500)]
     long += [("dapr", range(first, first + 100)) for first in range(1_000, 2_000, 100)]
     marks = [pytest.mark.long, pytest.mark.timeout(900)]
     return [*usual, *(pytest.param(*one, marks=marks) for one in long)]
