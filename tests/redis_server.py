@@ -2,7 +2,6 @@
 
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -13,6 +12,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from scheduler_service.persistence.contexts.address import Address
+from tests.ports import free_port
 
 PATIENCE = 20.0
 MISSING = "Redis is missing (Debian, Ubuntu: apt-get install redis-server)"
@@ -23,7 +23,7 @@ class RedisServer:
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
-        self.port = _free_port()
+        self.port = free_port()
         self.options = options
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -93,9 +93,3 @@ class RedisServer:
 
 APPENDING = ("--appendonly", "yes", "--appendfsync", "everysec")
 SYNCING = ("--appendonly", "yes", "--appendfsync", "always")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -1,7 +1,6 @@
 """A service in a process of its own, its target, the receiver of its alerts, and who watches all that."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 from tests.attack.service import Service, open_service
 from tests.faults.processes import Run
 from tests.faults.target import Target, open_target
+from tests.ports import free_port
 from tests.tour.watch import HOOK, Watch
 
 
@@ -69,9 +69,7 @@ class Address:
     """An address on loopback at which nobody listens, until somebody does."""
 
     def __init__(self) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
+        self.port = free_port()
         self.host = f"127.0.0.1:{self.port}"
 
     @asynccontextmanager

@@ -1,11 +1,11 @@
 """An instance that refuses connections: its step goes elsewhere, at no attempt (SPEC section 13)."""
 
-import socket
 from typing import Any
 
 import pytest
 
 from scheduler_service.domain.wire import CallKind
+from tests.ports import free_port
 from tests.rows import each_row
 from tests.wire.service import World, data_of, definition, running
 from tests.wire.target import Reply, Target
@@ -15,8 +15,7 @@ STEP = {"url": "service://shop/run"}
 
 def dead_address() -> str:
     """An address at which nobody listens any more."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"http://127.0.0.1:{listener.getsockname()[1]}"
+    return f"http://127.0.0.1:{free_port()}"
 
 
 async def register(world: World, name: str, address: str) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.compare.processes import Cores, started
+from tests.ports import free_port
 
 USER = "postgres"  # PostgreSQL refuses to run as root
 REDIS = ("--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--loglevel", "warning")
@@ -38,7 +39,7 @@ class Store:
 @contextlib.contextmanager
 def redis(folder: Path, cores: Cores) -> Iterator[Store]:
     """Redis without persistence: the fastest that it can be."""
-    port = _free_port()
+    port = free_port()
     command = ["redis-server", "--port", str(port), "--dir", str(folder), *REDIS]
     with started(command, cores.others) as server:
         _await_port(port)
@@ -49,7 +50,7 @@ def redis(folder: Path, cores: Cores) -> Iterator[Store]:
 def postgres(folder: Path, cores: Cores) -> Iterator[Store]:
     """PostgreSQL that answers a commit before it is on the disk."""
     user = USER if os.geteuid() == 0 else None
-    data, port = folder / "data", _free_port()
+    data, port = folder / "data", free_port()
     if user:
         shutil.chown(folder, user)
         folder.parent.chmod(0o755)
@@ -81,12 +82,6 @@ def find_postgres(program: str) -> str:
     """A program of PostgreSQL, which distributions do not put on the path; empty when it is missing."""
     places = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{program}"), reverse=True)
     return shutil.which(program) or next(map(str, places), "")
-
-
-def _free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 def _await_port(port: int, seconds: float = 20) -> None:

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -12,6 +11,7 @@ from scheduler_service import __version__
 from scheduler_service.maintenance.examined_service import CALENDARS, examine_service
 from scheduler_service.maintenance.findings import LARGEST_ANSWER
 from tests.http_program import Asked, HttpProgram, Said
+from tests.ports import free_port
 from tests.unit.maintenance.subjects import states, subject
 
 
@@ -53,8 +53,7 @@ def of_punctual(**changed: tuple[int, object]) -> dict[str, tuple[int, object]]:
 
 async def test_a_free_port() -> None:
     """Nothing runs, and nothing is wrong with that."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     assert states(await examine_service(subject(server__port=port))) == {"port": "ok"}
     assert states(await examine_service(subject(server__port=0))) == {"port": "ok"}
 
@@ -153,9 +152,7 @@ async def test_a_date_that_no_clock_has_is_none() -> None:
 
 async def test_an_address_that_was_named_must_answer() -> None:
     """Also one that is none."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    for url in (f"http://127.0.0.1:{port}", "http://[", "nonsense"):
+    for url in (f"http://127.0.0.1:{free_port()}", "http://[", "nonsense"):
         found = states(await examine_service(msgspec.structs.replace(subject(), url=url)))
         assert found == {"answer": "failed"}
 

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -16,6 +15,7 @@ import pytest
 
 from scheduler_service.persistence.job_store.schema import MIGRATIONS as CLUSTER
 from scheduler_service.persistence.sql.database import Database
+from tests.ports import free_port
 
 _BIN = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 USER = "postgres"
@@ -50,7 +50,7 @@ class PostgresServer:
             pytest.skip("PostgreSQL is missing (Debian, Ubuntu: apt-get install postgresql)")
         self.folder = Path(tempfile.mkdtemp(prefix="punctual-pg-"))
         self._data = str(self.folder / "data")
-        self._port = _free_port()
+        self._port = free_port()
         self.url = f"postgresql://{USER}@127.0.0.1:{self._port}"
         self._run("initdb", "-D", self._data, "-A", "trust", "-U", USER, "-E", "UTF8", "--no-sync")
         with (self.folder / "data" / "postgresql.conf").open("a") as settings:
@@ -85,7 +85,7 @@ class MariaDbServer:
             pytest.skip("MariaDB is missing (Debian, Ubuntu: apt-get install mariadb-server)")
         self.folder = Path(tempfile.mkdtemp(prefix="punctual-maria-"))
         self._data = self.folder / "data"
-        self._port = _free_port()
+        self._port = free_port()
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"mysql://root@127.0.0.1:{self._port}"
@@ -252,9 +252,3 @@ def _as_user(folder: Path, user: str, *command: str) -> list[str]:
         return list(command)
     shutil.chown(folder, user, user)
     return ["setpriv", "--reuid", user, "--regid", user, "--init-groups", *command]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -1,7 +1,6 @@
 """Connections to one server of this machine: kept, bounded, and closed; the rest is held by `test_pool`."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
@@ -9,6 +8,7 @@ import pytest
 
 from scheduler_service.transport.errors import ConnectFailed, Unreached
 from scheduler_service.transport.sidecar_exchanges import KeptConnections
+from tests.ports import free_port
 from tests.unit.transport.servers import OK, Peer, Stage, answering, repeating
 
 ASK = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n"
@@ -70,9 +70,7 @@ async def test_the_wait_for_a_connection_ends_in_time(stage: Stage, opener: Open
 
 async def test_a_server_that_is_not_there_is_unreached(opener: Opener) -> None:
     """At once, and again each time: nothing was sent."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+    port = free_port()
     connections = opener.open(port)
     for _ in range(2):
         with pytest.raises(Unreached, match=f"http://127.0.0.1:{port} cannot be reached"):

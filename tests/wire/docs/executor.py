@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from scheduler_service.cli.main import run
+from tests.ports import free_port
 from tests.unit.docs.pages import fenced, read
 from tests.wire.docs.shell import Ended, Shell
 from tests.wire.docs.shown import compare, fill_in
 from tests.wire.docs.steps import Enter, Save, Start, Step, steps
-from tests.wire.processes.process import Process, bare_environment, free_port
+from tests.wire.processes.process import Process, bare_environment
 
 PORTS = ("8000", "9000", "9001", "9002")
 SERVICE = PORTS[0]
@@ -115,7 +116,7 @@ def executor(folder: Path) -> Iterator[Executor]:
     """
     if shutil.which("curl") is None:
         pytest.skip("curl is missing")
-    ports = {port: free_port() for port in PORTS}
+    ports = {port: str(free_port()) for port in PORTS}
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("PUNCTUAL_URL", f"http://127.0.0.1:{ports[SERVICE]}")

@@ -18,7 +18,7 @@ from google.protobuf.empty_pb2 import Empty
 
 from scheduler_service.app.listener import listen
 from scheduler_service.http_server.server import Server
-from tests.wire.processes.process import free_port
+from tests.ports import free_port
 
 AGAIN_SECONDS = 5.0
 Answer = tuple[int, bytes]
@@ -43,7 +43,7 @@ class Sidecars:
     """One for each node. State, reminders and the places of actors are those of all."""
 
     def __init__(self, nodes: tuple[str, ...]) -> None:
-        self.apps = {name: int(free_port()) for name in nodes}
+        self.apps = {name: free_port() for name in nodes}
         self.state: dict[str, bytes] = {}
         self.environ: dict[str, Mapping[str, str]] = {}
         self._active: dict[str, str] = {}

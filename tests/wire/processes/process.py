@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -142,9 +141,3 @@ def serve(data: Path, *further: str, **environ: str) -> Process:
     port = [] if "--port" in further else ["--port", "0"]
     arguments = [*COMMAND, "serve", *port, "--data", str(data), *further]
     return Process(arguments, cwd=data.parent, environ=bare_environment(**environ))
-
-
-def free_port() -> str:
-    """A port that nobody uses at this moment."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return str(listener.getsockname()[1])

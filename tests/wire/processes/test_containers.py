@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.ports import free_port
 from tests.unit.docs.pages import ROOT, fences, read
-from tests.wire.processes.process import Process, bare_environment, free_port
+from tests.wire.processes.process import Process, bare_environment
 
 pytestmark = pytest.mark.timeout(120)
 KEY = "0123456789abcdef"
@@ -71,7 +72,7 @@ def is_healthy(environ: dict[str, str]) -> bool:
 
 def test_the_image_s_command_serves_and_is_healthy(tmp_path: Path) -> None:
     """The first job of the page runs, and a backup is made; what has ended is not healthy."""
-    port = free_port()
+    port = str(free_port())
     with contained(tmp_path / "data", port) as environ:
         assert is_healthy(environ)
         block = commands("## In a container").replace("/data", str(tmp_path / "data"))
@@ -82,7 +83,7 @@ def test_the_image_s_command_serves_and_is_healthy(tmp_path: Path) -> None:
 
 def test_the_first_job_of_the_cluster_runs(tmp_path: Path) -> None:
     """Over the example target of the compose file, which is asked for progress until it says succeed."""
-    port, other = free_port(), free_port()
+    port, other = str(free_port()), str(free_port())
     target = [sys.executable, "-m", "uvicorn", "examples.plain_asgi:app", "--port", other]
     static = json.dumps({"example": [f"http://127.0.0.1:{other}"]})
     with (

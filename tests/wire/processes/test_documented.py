@@ -15,9 +15,10 @@ import httpx
 import pytest
 
 from scheduler_service.cli.main import commands
+from tests.ports import free_port
 from tests.unit.docs.pages import ROOT, fenced, fences, read
 from tests.wire.docs.executor import enter_here
-from tests.wire.processes.process import COMMAND, Process, bare_environment, free_port, serve
+from tests.wire.processes.process import COMMAND, Process, bare_environment, serve
 from tests.wire.processes.terminal import Terminal
 
 EXECUTION, DELIVERY, OPERATION, HELD = "nightly#1", "DELIVERY_ID", "OPERATION_ID", "resize#1"
@@ -79,7 +80,7 @@ def test_the_demo_of_readme_runs() -> None:
 def test_the_first_job_of_readme_runs(tmp_path: Path) -> None:
     """The service as README starts it, and every curl command behind it, in order."""
     _, start, *blocks = fences(read("README.md"), "sh")
-    port = free_port()
+    port = str(free_port())
     own = start.replace("8000", port).replace("--data data", f"--data {shlex.quote(str(tmp_path / 'data'))}")
     assert own != start
     with Process(["sh", "-c", f"exec {as_prepared(own.strip())}"], cwd=ROOT) as process:
@@ -260,7 +261,7 @@ def test_the_examples_that_start_a_service_run(tmp_path: Path) -> None:
     """`punctual serve` and `punctual db` as their help shows them; README's demo is `punctual demo`."""
     own = {example.split()[1]: example for example in examples() if example.startswith(OWN_PROCESS)}
     environ = bare_environment(PUNCTUAL_SERVER__DRAIN_SECONDS="0")
-    command = own["serve"].replace("8000", free_port())
+    command = own["serve"].replace("8000", str(free_port()))
     with Process(["sh", "-c", f"exec {command}"], cwd=tmp_path, environ=environ) as process:
         process.wait_for_line('"listening"')
         assert process.stop() == 0

@@ -17,8 +17,9 @@ import pytest
 from client_sdk import Client
 from client_sdk.errors import Absent, Invalid
 from client_sdk.models.answers.jobs import Job
+from tests.ports import free_port
 from tests.unit.docs.pages import ROOT, fences, read
-from tests.wire.processes.process import COMMAND, Process, bare_environment, free_port, serve
+from tests.wire.processes.process import COMMAND, Process, bare_environment, serve
 from tests.wire.service import definition
 
 BUILD = "reports.examples.fastapi_service.build"
@@ -71,7 +72,7 @@ async def declared_job(client: Client, job_id: str) -> Job:
 
 async def test_the_fastapi_service(tmp_path: Path) -> None:
     """It registers its jobs; they are called, one reports progress; told to end, it finishes and leaves."""
-    port = free_port()
+    port = str(free_port())
     address = f"http://127.0.0.1:{port}"
     async with scheduler(tmp_path) as client:
         with target("examples.fastapi_service:app", port, PUNCTUAL_URL=client.url) as process:
@@ -97,7 +98,7 @@ async def test_the_fastapi_service(tmp_path: Path) -> None:
 
 async def test_the_plain_service(tmp_path: Path) -> None:
     """Without the SDK: it is asked how far it is."""
-    port = free_port()
+    port = str(free_port())
     url = f"http://127.0.0.1:{port}"
     definition = {
         "jobName": "Plain",
@@ -204,7 +205,8 @@ async def test_an_application_lives_whatever_its_jobs_do(tmp_path: Path) -> None
     with serve(tmp_path / "data", **silent) as scheduler:
         url = await asyncio.to_thread(scheduler.wait_for_url)
         environ = bare_environment(PYTHONPATH=f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-        command = [sys.executable, "-m", "uvicorn", "tests.wire.processes.unruly:app", "--port", free_port()]
+        unruly_app = ("uvicorn", "tests.wire.processes.unruly:app", "--port", str(free_port()))
+        command = [sys.executable, "-m", *unruly_app]
         with Process(command, cwd=ROOT, environ={**environ, "PUNCTUAL_URL": url}) as unruly:
             async with Client(url) as client, asyncio.timeout(60):
                 await exists(client, "unruly-long")

@@ -8,7 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.wire.processes.process import PATIENCE, Process, free_port, serve
+from tests.ports import free_port
+from tests.wire.processes.process import PATIENCE, Process, serve
 
 SECRET = "s3cret"
 JOBS = 8
@@ -28,7 +29,7 @@ def definition(job_id: str, port: str) -> dict[str, Any]:
 
 def test_a_failed_execution_is_a_line_of_the_process_that_ran_it(tmp_path: Path) -> None:
     """Service and worker process alike, as JSON, with level and time, and nothing that is a secret."""
-    port = free_port()
+    port = str(free_port())
     jobs = [definition(f"job-{number}", port) for number in range(JOBS)]
     with serve(tmp_path / "data", "--workers", "2", PUNCTUAL_LOG__ACCESS="true") as process:
         with httpx.Client(base_url=process.wait_for_url(), timeout=30) as client:
@@ -54,7 +55,7 @@ def test_a_failed_execution_is_a_line_of_the_process_that_ran_it(tmp_path: Path)
 def test_all_processes_obey_the_level(tmp_path: Path, level: str, seen: bool) -> None:
     """`listening` is of the level info, as are the first lines of worker processes."""
     options = ("--workers", "2", "--log-level", level, "--log-format", "text")
-    with serve(tmp_path / "data", *options, "--port", port := free_port()) as process:
+    with serve(tmp_path / "data", *options, "--port", port := str(free_port())) as process:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
             wait_until_ready(client)
         if seen:

@@ -17,9 +17,10 @@ import pytest
 
 from client_sdk import Client
 from client_sdk.errors import Absent
+from tests.ports import free_port
 from tests.unit.docs.pages import ROOT
 from tests.wire.processes.instance import WORK
-from tests.wire.processes.process import Process, bare_environment, free_port, serve
+from tests.wire.processes.process import Process, bare_environment, serve
 from tests.wire.source_example import example
 
 pytestmark = pytest.mark.timeout(180)
@@ -60,7 +61,7 @@ class Stage:
     def __init__(self, folder: Path, stack: AsyncExitStack) -> None:
         self.data = folder / "data"
         self.timers = folder / "timers.json"
-        self.port = free_port()
+        self.port = str(free_port())
         self.client = Client(f"http://127.0.0.1:{self.port}")
         self.scheduler: Process | None = None
         self._stack = stack

@@ -13,8 +13,9 @@ import httpx
 import pytest
 
 from tests.certificate import Certificate, make_certificate
+from tests.ports import free_port
 from tests.unit.docs.pages import fences, prose, read
-from tests.wire.processes.process import COMMAND, Process, bare_environment, free_port
+from tests.wire.processes.process import COMMAND, Process, bare_environment
 
 PAGE = "docs/how-do-i.md"
 SERVICE = "http://127.0.0.1:8000"
@@ -77,7 +78,7 @@ def nginx(folder: Path, port: str, lines: str, certificate: Certificate | None) 
 @contextmanager
 def behind(folder: Path, lines: str, *, path: str = "", is_tls: bool = True) -> Iterator[httpx.Client]:
     """A browser's way to a service behind nginx with these lines, on a port other than 443 and 80."""
-    port, inner = free_port(), free_port()
+    port, inner = str(free_port()), str(free_port())
     certificate = make_certificate(folder) if is_tls else None
     outer = f"{'https' if is_tls else 'http'}://127.0.0.1:{port}"
     settings = {"PUNCTUAL_SERVER__KEY": KEY, "PUNCTUAL_SERVER__EXTERNAL_URL": f"{outer}{path}"}

@@ -15,12 +15,12 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.ports import free_port
 from tests.wire.processes.process import (
     COMMAND,
     PATIENCE,
     Process,
     bare_environment,
-    free_port,
     run,
     serve,
 )
@@ -115,7 +115,7 @@ def test_a_hangup_ends_nothing(tmp_path: Path) -> None:
 
 def test_closed_descriptors_are_no_place_for_a_database(tmp_path: Path) -> None:
     """0 to 2 are /dev/null then, in worker processes too: no line of the log lands in a file (14)."""
-    port, data = free_port(), tmp_path / "data"
+    port, data = str(free_port()), tmp_path / "data"
     command = shlex.join([*COMMAND, "serve", "--port", port, "--data", str(data), "--workers", "2"])
     shell = ["sh", "-c", f"exec {command} <&- >&- 2>&-"]
     with subprocess.Popen(shell, cwd=tmp_path, env=bare_environment()) as process:
