@@ -4,7 +4,7 @@ import re
 from typing import get_args
 
 from client_sdk.models import answers
-from scheduler_service.domain.execution import DeliveryState, ExecutionState, JobState
+from scheduler_service.domain.execution import DeliveryState
 from tests.unit.docs.pages import ROOT, read, rows
 
 PAGE = "docs/glossary.md"
@@ -23,12 +23,6 @@ def closed_words() -> set[str]:
         answers.ItemStatus, answers.JobState, answers.RetryReason, answers.TimerKind, answers.TriggeredBy,
     )  # fmt: skip
     return {str(word) for one in sets for word in get_args(get_args(one)[0])} | {*map(str, DeliveryState)}
-
-
-def test_every_state_of_a_job_and_of_an_execution_has_a_row() -> None:
-    """Set as code, as on the wire."""
-    wanted = {f"`{state}`" for state in (*ExecutionState, *JobState)}
-    assert wanted - set(words()) == set()
 
 
 def test_every_closed_word_of_the_wire_is_explained() -> None:
