@@ -49,6 +49,7 @@ PHRASES = {
     "string_too_short": "must not be empty",
 }
 EXAMPLE_ATTEMPTS = 3
+SHOWN_MEMBERS = 4
 DURATIONS = ("period", "dueTime", "ttl")
 MOMENTS = ("dueTime", "ttl", "startAt", "endAt")
 EPOCH_DIGITS = {10: 1, 13: 1_000}
@@ -280,7 +281,8 @@ def _phrase(model: type[WireModel] | None, path: Path, item: Mapping[str, Any]) 
         return f"{name} must have at most {context['max_length']} characters, not {len(item['input'])}"
     if kind in PHRASES:
         said = "" if kind in ("missing", "too_short", "string_too_short") else f", not {_show(item['input'])}"
-        return f"{name} {PHRASES[kind]}{said}{_advise(name, item['input'])}"
+        advice = _advise(name, item["input"]) or _name_members(kind, _model_at(model, path), item["input"])
+        return f"{name} {PHRASES[kind]}{said}{advice}"
     if _name_code(kind) == "range" and context:
         return f"{name} must be {_bound(kind, context)}, not {_show(item['input'])}"
     return f"{name}: {item['msg']}"
@@ -302,6 +304,19 @@ def _advise(name: str, value: object) -> str:
     if name not in DURATIONS:
         return ""
     return f'; name the unit: "{value}s", "{value}m", "{value}h" or "{value}d"'
+
+
+def _name_members(kind: str, model: type[WireModel] | None, value: object) -> str:
+    """What to write where an object is needed: the member that takes this word, else the first members."""
+    if model is None or kind not in ("model_type", "model_attributes_type"):
+        return ""
+    for alias, field in ((field.alias, field) for field in model.model_fields.values()):
+        if isinstance(value, str) and value in get_args(field.annotation):
+            return f'; write {{"{alias}": "{value}"}}'
+    names = _names(model)
+    return (
+        f"; its members are {', '.join(names[:SHOWN_MEMBERS])}{', …' if len(names) > SHOWN_MEMBERS else ''}"
+    )
 
 
 def _name_value(path: Path) -> str:

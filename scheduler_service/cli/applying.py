@@ -3,10 +3,10 @@
 import difflib
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http.client import SERVICE_UNAVAILABLE
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import path_of
@@ -18,6 +18,7 @@ from scheduler_service.cli.wording import SentPart
 if TYPE_CHECKING:
     from scheduler_service.cli.documents import DefinitionFile, DefinitionInFile
 
+Answer = TypeVar("Answer")
 MAX_DEFINITIONS = 1_000
 AWAY_SECONDS, AGAIN_SECONDS = 30.0, 0.5
 """A process of the service that starts again is awaited so long, and asked so often."""
@@ -84,21 +85,32 @@ def send_page(
     """
     path = "/definitions/compare" if on_existing is None else "/jobs"
     items: list[dict[str, Any]] = [{} for _ in page]
-    left, deadline = list(range(len(page))), time.monotonic() + AWAY_SECONDS
-    while True:
+    left = list(range(len(page)))
+
+    def send() -> list[int]:
         body = [page[index] for index in left]
         answer = connection.exchange("POST", path, query={"onExisting": on_existing}, body=body)
         note_warnings(answer.warnings)
         for index, item in zip(left, answer.data["items"], strict=True):
             items[index] = item
-        left = [index for index in left if _is_passing(items[index])]
-        if not left or time.monotonic() >= deadline:
-            return items
+        left[:] = [index for index in left if is_passing(items[index]["problem"])]
+        return left
+
+    ask_again(send, bool)
+    return items
+
+
+def ask_again(ask: Callable[[], Answer], is_for_now: Callable[[Answer], bool]) -> Answer:
+    """What `ask` gives, asked again while that is so for now alone; after `AWAY_SECONDS` whatever it is."""
+    deadline = time.monotonic() + AWAY_SECONDS
+    while is_for_now(answer := ask()) and time.monotonic() < deadline:
         time.sleep(AGAIN_SECONDS)
+    return answer
 
 
-def _is_passing(item: dict[str, Any]) -> bool:
-    return item["problem"] is not None and item["problem"]["status"] == SERVICE_UNAVAILABLE
+def is_passing(problem: Mapping[str, Any] | None) -> bool:
+    """Whether a problem is that the service has no time or no store now."""
+    return problem is not None and problem["status"] == SERVICE_UNAVAILABLE
 
 
 def split_into_pages(definitions: "Iterable[DefinitionInFile]") -> "Iterator[list[DefinitionInFile]]":

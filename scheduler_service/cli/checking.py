@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from client_sdk.models import Problem as ModelProblem
     from scheduler_service.cli.documents import DefinitionInFile
     from scheduler_service.domain.errors import Problem
-if TYPE_CHECKING:
     from scheduler_service.maintenance.findings import DoctorFinding
 
 UNNAMED = "unnamed"
@@ -37,13 +36,20 @@ def lint(
         ),
     ],
 ) -> None:
-    """Check files of definitions; exit code 1 if any is wrong.
+    """Check files of definitions; exit code 1 if any is wrong, 2 if a file cannot be read.
 
     Example: punctual lint nightly.json
     """
     from scheduler_service.cli.documents import find_repeated, read_sources
 
-    definitions = [one for document in read_sources(files) for one in document.definitions()]
+    unreadable: list[CommandError] = []
+    definitions = []
+    for document in read_sources(files, refuse=unreadable.append):
+        for one in document.definitions():
+            try:
+                definitions += [one] if one.kind else []
+            except CommandError as error:
+                unreadable.append(error)
     wrong, report = 0, _LintReport()
     repeated = find_repeated(definitions)
     for index, definition in enumerate(definitions):
@@ -54,8 +60,10 @@ def lint(
         report.add(definition, "error", errors)
         report.add(definition, "warning", warnings)
     report.end()
-    if wrong:
-        raise CommandError(f"{wrong} of {len(definitions)} definitions are wrong", Exit.REFUSED)
+    said = [error.message for error in unreadable]
+    said += [f"{wrong} of {len(definitions)} definitions are wrong"] if wrong else []
+    if said:
+        raise CommandError("\n".join(said), Exit.USAGE if unreadable else Exit.REFUSED)
     note(f"{len(definitions)} definition{'s' if len(definitions) != 1 else ''} OK")
 
 
@@ -122,13 +130,11 @@ def check(definition: Any) -> tuple[list[Found], list[Found]]:
     from scheduler_service.engine.program import Surroundings
     from scheduler_service.timing.calendar_days import make_calendar
 
-    every_day = make_calendar("", version=0, changed_at=0, week=0b1111111, layers=(), zone=None)
-    around = Surroundings(topics=True, find_calendar=lambda *_: every_day)  # which there are, a service knows
     filled_in = definition
     if isinstance(definition, dict) and definition.get("jobId") is None:
         filled_in = {**definition, "jobId": UNNAMED}
     usual = make_calendar("any", version=1, changed_at=0, week=WORKING_WEEK, layers=(), zone=None)
-    around = Surroundings(topics=True, find_calendar=lambda *_: usual)
+    around = Surroundings(topics=True, find_calendar=lambda *_: usual)  # which there are, a service knows
     try:
         compiled = compile_definition(parse_definition(filled_in), around)
     except (ModelError, DefinitionError) as error:

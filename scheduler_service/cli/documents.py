@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -153,28 +153,47 @@ def read_one(source: Path, kind: DocumentKind, name: str | None = None) -> Defin
     return document._replace(value={key: inner for key, inner in value.items() if key not in own})
 
 
-def read_sources(sources: Iterable[Path], *, allow_empty: bool = False) -> list[DefinitionFile]:
+Refuse = Callable[[CommandError], None]
+
+
+def _raise(error: CommandError) -> None:
+    raise error
+
+
+def read_sources(
+    sources: Iterable[Path], *, allow_empty: bool = False, refuse: Refuse = _raise
+) -> list[DefinitionFile]:
     """All documents of files and folders, in the order of their names. Raises CommandError.
 
     Of a folder, and of those in it, each file with one of `SUFFIXES`; what begins with a dot is left out. A
     folder behind a link is refused: what is not seen would be missing without a word. So is one without any
-    such file, unless `allow_empty`.
+    such file, unless `allow_empty`. `refuse` is told of each file that cannot be read; where it does not
+    raise, the others are read.
     """
     texts: list[tuple[Path, str]] = []
+    found: list[DefinitionFile] = []
     left = MOST_BYTES
     for source in sources:
-        files = list(_find_files(source))
+        files = list(_find_files(source, refuse))
         if not files and not allow_empty:
             kinds = ", ".join(sorted(SUFFIXES))
             raise CommandError(f"{source} holds no file of definitions ({kinds})", Exit.USAGE)
         for file in files:
-            text = read_text(file)
-            left -= len(text)
+            try:
+                texts.append((file, read_text(file)))
+            except CommandError as error:
+                refuse(error)
+                continue
+            left -= len(texts[-1][1])
             if left < 0:
                 message = f"the files together are larger than {MOST_BYTES >> 20} MiB; give them in parts"
                 raise CommandError(message, Exit.USAGE)
-            texts.append((file, text))
-    return [one for file, text in texts for one in _read_all(file, _name_of(file), text)]
+    for file, text in texts:
+        try:
+            found += _read_all(file, _name_of(file), text)
+        except CommandError as error:
+            refuse(error)
+    return found
 
 
 def read_documents(source: Path) -> list[DefinitionFile]:
@@ -195,34 +214,36 @@ def _read_all(source: Path, name: str, text: str) -> list[DefinitionFile]:
     return [_read_json(name, text)]
 
 
-def _find_files(source: Path) -> Iterator[Path]:
+def _find_files(source: Path, refuse: Refuse) -> Iterator[Path]:
     """The files of a folder, in order of their names; `source` itself where it is none."""
     if str(source) == "-" or not source.is_dir():
         yield source
         return
-    waiting = _list(source)
+    waiting = _list(source, refuse)
     while waiting:
         entry = waiting.pop()
         if entry.name.startswith("."):
             continue
         if entry.is_symlink() and entry.is_dir():
             text = f"{entry.path} is a link to a folder, which is not followed; give that folder with -f"
-            raise CommandError(text, Exit.USAGE)
-        if entry.is_dir():
-            waiting += _list(Path(entry.path))
+            refuse(CommandError(text, Exit.USAGE))
+        elif entry.is_dir():
+            waiting += _list(Path(entry.path), refuse)
         elif Path(entry.name).suffix.lower() in SUFFIXES:
-            if not entry.is_file() and not entry.is_symlink():
-                raise CommandError(f"{entry.path} is no file; take it away", Exit.USAGE)
-            yield Path(entry.path)
+            if entry.is_file() or entry.is_symlink():
+                yield Path(entry.path)
+            else:
+                refuse(CommandError(f"{entry.path} is no file; take it away", Exit.USAGE))
 
 
-def _list(folder: Path) -> "list[os.DirEntry[str]]":
+def _list(folder: Path, refuse: Refuse) -> "list[os.DirEntry[str]]":
     """What is in a folder, the last name first."""
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda one: one.name, reverse=True)
     except OSError as error:
-        raise CommandError(f"{folder} cannot be read: {error.strerror}", Exit.USAGE) from error
+        refuse(CommandError(f"{folder} cannot be read: {error.strerror}", Exit.USAGE))
+        return []
 
 
 def read_text(source: Path) -> str:

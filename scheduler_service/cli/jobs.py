@@ -113,9 +113,10 @@ def apply_jobs(
         schedules.Application(api, changes, labels).carry_out()
     except (CommandError, KeyboardInterrupt) as error:
         done = [change for change in changes if change.done or change.status == schedules.UNCHANGED]
-        schedules.show_results(done, output)
-        text = "have the results above; apply the files again, which leaves unchanged what is done"
-        text = f"{len(done)} of {len(changes)} {text}"
+        text = "apply the files again, which leaves unchanged what is done"
+        if done:
+            schedules.show_results(done, output)
+            text = f"{len(done)} of {len(changes)} have the results above; {text}"
         if isinstance(error, KeyboardInterrupt):
             note(f"interrupted; {text}")
             raise

@@ -2,22 +2,21 @@
 
 import difflib
 import sys
-import time
 import uuid
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from http.client import CONFLICT, NOT_FOUND, PRECONDITION_FAILED, SERVICE_UNAVAILABLE
+from http.client import CONFLICT, NOT_FOUND, PRECONDITION_FAILED, TOO_MANY_REQUESTS
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from scheduler_service.cli.applying import (
-    AGAIN_SECONDS,
-    AWAY_SECONDS,
+    ask_again,
     compare,
     declares,
+    is_passing,
     point_to_timers,
     refuse_repeated,
     send_page,
@@ -188,8 +187,7 @@ def count_changes(changes: Iterable[PlannedChange]) -> str:
 def refuse_wrong(changes: Sequence[PlannedChange]) -> None:
     """Raises CommandError where anything would be refused; says what, with the places in the files."""
     refused = [change for change in changes if change.status == REFUSED]
-    for change in refused:
-        _note_problem(change)
+    _note_problems(refused)
     if refused:
         text = f"{len(refused)} of {len(changes)} documents are refused"
         raise CommandError(f"{text}; nothing was changed")
@@ -202,19 +200,30 @@ def show_results(changes: Sequence[PlannedChange], output: Format) -> None:
     else:
         show([change.row for change in changes], output)
     for change in changes:
-        if change.one is not None:
-            note_warnings(change.warnings, SentPart(change.one.document, pointer=change.one.pointer))
-        if change.problem is not None:
-            _note_problem(change)
+        note_warnings(change.warnings, _part_of(change))
+    _note_problems([change for change in changes if change.problem is not None])
 
 
-def _note_problem(change: PlannedChange) -> None:
-    problem = change.problem or {}
-    part = None if change.one is None else SentPart(change.one.document, pointer=change.one.pointer)
-    for line in describe_flaws(read_flaws(problem.get("errors") or ()), part) or [
-        f"{change.name}: {problem.get('detail')}"
-    ]:
-        note(line)
+def _note_problems(refused: Iterable[PlannedChange]) -> None:
+    """Says why each was refused; a limit that many have met, once."""
+    limited: dict[Any, list[str]] = {}
+    for change in refused:
+        problem = change.problem or {}
+        if problem.get("status") == TOO_MANY_REQUESTS:
+            limited.setdefault(problem.get("detail"), []).append(change.name)
+            continue
+        for line in describe_flaws(read_flaws(problem.get("errors") or ()), _part_of(change)) or [
+            f"{change.name}: {problem.get('detail')}"
+        ]:
+            note(line)
+    for detail, names in limited.items():
+        others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        note(f"{names[0]}{others}: {detail}")
+
+
+def _part_of(change: PlannedChange) -> SentPart | None:
+    """Where it stands in its file; None: no file has it."""
+    return None if change.one is None else SentPart(change.one.document, pointer=change.one.pointer)
 
 
 def confirm_destruction(changes: Sequence[PlannedChange], *, is_confirmed: bool) -> None:
@@ -323,27 +332,27 @@ class Application:
 
     def _send(self, change: PlannedChange, method: str, path: str, **asked: Any) -> "Envelope | None":
         """The answer; None where it is refused, which is noted. Asks again while a process starts again."""
-        deadline = time.monotonic() + AWAY_SECONDS
-        part = None if change.one is None else SentPart(change.one.document, pointer=change.one.pointer)
-        while True:
+        part = _part_of(change)
+
+        def send() -> "Envelope | CommandError":
             try:
                 return self._connection.exchange(method, path, part=part, **asked)
             except CommandError as error:
-                problem = _problem_of(error)
-                if problem is None or time.monotonic() >= deadline:
-                    raise
-                if problem["status"] == SERVICE_UNAVAILABLE:
-                    time.sleep(AGAIN_SECONDS)
-                    continue
-                if problem["status"] == NOT_FOUND and method == "DELETE":
-                    return None
-                if problem["status"] == PRECONDITION_FAILED:
-                    text = (
-                        "somebody has changed it meanwhile: it is left as it is; look at 'punctual jobs diff'"
-                    )
-                    problem = {"detail": text}
-                change.refuse(problem)
-                return None
+                return error
+
+        found = ask_again(send, lambda one: isinstance(one, CommandError) and is_passing(_problem_of(one)))
+        if not isinstance(found, CommandError):
+            return found
+        problem = _problem_of(found)
+        if problem is None or is_passing(problem):
+            raise found
+        if problem["status"] == PRECONDITION_FAILED:
+            text = "somebody has changed it meanwhile: it is left as it is; look at 'punctual jobs diff'"
+            problem = {"detail": text}
+        elif problem["status"] == NOT_FOUND and method == "DELETE":
+            return None
+        change.refuse(problem)
+        return None
 
 
 def _problem_of(error: CommandError) -> dict[str, Any] | None:

@@ -16,6 +16,8 @@ from scheduler_service.cli.service_connection import ApiConnection
 from tests.unit.cli.running import Ran
 
 BUSY = {"status": 503, "detail": "a process starts again", "errors": []}
+ALLOWED = "limits.tenant_jobs allows 3"
+LIMITED = {"status": 429, "detail": ALLOWED, "errors": [{"pointer": "", "code": "limit", "message": ALLOWED}]}
 NOBODY = ("--url", "http://127.0.0.1:1")
 
 
@@ -43,10 +45,17 @@ def test_a_file_that_cannot_be_read_keeps_all_from_being_sent(ran: Ran) -> None:
     assert (code, err) == (2, "punctual: none.json cannot be read: No such file or directory\n")
 
 
-def apply_to(pages: list[int], files: list[Path], *, busy: int = 0) -> list[int]:
-    """The lengths of the arrays that are created at a service that answers so many, and then no more.
+def apply_to(
+    pages: list[int],
+    files: list[Path],
+    *,
+    refusing: int = 0,
+    problem: dict[str, Any] = BUSY,
+    status: int = 503,
+) -> list[int]:
+    """The lengths of the arrays that are created at a service that answers so many, and then with `status`.
 
-    The first `busy` answers refuse the last two of their items for now.
+    The first `refusing` answers refuse the last two of their items with `problem`.
     """
     sent = []
 
@@ -59,12 +68,12 @@ def apply_to(pages: list[int], files: list[Path], *, busy: int = 0) -> list[int]
         sent.append(len(body))
         if len(sent) > len(pages):
             return httpx.Response(
-                503, json={"title": "x", "detail": "it stops", "resp_code": 1, "errors": []}
+                status, json={"title": "x", "detail": "it stops", "resp_code": 1, "errors": []}
             )
         done = {"status": "created", "problem": None, "warnings": []}
         items = [done | {"jobId": one["jobId"]} for one in body]
-        if len(sent) <= busy:
-            items[-2:] = [one | {"status": "refused", "problem": BUSY} for one in items[-2:]]
+        if len(sent) <= refusing:
+            items[-2:] = [one | {"status": "refused", "problem": problem} for one in items[-2:]]
         return httpx.Response(200, json={"data": {"items": items}})
 
     connection = ApiConnection(
@@ -101,7 +110,7 @@ def test_what_a_process_that_starts_again_did_not_take_is_sent_again(
     """That alone; its results stand in order with the others (10, 16)."""
     file = tmp_path / "one.json"
     file.write_text(json.dumps([{"jobId": f"a{n}"} for n in range(5)]), encoding="utf-8")
-    assert apply_to([5, 2], [file], busy=1) == [5, 2]
+    assert apply_to([5, 2], [file], refusing=1) == [5, 2]
     shown = capsys.readouterr().out
     assert [line.split() for line in shown.splitlines()[1:]] == [
         ["Job", f"a{n}", "created"] for n in range(5)
@@ -118,6 +127,28 @@ def test_results_are_shown_where_the_service_goes_away(
         apply_to([MAX_DEFINITIONS], [file])
     assert e.value.code == Exit.UNREACHABLE
     assert capsys.readouterr().out.count("created") == MAX_DEFINITIONS
+
+
+def test_where_the_first_change_is_refused_there_is_no_table(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """As to a key that may only read: there is nothing to show (16)."""
+    file = tmp_path / "one.json"
+    file.write_text('[{"jobId": "a"}]', encoding="utf-8")
+    with pytest.raises(CommandError, match=r"^it stops; apply the files again, which"):
+        apply_to([], [file], status=403)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_limit_that_many_documents_meet_is_told_once(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """It is the tenant's, and no fault of a document (14, 16)."""
+    file = tmp_path / "one.json"
+    file.write_text(json.dumps([{"jobId": f"a{n}"} for n in range(5)]), encoding="utf-8")
+    with pytest.raises(CommandError, match="3 created, 2 refused"):
+        apply_to([5], [file], refusing=1, problem=LIMITED)
+    assert capsys.readouterr().err == f"a3 and 1 more: {ALLOWED}\n"
 
 
 def test_a_declaration_too_has_each_id_once(ran: Ran) -> None:

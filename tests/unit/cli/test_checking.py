@@ -114,6 +114,25 @@ def test_lint_is_content_with_what_is_right(ran: Ran) -> None:
     assert (code, "warning: /notification:" in out, "1 definition OK" in err) == (0, True, True)
 
 
+def test_lint_checks_the_files_beside_one_that_it_cannot_read(ran: Ran) -> None:
+    """Each of those is named, whatever keeps it from being read; exit code 2 (16)."""
+    Path("all/sub").mkdir(parents=True)
+    Path("all/linked").symlink_to("sub")
+    Path("all/bytes.json").write_bytes(b"\xff")
+    written('{"kind": "Cron"}', "all/kind.json")
+    written("{", "all/open.json")
+    written(RIGHT.replace("http", "gopher"), "all/zone.json")
+    written(RIGHT.replace('"a"', '"b"'), "all/sub/good.json")
+    code, out, err = ran("lint", "all", "none.json")
+    assert code == 2
+    assert out.startswith("all/zone.json:1:")
+    assert out.count("\n") == 1
+    named = ("all/bytes.json is not UTF-8", "all/linked is a link", "all/open.json is not valid JSON")
+    named += ("all/kind.json:1:10: kind 'Cron'", "none.json cannot be read", "1 of 2 definitions are wrong")
+    assert [one for one in named if one not in err] == []
+    assert err.count("\n") == len(named)
+
+
 def test_each_line_has_its_state(ran: Ran) -> None:
     """`ok`, `warning` or `failed`; a remedy stands below what is not ok; exit code 0 without a failed one."""
     code, out, err = ran("doctor", "--port", "0")
