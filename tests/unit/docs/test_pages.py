@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from client_sdk.models import JobDefinition, answers, parse_definition
+from client_sdk.models import answers, parse_definition
 from scheduler_service.api.application import OPERATIONS
 from scheduler_service.api.openapi import describe
 from scheduler_service.cli.errors import Exit
@@ -174,19 +174,6 @@ def test_every_exit_code_is_documented() -> None:
     """In the table of docs/cli.md, as in the module that defines them."""
     documented = {int(cells[0]): cells[1] for cells in rows(read("docs/cli.md")) if cells[0].isdigit()}
     assert set(documented) == {int(code) for code in Exit}
-
-
-def _fields() -> list[str]:
-    schema = JobDefinition.model_json_schema(by_alias=True)
-    own = list(schema["properties"])
-    parts = ("RequestStep", "RetryPolicy", "Timer", "Misfire", "Notification", "CheckUrl")
-    return own + [name for part in parts for name in schema["$defs"][part]["properties"]]
-
-
-@each_row("field", sorted(set(_fields())))
-def test_every_field_of_a_definition_is_documented(field: str) -> None:
-    """The guide names it, possibly as not there yet."""
-    assert re.search(rf"[`\"]{field}[`\"]", read("docs/guide.md")), field
 
 
 def test_every_system_variable_is_documented() -> None:
