@@ -172,7 +172,7 @@ def _planned(evidence: Evidence, first: Written) -> set[int]:
     if timer["period"].startswith("*/"):
         begin = created // plan.period * plan.period + plan.period
     else:
-        begin = created + int(timer["dueTime"].removesuffix("s")) * 1_000
+        begin = created + _due_time(plan)
     count = None
     if timer["period"].startswith("R"):
         count = int(timer["period"][1:].partition("/")[0])
@@ -181,18 +181,24 @@ def _planned(evidence: Evidence, first: Written) -> set[int]:
     return set(moments if count is None else moments[:count])
 
 
+def _due_time(plan: JobPlan) -> int:
+    """Of a job with a period, in ms."""
+    return int(plan.definition["timer"]["dueTime"].removesuffix("s")) * 1_000
+
+
 def _delays(evidence: Evidence) -> Found:
-    """Each firing of a fixed delay, by the ends of the executions before it."""
+    """Each firing of a fixed delay, by the ends of the executions before it; none before `dueTime`."""
     plan, world = evidence.plan, evidence.world
     if not plan.delay or world.steps or evidence.asked_for(*CHANGES):
         return
     skipped = [one.planned_at for _, one in evidence.records if _is_skipped(one)]
     ran = [one for number in sorted(evidence.executions) if (one := evidence.last(number)).started_at]
     ran.sort(key=lambda one: one.started_at or 0)
+    opens = evidence.written[0].commit.entry.created_at + _due_time(plan) if ran else 0
     for place, one in enumerate(ran):
         before = [other.ended_at or 1 << 62 for other in ran[:place]]
         if one.triggered_by is TriggeredBy.TIMER and before:
-            due = max(before) + plan.delay
+            due = max(opens, max(before) + plan.delay)
             if one.planned_at < due or (one.planned_at > due and not skipped):
                 by = one.planned_at - due
                 yield Finding("I1", f"{plan.job_id}: execution {one.execute_number} is {by} ms off its delay")
