@@ -16,7 +16,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scheduler_service.api import (
     audit,
-    backfills,
     bulk,
     bulk_jobs,
     calendars,
@@ -34,7 +33,6 @@ from scheduler_service.api import (
     results,
     services,
     sessions,
-    statistics,
     stored_secrets,
     trials,
 )
@@ -76,7 +74,6 @@ _MODULES = (
     bulk_jobs,
     queues,
     services,
-    backfills,
     firings,
     previews,
     trials,
@@ -85,7 +82,6 @@ _MODULES = (
     counts,
     bulk,
     deliveries,
-    statistics,
     health,
     legacy_main,
     sessions,

@@ -25,13 +25,12 @@ from scheduler_service.api.job_commands import (
     run_command,
     run_command_once,
 )
-from scheduler_service.api.listed_definitions import list_lines
 from scheduler_service.api.narrow_keys import check_within
 from scheduler_service.api.query_filters import JOB_FILTERS, job_query
 from scheduler_service.api.request import OF_JOBS, ApiRequest, PostedBody, Routes
 from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ENCODER, ApiProblem, invalid, no_job, refused, succeed
-from scheduler_service.api.shapes import job_in_full
+from scheduler_service.api.shapes import job_in_full, list_lines
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.execution import ExecutionState, JobState, write_execution_id
 from scheduler_service.domain.job_key import DEFAULT_TENANT, is_trial, read_job_key

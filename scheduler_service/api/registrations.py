@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from client_sdk.models import Problem
-from scheduler_service.api.array_items import split_member
-from scheduler_service.api.bodies import MAX_DEPTH, read_each, read_json
+from scheduler_service.api.bodies import MAX_DEPTH, read_each, read_json, split_member
 from scheduler_service.api.definitions import Creator, Hosts, check_posted, warn_of_hosts
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.request import ApiRequest

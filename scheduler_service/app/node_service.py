@@ -1,6 +1,8 @@
 """One node of a cluster, over its sidecar and the shared database (`--runtime dapr`)."""
 
 import asyncio
+import platform
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -9,8 +11,8 @@ from typing import Unpack
 import msgspec
 import uvloop
 
+from scheduler_service import __version__
 from scheduler_service.app.actor_listener import create_actor_app
-from scheduler_service.app.cluster_join import join_cluster, node_id, shared_url
 from scheduler_service.app.data_folder import keep_private, known_formats
 from scheduler_service.app.egress import make_sender
 from scheduler_service.app.lifetime import LAST_ANSWERS_SECONDS, serve, through_hangups
@@ -29,6 +31,8 @@ from scheduler_service.hosts.dapr.build import build_dapr_host
 from scheduler_service.hosts.dapr.cluster_jobs import ClusterJobs
 from scheduler_service.hosts.dapr.cluster_view import ClusterView, keep_app_id, node_wire
 from scheduler_service.hosts.dapr.dapr_host import DaprHost
+from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
+from scheduler_service.hosts.dapr.liveness import RUNNING
 from scheduler_service.hosts.dapr.node import Cluster, DaprParts
 from scheduler_service.hosts.dapr.node_events import NodeEvents
 from scheduler_service.hosts.dapr.sidecar import ActorContexts, Sidecar
@@ -36,10 +40,14 @@ from scheduler_service.hosts.dapr.sidecar_client import SidecarClient
 from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch
 from scheduler_service.http_server.server import Server
 from scheduler_service.persistence.cluster.events import SharedEvents
+from scheduler_service.persistence.cluster.nodes import Nodes
 from scheduler_service.persistence.cluster.queues import ClusterQueues
 from scheduler_service.persistence.cluster.rates import SqlRates
 from scheduler_service.persistence.cluster.shared_registry import SqlSharedRegistry
 from scheduler_service.persistence.job_store.database import JobDatabase
+from scheduler_service.persistence.job_store.schema import MIGRATIONS
+from scheduler_service.persistence.job_store.turn_store import TurnStore
+from scheduler_service.persistence.sql.sqlite import address_of
 from scheduler_service.ports.cluster import Node
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import JobStore
@@ -47,10 +55,11 @@ from scheduler_service.services.instances import Instances
 from scheduler_service.services.queue_watch import DOWNTIME_MS, QueueWatch
 from scheduler_service.services.rate_sharing import RateSharing
 from scheduler_service.services.shared_view import SharedView
-from scheduler_service.settings import LoadedSettings, SettingsError
+from scheduler_service.settings import LoadedSettings, Settings, SettingsError
 from scheduler_service.system_jobs.own_jobs import patiently
 from scheduler_service.system_jobs.process_alerts import ClusterSight
 from scheduler_service.telemetry.event_feed import EventFeed
+from scheduler_service.telemetry.metrics.process_metrics import process_age
 from scheduler_service.telemetry.metrics.samples import Source
 from scheduler_service.telemetry.readiness import Readiness
 from scheduler_service.telemetry.tally import Tally
@@ -327,3 +336,39 @@ class NodeService(RunningService):
 
 async def _ignore_step(skew: int) -> None:
     """Steady time is the database's: each start reads anew how far this machine's clock is from it."""
+
+
+SHARED_FILE = "cluster.db"
+
+
+async def join_cluster(shared: JobDatabase, clock: SystemClock, name: str, served: str, log: Log) -> Cluster:
+    """Registers this node among the others. Raises StoreError."""
+    nodes = Nodes(database=shared)
+    epoch, now = await nodes.next_epoch(), clock.now()
+    node = Node(
+        node_id=name,
+        boot=str(epoch),
+        address=served,
+        version=__version__,
+        state=RUNNING,
+        started_at=now.wall - process_age(),
+        seen_at=now.steady,
+        jobs_held=0,
+        running=0,
+        format=MIGRATIONS.head,
+    )
+    heartbeat = NodeHeartbeat(nodes=nodes, clock=clock, node=node, log=log)
+    await heartbeat.enter()
+    return Cluster(store=TurnStore(database=shared), nodes=nodes, heartbeat=heartbeat, epoch=epoch)
+
+
+def shared_url(settings: Settings, folder: Path) -> str:
+    """The shared database: the server that the settings name, else a file in the data folder."""
+    url = settings.store.url or settings.database.url
+    return address_of(folder / SHARED_FILE) if url is None or url.startswith("sqlite") else url
+
+
+def node_id(settings: Settings, served: str) -> str:
+    """`node.id`, or this machine's name and the port that is served."""
+    name = settings.node.id or f"{platform.node()}-{served.rpartition(':')[2]}"
+    return re.sub(r"[^A-Za-z0-9._-]", "-", name)[:64]

@@ -12,8 +12,7 @@ from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import path_of
 from scheduler_service.cli.output import Format, note_warnings, show, text_of
 from scheduler_service.cli.pages import describe_timer
-from scheduler_service.cli.service_connection import ApiConnection
-from scheduler_service.cli.wording import SentPart
+from scheduler_service.cli.service_connection import ApiConnection, SentPart
 
 if TYPE_CHECKING:
     from scheduler_service.cli.documents import DefinitionFile, DefinitionInFile

@@ -19,8 +19,7 @@ from scheduler_service.cli.output import (
     note_warnings,
     show_as,
 )
-from scheduler_service.cli.service_connection import ApiConnection
-from scheduler_service.cli.wording import SentPart
+from scheduler_service.cli.service_connection import ApiConnection, SentPart
 
 app = Commands(no_args_is_help=True, help="Calendars: the working days by which jobs fire.")
 Name = Annotated[str, typer.Argument(help="The calendar's name.", metavar="NAME")]

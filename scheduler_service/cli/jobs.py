@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +11,6 @@ import typer
 
 from scheduler_service.cli import job_reads
 from scheduler_service.cli.applying import check_definitions, create_definition, try_definition
-from scheduler_service.cli.backfilling import backfill_job
 from scheduler_service.cli.bulk import bulk_jobs
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.executions import show_end
@@ -27,10 +27,22 @@ from scheduler_service.cli.options import (
     Timeout,
     Wait,
     path_of,
+    read_ago,
     read_pairs,
     read_seconds,
 )
-from scheduler_service.cli.output import Format, moment_text, note, show, show_fields, text_of
+from scheduler_service.cli.output import (
+    Column,
+    Format,
+    RowsPage,
+    at,
+    moment_text,
+    note,
+    show,
+    show_as,
+    show_fields,
+    text_of,
+)
 from scheduler_service.cli.overview import read_job_days, show_days
 from scheduler_service.cli.pages import show_job
 from scheduler_service.cli.service_connection import ApiConnection
@@ -58,6 +70,21 @@ AllowEmpty = Annotated[
 ENDS = ["finalSucceed", "finalFailed", "skipped"]
 WATCH_BACKLOG = 10
 """How many executions that have ended before are shown first."""
+
+
+BACKFILL_POLL_SECONDS = 1.0
+MOMENTS = (
+    at("plannedAt"),
+    Column("execution", lambda row: "" if row["executeNumber"] is None else f"#{row['executeNumber']}"),
+    Column("state"),
+)
+BackfilledFrom = Annotated[
+    str,
+    typer.Option("--since", help="The first moment: a time ago, as 7d, or a moment.", metavar="MOMENT"),
+]
+BackfilledTo = Annotated[
+    str, typer.Option("--until", help="The last one: a time ago, as 1h, or a moment.", metavar="MOMENT")
+]
 
 
 @app.command("create")
@@ -329,7 +356,39 @@ def watch_job(
             following.wait(left, poll=WATCH_POLL_SECONDS)
 
 
-app.command("backfill")(backfill_job)
+@app.command("backfill")
+def backfill_job(
+    api: ApiConnection,
+    job_id: JobId,
+    since: BackfilledFrom,
+    parameters: Parameters = None,
+    until: BackfilledTo = "0s",
+    which: Annotated[
+        str, typer.Option(help="missing: those that never ran; failed: also those that ended badly; all.")
+    ] = "missing",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the moments.")] = False,
+    output: Output = Format.TABLE,
+    wait: Wait = False,
+    timeout: Timeout = 3600,
+) -> None:
+    """Run the past moments of a job's timer, one after the other, behind all else that waits.
+
+    Example: punctual jobs backfill nightly --since 2d --dry-run
+    """
+    span = {"from": read_ago(since), "to": read_ago(until)}
+    body = span | {"which": which, "dryRun": dry_run}
+    if parameters:
+        body["params"] = read_pairs(parameters)
+    path = path_of("job", job_id)
+    found = api.send("POST", f"{path}/backfill", body=body)
+    if output is not Format.TABLE:
+        show_as(found, output, RowsPage(MOMENTS, ""))
+    else:
+        _show_backfilled(found, is_planned=dry_run)
+    if wait and found["items"] and not dry_run:
+        _await_backfilled(api, f"{path}/executions", found["items"], timeout)
+
+
 app.command("next", page=job_reads.show_coming)(job_reads.next_firings)
 app.command("firings", page=job_reads.FIRED)(job_reads.list_firings)
 app.command("revisions", page=job_reads.CHANGED)(job_reads.list_revisions)
@@ -388,3 +447,36 @@ def _plan(
         schedules.refuse_nothing_to_keep(found)
     schedules.warn_of_labels(found, labels)
     return schedules.plan_changes(connection, found) + schedules.plan_pruning(connection, found, labels)
+
+
+def _show_backfilled(found: dict[str, Any], *, is_planned: bool) -> None:
+    state = "would run" if is_planned else "runs"
+    items = [*({**one, "state": state} for one in found["items"]), *found["left"]]
+    items.sort(key=lambda row: str(row["plannedAt"]))
+    show_as({"items": items, "nextCursor": None}, Format.TABLE, RowsPage(MOMENTS, "no moment in this range"))
+    note(f"{len(found['items'])} of {len(items)} moments {'would run' if is_planned else 'run'}")
+
+
+def _await_backfilled(api: ApiConnection, path: str, items: list[dict[str, Any]], timeout: float) -> None:
+    """Waits until the executions have ended, and tells how many. Raises CommandError: timed out, or one ended
+    badly.
+    """
+    deadline, left, bad = time.monotonic() + timeout, {one["executionId"] for one in items}, 0
+    span = {"from": items[0]["plannedAt"], "to": items[-1]["plannedAt"], "triggeredBy": "backfill"}
+    told = -1
+    while left:
+        for execution in api.items(path, **span):
+            if execution["executionId"] in left and execution["endedAt"] is not None:
+                left.discard(execution["executionId"])
+                bad += execution["state"] != "succeeded"
+        if (ended := len(items) - len(left)) != told and sys.stderr.isatty():
+            told = ended
+            note(f"{ended} of {len(items)} have ended, {bad} badly")
+        if left and time.monotonic() >= deadline:
+            message = f"after {timeout:g} s {len(left)} of {len(items)} executions have not ended"
+            raise CommandError(message, Exit.TIMED_OUT)
+        if left:
+            time.sleep(min(BACKFILL_POLL_SECONDS, max(deadline - time.monotonic(), 0)))
+    if bad:
+        raise CommandError(f"{bad} of {len(items)} executions did not succeed", Exit.FAILED)
+    note(f"all {len(items)} succeeded")

@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from scheduler_service.cli.wording import SentPart, describe_flaws, read_flaws
+from scheduler_service.cli.service_connection import SentPart, describe_flaws, read_flaws
 
 MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)")
 # Control characters that JSON leaves as they are, those that turn a text's direction, and half characters.

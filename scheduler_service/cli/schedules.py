@@ -28,8 +28,7 @@ from scheduler_service.cli.errors import AbsentError, CommandError, Exit
 from scheduler_service.cli.exporting import OF_SERVICES, TIMERS, calendar_of, list_own_jobs
 from scheduler_service.cli.options import path_of
 from scheduler_service.cli.output import Column, Format, note, note_warnings, show, show_rows
-from scheduler_service.cli.service_connection import ApiConnection
-from scheduler_service.cli.wording import SentPart, describe_flaws, read_flaws
+from scheduler_service.cli.service_connection import ApiConnection, SentPart, describe_flaws, read_flaws
 
 if TYPE_CHECKING:
     from client_sdk.client.answering import Envelope

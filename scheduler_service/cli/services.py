@@ -29,8 +29,7 @@ from scheduler_service.cli.output import (
     show_fields,
     show_rows,
 )
-from scheduler_service.cli.service_connection import ApiConnection
-from scheduler_service.cli.wording import SentPart
+from scheduler_service.cli.service_connection import ApiConnection, SentPart
 
 app = Commands(no_args_is_help=True, help="Register services, and show how their jobs differ.")
 KEPT_MEMBERS = ("address", "route", "tags", "onChange", "graceSeconds", "rateLimit", "signing")

@@ -13,8 +13,7 @@ from scheduler_service import how_to_install
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import Config, Key, Output, Url
 from scheduler_service.cli.output import Format, note, show
-from scheduler_service.cli.service_connection import read_address, read_ca
-from scheduler_service.cli.wording import describe
+from scheduler_service.cli.service_connection import describe, read_address, read_ca
 
 if TYPE_CHECKING:
     from scheduler_service.settings import LoadedSettings

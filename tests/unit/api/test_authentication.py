@@ -1,9 +1,31 @@
-"""Who may use the API: this machine without a key, everyone with one (SPEC section 14)."""
+"""Who may use the API: this machine, keys, proxies; roles; the cookie of a session (SPEC section 14)."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
 
 import httpx
+import pytest
 
+from scheduler_service.api.application import OPERATIONS
+from scheduler_service.api.authentication import (
+    check_origin,
+    is_same_origin,
+    public_prefix,
+    session_cookies,
+    write_cookie,
+)
+from scheduler_service.api.openapi import describe
+from scheduler_service.api.responses import ApiProblem
+from scheduler_service.domain.access_keys import Role
+from scheduler_service.security.key_ring import KeyRing
+from scheduler_service.security.proxies import Proxies
+from tests.manual_clock import ManualClock
 from tests.rows import each_row
+from tests.unit.api.stores import START
 from tests.unit.api.world import World, definition, pointers
+from tests.unit.docs.roles import ENDED, ROLES, expected, is_as_promised, table
+from tests.unit.security.memory_keys import MemoryKeys
 
 
 async def test_without_a_key_only_this_machine_is_served(world: World) -> None:
@@ -89,3 +111,285 @@ async def test_with_a_key_every_caller_needs_it() -> None:
         plain = {name: value for name, value in definition().items() if not name.startswith("creator")}
         created = await client.post("/jobs/j1", json=plain, headers=known)
         assert created.json()["data"]["definition"]["creator"] == "admin"
+
+
+KEY = "the-key-of-the-settings"
+PROXY, OWN = "10.0.0.1", "https://jobs.example"
+ANNA = {"X-Forwarded-User": "anna", "Host": "jobs.example"}
+MARKED = {"X-Punctual-Console": "1", "Origin": OWN}
+
+
+def behind(role: Role = Role.EDITOR, **settings: Any) -> World:
+    """A service whose proxy signs users in."""
+    proxies = Proxies([PROXY], user_header="X-Forwarded-User", role=role)
+    return World(proxies=proxies, own_url=OWN, **settings)
+
+
+async def ask(
+    world: World, headers: dict[str, str], path: str = "/jobs", method: str = "GET", **more: Any
+) -> httpx.Response:
+    """An answer through the proxy, unless `address` is another one."""
+    async with world.client(more.pop("address", PROXY), base_url="http://inner:8000") as client:
+        return await client.request(method, path, headers=headers, **more)
+
+
+async def test_a_user_of_the_proxy_needs_no_key() -> None:
+    """It has its name and the role of the settings; everybody else needs a key, this machine too."""
+    world = behind(Role.VIEWER)
+    assert (await ask(world, ANNA)).status_code == 200
+    session = (await ask(world, ANNA, "/session")).json()["data"]
+    assert (session["name"], session["role"], session["isOfProxy"]) == ("anna", "viewer", True)
+    refused = await ask(world, ANNA | MARKED, "/jobs/j1", "POST", json=definition())
+    assert (refused.status_code, pointers(refused)) == (403, [("/Authorization", "role")])
+    assert (await ask(world, {"Host": "jobs.example"})).status_code == 401
+    assert (await ask(world, {"Host": "localhost"}, address="127.0.0.1")).status_code == 401
+    twice = await ask(world, [*ANNA.items(), ("X-Forwarded-User", "eve")])  # type: ignore[arg-type]
+    assert twice.status_code == 400
+
+
+async def test_the_header_counts_from_a_listed_proxy_alone() -> None:
+    """And a key counts before it, also a wrong one."""
+    world = behind(admin_key=KEY)
+    assert (await ask(world, ANNA, address="192.0.2.7")).status_code == 401
+    assert (await ask(world, ANNA | {"X-Forwarded-For": PROXY}, address="192.0.2.7")).status_code == 401
+    assert (await ask(world, ANNA | {"Authorization": "Bearer wrong"})).status_code == 401
+    own = {**ANNA, "Authorization": f"Bearer {KEY}"}
+    assert (await ask(world, own, "/session")).json()["data"]["name"] == "admin"
+    assert (await ask(world, ANNA | {"X-Forwarded-User": " "})).status_code == 401
+
+
+async def test_no_foreign_page_uses_the_sign_in_of_a_proxy() -> None:
+    """A browser brings it along unasked: changes are marked, and each request is for the own host."""
+    world = behind()
+    for headers, status in (
+        (ANNA | MARKED, 201),
+        (ANNA, 403),
+        (ANNA | {"Origin": OWN}, 403),
+        (ANNA | {"X-Punctual-Console": "1", "Origin": "https://evil.example"}, 403),
+        (ANNA | {"X-Punctual-Console": "1"}, 200),
+        (ANNA | MARKED | {"Host": "evil.example", "Origin": "https://evil.example"}, 403),
+        (ANNA | MARKED | {"X-Forwarded-Host": "jobs.example, inner"}, 200),
+        (ANNA | MARKED | {"Host": "evil.example", "X-Forwarded-Host": "jobs.example"}, 403),
+        (ANNA | MARKED | {"Origin": "https://evil.example", "X-Forwarded-Host": "evil.example"}, 403),
+    ):
+        answer = await ask(world, headers, "/jobs/j1", "POST", json=definition())
+        assert answer.status_code == status, headers
+    for written in ({}, {"X-Forwarded-Host": "jobs.example"}):
+        rebound = await ask(world, ANNA | {"Host": "evil.example"} | written)
+        assert (rebound.status_code, pointers(rebound)) == (403, [("/Host", "host")])
+    with_port = await ask(world, ANNA | {"Host": "jobs.example:443"})
+    assert with_port.status_code == 200
+
+
+async def test_wrong_keys_are_counted_by_the_address_behind_the_proxy() -> None:
+    """One that tries many shuts no other out; the audit has the address, too."""
+    world = behind(admin_key=KEY)
+    for count in range(11):
+        tried = {"Authorization": "Bearer wrong", "X-Forwarded-For": "198.51.100.9, 192.0.2.7"}
+        assert (await ask(world, tried)).status_code == (401 if count < 10 else 429)
+    others = {"Authorization": "Bearer wrong", "X-Forwarded-For": "192.0.2.8"}
+    assert (await ask(world, others)).status_code == 401
+    own = {"Authorization": f"Bearer {KEY}", "X-Forwarded-For": "192.0.2.8"}
+    assert (await ask(world, own, "/jobs/j1", "POST", json=definition())).status_code == 201
+
+
+NARROW = ROLES[:-1]
+"""An admin's key is never for a part."""
+PATHS = {
+    "executionId": "absent-1",
+    "deliveryId": "absent-1-0",
+    "keyId": "0000000000000000",
+    "name": "shop",
+    "instanceId": "i",
+    "requestCounts": "1",
+}
+
+
+def routes() -> list[str]:
+    """All routes of the OpenAPI document."""
+    paths: Mapping[str, Any] = describe(OPERATIONS, version="1")["paths"]
+    return [f"{method.upper()} {path}" for path, methods in paths.items() for method in methods]
+
+
+class Kinds:
+    """A service, and a header for each kind of caller."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(wall=START)
+        ring = KeyRing(table=MemoryKeys(), clock=self.clock)
+        self.world = World(admin_key="the-key-of-the-settings", key_ring=ring, clock=self.clock)
+        transport = httpx.ASGITransport(self.world.api, raise_app_exceptions=False, client=("127.0.0.1", 1))
+        self.client = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000")
+        self.headers: dict[str, dict[str, str]] = {}
+
+    async def prepare(self) -> None:
+        """Makes the keys; the time is then behind the end of one of them."""
+        admin = {"Authorization": "Bearer the-key-of-the-settings"}
+        kinds: dict[str, dict[str, Any]] = {
+            **{role: {"role": role} for role in ROLES},
+            **{f"service {role}": {"role": role, "service": "shop"} for role in NARROW},
+            **{f"labels {role}": {"role": role, "labels": ["team:ops"]} for role in NARROW},
+            "other tenant": {"role": "admin", "tenant": "other"},
+            "expired": {"role": "admin", "expiresAt": "2026-01-01T00:00:01Z"},
+            "revoked": {"role": "admin"},
+        }
+        for kind, members in kinds.items():
+            answer = await self.client.post("/keys", json={"name": kind, **members}, headers=admin)
+            made = answer.json()["data"]
+            self.headers[kind] = {"Authorization": f"Bearer {made['key']}"}
+            if kind == "revoked":
+                await self.client.delete(f"/keys/{made['keyId']}", headers=admin)
+        self.headers |= {"none": {}, "unknown": {"Authorization": "Bearer nobody-has-this-key"}}
+        self.clock.advance(2_000)
+
+    async def ask(self, route: str, kind: str) -> tuple[int, str]:
+        """The status of an answer, and the code of its first error."""
+        self.clock.advance(60_000)  # wrong keys are counted by the minute
+        method, path = route.split(" ")
+        path = re.sub(r"\{(\w+)\}", lambda found: PATHS.get(found[1], "absent"), path)
+        body = {"json": {}} if method in ("POST", "PUT") else {}
+        answer = await self.client.request(method, path, headers=self.headers[kind], **body)
+        if answer.is_success or not answer.content.startswith(b"{"):
+            return answer.status_code, ""
+        errors = answer.json()["errors"]
+        return answer.status_code, errors[0]["code"] if errors else ""
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *ROLES,
+        *(f"{part} {role}" for part in ("service", "labels") for role in NARROW),
+        "other tenant",
+        *ENDED,
+    ],
+)
+async def test_each_kind_of_key_is_answered_as_the_table_says(kind: str) -> None:
+    """Over the whole OpenAPI document; the answer of who may is never about the key."""
+    kinds, known = Kinds(), table()
+    await kinds.prepare()
+    wrong = {}
+    for route in routes():
+        status, code = await kinds.ask(route, kind)
+        if not is_as_promised(known[route], kind, status, code):
+            wrong[route] = status, code, expected(known[route], kind)
+    assert wrong == {}
+
+
+def scope(*headers: tuple[str, str], **members: Any) -> dict[str, Any]:
+    raw = [(name.encode(), value.encode("latin-1")) for name, value in headers]
+    return {"headers": raw, "scheme": "http", "root_path": "", **members}
+
+
+def test_the_cookie_is_closed_to_scripts_and_other_sites() -> None:
+    """Twelve hours, for this service's path alone."""
+    assert write_cookie(scope(), "abc").split("; ") == [
+        "punctual_session=abc", "Path=/", "Max-Age=43200", "HttpOnly", "SameSite=Strict",
+    ]  # fmt: skip
+    assert "Path=/tools" in write_cookie(scope(("x-forwarded-prefix", "/tools/")), "abc").split("; ")
+    assert "Path=/" in write_cookie(scope(("x-forwarded-prefix", "/a; Domain=evil")), "abc").split("; ")
+
+
+@each_row(
+    ("headers", "scheme", "is_secure"),
+    [
+        ((), "http", False),
+        ((), "https", True),
+        ((("x-forwarded-proto", "https"),), "http", True),
+        ((("x-forwarded-proto", "HTTPS, http"),), "http", True),
+        ((("x-forwarded-proto", "http"),), "http", False),
+    ],
+)
+def test_behind_tls_it_is_for_tls_alone(headers: Any, scheme: str, is_secure: bool) -> None:
+    """Its own, or that of a proxy."""
+    assert ("Secure" in write_cookie(scope(*headers, scheme=scheme), "abc").split("; ")) == is_secure
+
+
+@each_row(
+    ("own_url", "origin"),
+    [
+        ("https://jobs.example:8443", "https://jobs.example:8443"),
+        ("https://jobs.example:443/tools", "https://jobs.example"),
+        ("https://Jobs.example", "https://jobs.example"),
+        ("http://[::1]:8080", "http://[::1]:8080"),
+    ],
+)
+def test_the_external_url_is_the_services_own_origin(own_url: str, origin: str) -> None:
+    """A proxy may pass on a `Host` without a port, or its own, and not say that it spoke TLS."""
+    for host in ("jobs.example", "127.0.0.1:8000"):
+        given = scope(("host", host), ("origin", origin))
+        check_origin(given, own_url)
+        is_secure = "Secure" in write_cookie(given, "abc", own_url).split("; ")
+        assert is_secure == origin.startswith("https:")
+    for other in ("https://jobs.example:1", "http://jobs.example:8443", "https://evil.example", "null"):
+        with pytest.raises(ApiProblem, match=r"server\.external_url"):
+            check_origin(scope(("host", "127.0.0.1:8000"), ("origin", other)), own_url)
+
+
+def test_a_page_by_plain_http_has_a_cookie_that_comes_back() -> None:
+    """Browsers drop one with `Secure` there; without an origin the external URL decides."""
+    for headers, is_secure in (((("origin", "http://127.0.0.1:8000"),), False), ((), True)):
+        written = write_cookie(scope(*headers), "abc", "https://jobs.example").split("; ")
+        assert ("Secure" in written) == is_secure
+
+
+def test_without_a_text_it_is_removed() -> None:
+    """By the same name, path and attributes."""
+    assert write_cookie(scope(), "").startswith("punctual_session=; Path=/; Max-Age=0;")
+
+
+def test_cookies_of_other_names_are_left_out() -> None:
+    """Of any number of headers, and of our name at most four."""
+    given = scope(
+        ("cookie", "a=1; punctual_session=x;punctual_session2=y"), ("cookie", " punctual_session = z")
+    )
+    assert session_cookies(given) == ["x"]
+    many = "; ".join(f"punctual_session={number}" for number in range(9))
+    assert session_cookies(scope(("cookie", many))) == ["0", "1", "2", "3"]
+    assert session_cookies(scope(("cookie", ";;=;punctual_session"))) == [""]
+
+
+@each_row("origin", ["null", "", "http://", "http://[", "http://evil.example", "http://a.example:1"])
+def test_another_origin_is_another(origin: str) -> None:
+    """An empty name equals none."""
+    assert not is_same_origin(origin, "a.example", "")
+    assert is_same_origin("https://A.example", "", "a.example")
+
+
+def prefixed(said: str | None = None, **members: str) -> dict[str, object]:
+    headers = [] if said is None else [(b"x-forwarded-prefix", said.encode("latin-1"))]
+    return {"type": "http", "headers": headers, **members}
+
+
+@each_row(
+    ("said", "prefix"),
+    [
+        (None, ""),
+        ("/punctual", "/punctual"),
+        ("/tools/punctual-2/", "/tools/punctual-2"),
+        ("/a.b/~c", "/a.b/~c"),
+    ],
+)
+def test_plain_paths_count(said: str | None, prefix: str) -> None:
+    """Without a slash at their end."""
+    assert public_prefix(prefixed(said)) == prefix
+
+
+@each_row(
+    "said",
+    ["", "/", "punctual", "//evil.example", "/\\evil.example", "https://evil.example", '/"><script>', "/a b",
+     "/a;Domain=x", "/a%2f..", "/../x", "/a/../b", "/a/..", "/.", "/a//b", "/a\r\nx: y",
+     "/" + "a" * 200, "/é"],
+)  # fmt: skip
+def test_all_else_is_left_out(said: str) -> None:
+    """Addresses of other machines, markup, attributes of cookies, ways upwards, and what is too long."""
+    assert public_prefix(prefixed(said)) == ""
+    assert public_prefix(prefixed(said, root_path="/own")) == "/own"
+
+
+def test_the_root_path_of_the_server_counts_without_a_header() -> None:
+    """Below a mount, too; what cannot stand in an address is quoted."""
+    assert public_prefix(prefixed(root_path="/own/")) == "/own"
+    assert public_prefix(prefixed(root_path="/own/console", app_root_path="/own")) == "/own"
+    assert public_prefix(prefixed("/proxy", root_path="/own/console", app_root_path="/own")) == "/proxy"
+    assert public_prefix(prefixed(root_path="//evil.example/<b>")) == "/evil.example/%3Cb%3E"

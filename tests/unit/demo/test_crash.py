@@ -4,8 +4,7 @@ import asyncio
 
 import httpx
 
-from scheduler_service.demo.crash import describe_requests
-from scheduler_service.demo.witness import Witness
+from scheduler_service.demo.crash import Witness, describe_requests
 
 
 def caller(witness: Witness) -> httpx.AsyncClient:
