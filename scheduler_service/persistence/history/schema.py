@@ -203,7 +203,6 @@ alert_marks = sa.Table(
 MIGRATIONS = Migrations(
     subject="the history",
     scripts="scheduler_service.persistence.history:migrations",
-    head="0013",
     version_table="history_version",
     metadata=(
         metadata,

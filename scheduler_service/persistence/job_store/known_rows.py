@@ -26,10 +26,8 @@ _MOMENTS = ("due_wall", "due_steady", "next_fire")
 _UNINDEXED = (
     "sequence", "execute_number", "request_counts", "missed", "live", "waiting", "latest", "turn_state",
 )  # fmt: skip
-_FACE = (
-    "uid", "tenant", "job_name", "object_id", "creator", "kind", "revision", "parent_job", "parent_execution",
-    "created_at", "updated_at", "system",
-)  # fmt: skip
+_OTHERS = {"job_id", "state", "labels", *_MOMENTS, *_UNINDEXED}
+_FACE = [name for name in CatalogueEntry.__struct_fields__ if name not in _OTHERS]
 _face_of = attrgetter(*_FACE)
 
 

@@ -143,7 +143,6 @@ queue_turns = sa.Table(
 MIGRATIONS = Migrations(
     subject="the shared database",
     scripts="scheduler_service.persistence.job_store:migrations",
-    head="0009",
     version_table="cluster_version",
     metadata=(metadata,),
     lock=1_347_767_875,

@@ -2,6 +2,8 @@
 
 import threading
 from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib import resources
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
@@ -18,7 +20,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 class Migrations(msgspec.Struct, frozen=True, kw_only=True):
-    """Tables, and the scripts of Alembic in `scripts` (`a.package:folder`) that lead older ones to `head`.
+    """Tables, and the scripts of Alembic in `scripts` (`a.package:folder`) that lead older ones to them.
 
     The version is kept in `version_table`. `lock` is the same number in all programs that use these tables.
     `unversioned` is the version of tables that are there without one; None: there are no such tables.
@@ -27,16 +29,26 @@ class Migrations(msgspec.Struct, frozen=True, kw_only=True):
 
     subject: str
     scripts: str
-    head: str
     version_table: str
     metadata: tuple[sa.MetaData, ...]
     lock: int
     unversioned: str | None = None
 
     @property
+    def head(self) -> str:
+        """The newest version: that of the last script, whose name begins with it (`v0013_…`)."""
+        return _last_script(self.scripts)
+
+    @property
     def tables(self) -> frozenset[str]:
         """The names of all tables."""
         return frozenset(name for part in self.metadata for name in part.tables)
+
+
+@cache
+def _last_script(scripts: str) -> str:
+    folder = resources.files(scripts.replace(":", "."))
+    return max(script.name[1:5] for script in folder.iterdir() if script.name.startswith("v"))
 
 
 class Check(msgspec.Struct, frozen=True):

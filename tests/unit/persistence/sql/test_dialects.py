@@ -46,7 +46,6 @@ holders = sa.Table(
 TABLES = Migrations(
     subject="a test",
     scripts="scheduler_service.persistence.history:migrations",
-    head="1",
     version_table="test_version",
     metadata=(metadata,),
     lock=7,

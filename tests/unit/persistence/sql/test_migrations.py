@@ -94,7 +94,7 @@ def test_a_new_reader_waits_for_nobody_who_writes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("migrations", [HISTORY, CLUSTER], ids=["history", "cluster"])
 def test_the_head_is_the_last_migration(migrations: Migrations) -> None:
-    """Who adds a migration raises `head`: else a start would not run it."""
+    """By the name of its file: else a start would not run it."""
     from alembic.script import ScriptDirectory
 
     assert ScriptDirectory.from_config(script_config(migrations)).get_current_head() == migrations.head
