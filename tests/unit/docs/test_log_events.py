@@ -1,4 +1,4 @@
-"""The vocabulary of the log: every event word is in it, is written, and has a row in docs/logs.md."""
+"""The vocabulary of the log: every event word is in it, is written, and has a line in docs/logs.md."""
 
 import ast
 import re
@@ -7,7 +7,7 @@ from functools import cache
 
 from scheduler_service.telemetry.vocabulary import VOCABULARY
 from tests.rows import each_row
-from tests.unit.docs.pages import ROOT, parse_fresh, read, rows
+from tests.unit.docs.pages import ROOT, parse_fresh, read
 
 # The steps of the service itself need no subject.
 OF_THE_SERVICE = {"listening", "ready", "draining", "stopped", "gathering", "gathered"}
@@ -47,10 +47,15 @@ def events() -> set[str]:
     return {word for word, _ in calls()}
 
 
-def documented() -> dict[str, list[str]]:
-    """The rows of the table of events, by word."""
-    table = rows(read("docs/logs.md").partition("\n## Events\n")[2])
-    return {cells[0].strip("`"): cells for cells in table if cells[0].startswith("`")}
+LINE = re.compile(r"\* `(?P<word>\w+)`(?: \((?P<keys>[^:]+)\))?: (?P<sentences>.+\.)")
+
+
+def documented() -> dict[str, re.Match[str]]:
+    """The lines of the list of events, by word."""
+    lines = read("docs/logs.md").partition("\n## Events\n")[2].splitlines()
+    found = {line: LINE.fullmatch(line) for line in lines if line.startswith("* ")}
+    assert all(found.values()), [line for line, match in found.items() if match is None]
+    return {match["word"]: match for match in found.values() if match}
 
 
 def _name(function: ast.expr) -> str:
@@ -63,24 +68,21 @@ def test_every_event_is_in_the_vocabulary() -> None:
     assert len(VOCABULARY) > 60
 
 
-def rows_wanted() -> list[str]:
+def lines_wanted() -> list[str]:
     """All but those that say that a trouble is over: one sentence of the page is about these."""
     return sorted(word for word in VOCABULARY if not word.endswith("_again"))
 
 
 def test_every_event_is_documented() -> None:
     """Once, in order, and no other one is. The end of a trouble has the level that the page says."""
-    assert list(documented()) == rows_wanted()
-    assert {VOCABULARY[word].level for word in set(VOCABULARY) - set(rows_wanted())} == {"info"}
+    assert list(documented()) == lines_wanted()
+    assert {VOCABULARY[word].level for word in set(VOCABULARY) - set(lines_wanted())} == {"info"}
 
 
-@each_row("word", rows_wanted())
-def test_its_row_is_complete(word: str) -> None:
-    """What happened and what to do, in sentences; its keys, of which none is one that every line has."""
-    _, meaning, keys, remedy = documented()[word]
-    assert meaning.endswith(".")
-    assert remedy.endswith(".")
-    documented_keys = set(re.findall(r"`(\w+)`", keys))
+@each_row("word", lines_wanted())
+def test_its_line_has_its_keys(word: str) -> None:
+    """None of them is one that every line of the log has."""
+    documented_keys = set(re.findall(r"`(\w+)`", documented()[word]["keys"] or ""))
     used = {
         key.arg
         for one, call in calls()

@@ -33,8 +33,8 @@ def documented() -> list[list[str]]:
 
 def row_of(family: Family) -> list[str]:
     """What the page has to say."""
-    labels = ", ".join(f"`{label}`" for label in family.labels) or "-"
-    return [f"`{family.name}`", family.kind.value, labels, family.help]
+    labels = ", ".join(f"`{label}`" for label in family.labels)
+    return [f"`{family.name}`", f"{family.kind.value}: {labels}".removesuffix(": "), family.help]
 
 
 def series() -> dict[str, set[str]]:
