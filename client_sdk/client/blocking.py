@@ -98,6 +98,7 @@ class BlockingJobs(_BlockingGroup):
     enable = _call(Jobs.enable)
     destroy = _call(Jobs.destroy)
     trigger = _start(Jobs.trigger)
+    backfill = _call(Jobs.backfill)
     list = _iterate(Jobs.list)
     counts = _call(Jobs.counts)
     executions = _iterate(Jobs.executions)

@@ -50,7 +50,7 @@ from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.state import Remembered
 from scheduler_service.security.callers import Caller, Role
 from scheduler_service.security.secret_masks import NO_MASK, SecretMask
-from scheduler_service.timing.languages import LANGUAGES
+from scheduler_service.timing.preview import LANGUAGES
 
 Handler = Callable[["ApiRequest"], Coroutine[Any, Any, Response]]
 _STRONG_TAG = re.compile(r'"(0|[1-9][0-9]{0,17})"')

@@ -1,96 +1,84 @@
-"""A timer in Chinese, for previews (SPEC section 3)."""
+"""Timers and cron expressions as sentences in Chinese (SPEC section 3)."""
 
-from scheduler_service.domain.moments import SECOND
-from scheduler_service.timing import cron_chinese
-from scheduler_service.timing.calendar_days import SKIP, WORK
-from scheduler_service.timing.durations import Duration, amounts
-from scheduler_service.timing.timer import Timer, TimerKind
-from scheduler_service.timing.times import local_text
-from scheduler_service.timing.zones import Zone, step_of_day
+import re
+from collections.abc import Mapping
 
-_UNITS = {
-    "year": "年", "month": "个月", "week": "周", "day": "天",
-    "hour": "小时", "minute": "分钟", "second": "秒", "millisecond": "毫秒",
-}  # fmt: skip
+from scheduler_service.timing.calendar_days import FREE, WORK
+from scheduler_service.timing.cron import Cron
+from scheduler_service.timing.cron_english import CronEnglish
+from scheduler_service.timing.cron_parts import CronTexts, cadence, clocks, split
+from scheduler_service.timing.english import English
 
 
-_OTHERWISE = {"next": "顺延到下一个此类日", "previous": "提前到上一个此类日"}
+class CronChinese(CronEnglish):
+    """Sentences in Chinese: the date before the time, the coarsest unit first."""
+
+    comma, listed, last_listed, either = "，", "、", "、", " 或 "
+    fields: Mapping[str, tuple[str, str]] = {
+        "hour": ("时", "小时"), "minute": ("分", "分钟"), "second": ("秒", "秒"),
+    }  # fmt: skip
+    every_one, every_some = "每{units}", "每 {step} {units}"
+    span, stepped_span = "{first} 至 {last} {point}", "{first} 至 {last} {point}{every}"
+    point, stepped_from = "第 {first} {point}", "从第 {first} {point}起{every}"
+    every_named, every_nth = "每{unit}", "每 {step} {unit}"
+    to, every_of_span, every_from = "{}至{}", "{1}{0}", "从{1}起{0}"
+    last_day, last_working_day = "最后一天", "最后一个工作日"
+    nearest, nearest_day = "最接近{}的工作日", "最接近 {} 日的工作日"
+    of_each_month, nth_weekday, last_weekday = "每月 {}", "每月第{}个{}", "每月最后一个{}"
+    weekday_unit, month_unit, year_unit, year = "天", "个月", "年", "{} 年"
+    ordinals = "一二三四五"
+    weekdays = tuple(f"周{day}" for day in "日一二三四五六")
+    months = tuple(f"{number} 月" for number in range(1, 13))
+
+    def describe(self, cron: Cron) -> str:
+        """When `cron` fires, as in "每 5 分钟" or "2023 年 10 月 1 日 09:00:01"."""
+        texts = split(cron)
+        told, days = clocks(texts), self._days(texts)
+        if told and not days:
+            days = "每天"
+        date = " ".join(filter(None, (self._years(texts), self._months(texts), days)))
+        if told:
+            return f"{date} {self._join(told)}"
+        return self.comma.join(filter(None, (date, self._cadence(texts))))
+
+    def _cadence(self, texts: CronTexts) -> str:
+        """The repetition within the day: "8 至 18 时，每 5 分钟"."""
+        return self.comma.join(reversed([self._phrase(text, unit) for unit, text in cadence(texts)]))
+
+    def _from_to(self, first: str, last: str) -> str:
+        return self.to.format(first, f" {last}" if last[0].isdecimal() else last)
+
+    def _before_last(self, days: int) -> str:
+        return f"月末前第 {days} 天"
+
+    def _plain_date(self, item: str) -> str:
+        return self._named_span(item, "{} 日".format, "天")
 
 
-def describe(timer: Timer) -> str:
-    """The timer as one Chinese sentence, without a full stop."""
-    parts = [_on_days(timer, _describe_kind(timer))]
-    if timer.kind is TimerKind.EXTERNAL:
-        return parts[0]
-    if timer.start_at is not None and timer.kind is not TimerKind.ONE_TIME:
-        parts.append(f"不早于 {_moment(timer, timer.start_at)}")
-    if timer.end_at is not None:
-        parts.append(f"不晚于 {_moment(timer, timer.end_at)}")
-    if isinstance(timer.ttl, int):
-        parts.append(f"不晚于 {_moment(timer, timer.ttl)}")
-    elif timer.ttl is not None:
-        parts.append(f"自创建起 {length(timer.ttl)} 内")
-    if timer.jitter:
-        parts.append(f"每次最多推迟 {length(Duration(ms=timer.jitter))}")
-    return "，".join(parts)
+class Chinese(English):
+    """Sentences in Chinese."""
 
+    cron = CronChinese()
+    comma = "，"
+    clock_units = ("小时", "分钟", "秒")
+    nothing = "0 秒"
+    moment = "{}（{} 时间）"
+    at, at_once, after_creation = "在 {}", "立即", "在创建后 {}"
+    triggered, once, once_at, once_now = "仅在被触发时执行", "一次，{}", "一次，{}", "一次，立即"
+    each, every, after_end = "每{}，首次{}{}", "每 {}，首次{}{}", "每次结束后 {}，首次{}{}"
+    times = "，共 {} 次"
+    not_before, not_after = "不早于 {}", "不晚于 {}"
+    from_creation, jitter = "自创建起 {} 内", "每次最多推迟 {}"
+    back, forward = "当天时钟拨慢 {}", "当天时钟拨快 {}"
+    cron_in_zone = "{}（{} 时间）"
+    days_of: Mapping[str, str] = {WORK: "{} 的工作日", FREE: "{} 的休息日"}
+    every_day = re.compile(r"^每天")
+    on_days_alone, otherwise = "{}，仅在 {}", "{}，否则{}"
+    otherwise_days: Mapping[str, str] = {"next": "顺延到下一个此类日", "previous": "提前到上一个此类日"}
+    units: Mapping[str, str] = {
+        "year": "年", "month": "个月", "week": "周", "day": "天",
+        "hour": "小时", "minute": "分钟", "second": "秒", "millisecond": "毫秒",
+    }  # fmt: skip
 
-def note(zone: Zone, moment: int) -> str | None:
-    """A note if clocks change on the local day of `moment`, else None."""
-    step = step_of_day(zone, moment)
-    if step is None:
-        return None
-    return f"当天时钟{'拨快' if step > 0 else '拨慢'} {length(Duration(ms=abs(step) // SECOND * SECOND))}"
-
-
-def length(duration: Duration) -> str:
-    """The duration in Chinese, as in `2 小时 30 分钟`."""
-    return " ".join(f"{count} {_UNITS[name]}" for count, name in amounts(duration)) or "0 秒"
-
-
-def _describe_kind(timer: Timer) -> str:
-    match timer.kind:
-        case TimerKind.EXTERNAL:
-            return "仅在被触发时执行"
-        case TimerKind.ONE_TIME:
-            start = timer.start_at
-            return "一次，立即" if start is None else f"一次，{_moment(timer, start)}"
-        case TimerKind.CRON:
-            assert timer.cron is not None
-            return f"{cron_chinese.describe(timer.cron)}（{timer.zone.name} 时间）"
-        case _:
-            return _describe_timing(timer)
-
-
-def _on_days(timer: Timer, words: str) -> str:
-    rule = timer.rule
-    if rule is None:
-        return words
-    days = f"{rule.name} 的{'工作日' if rule.days == WORK else '休息日'}"
-    words = f"{days}{words.removeprefix('每天')}" if words.startswith("每天") else f"{words}，仅在 {days}"
-    return words if rule.otherwise == SKIP else f"{words}，否则{_OTHERWISE[rule.otherwise]}"
-
-
-def _describe_timing(timer: Timer) -> str:
-    assert timer.period is not None
-    assert timer.due is not None
-    first = _describe_due(timer, timer.due)
-    if timer.repeats == 1:
-        return f"一次，{first}"
-    times = "" if timer.repeats is None else f"，共 {timer.repeats} 次"
-    if timer.from_end:
-        return f"每次结束后 {length(timer.period)}，首次{first}{times}"
-    found = amounts(timer.period)
-    is_one = len(found) == 1 and found[0][0] == 1
-    every = _UNITS[found[0][1]] if is_one else f" {length(timer.period)}"
-    return f"每{every}，首次{first}{times}"
-
-
-def _describe_due(timer: Timer, due: int | Duration) -> str:
-    if isinstance(due, int):
-        return f"在 {_moment(timer, due)}"
-    return "立即" if due.is_zero else f"在创建后 {length(due)}"
-
-
-def _moment(timer: Timer, moment: int) -> str:
-    return f"{local_text(moment, timer.zone)[:19].replace('T', ' ')}（{timer.zone.name} 时间）"
+    def _unit(self, count: int, name: str) -> str:
+        return self.units[name]

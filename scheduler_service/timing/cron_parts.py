@@ -74,6 +74,14 @@ def even(text: str, cycle: int) -> str:
     return "*" if found[1] == "1" else f"*/{found[1]}" if int(found[1]) < cycle else "0"
 
 
+def read_item(item: str) -> tuple[str, str | None, str | None]:
+    """The first value of an item or `*`, its last one, its step."""
+    found = ITEM.fullmatch(item)
+    assert found is not None
+    first, last, step = found.groups()
+    return first, last, step
+
+
 def repeats(text: str) -> bool:
     """Whether the field is a repetition without an end."""
     return text == "*" or text.startswith("*/")

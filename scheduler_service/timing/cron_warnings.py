@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.timing.cron import Cron, parse_cron
-from scheduler_service.timing.cron_english import describe
+from scheduler_service.timing.cron_english import CronEnglish
 from scheduler_service.timing.cron_fields import WEEKDAYS
 
 _NUMBER = re.compile(r"[0-9]+")
@@ -80,5 +80,5 @@ def _long_steps(fields: list[str], cron: Cron) -> Iterator[tuple[str, str]]:
 
 
 def _lower(cron: Cron) -> str:
-    words = describe(cron)
+    words = CronEnglish().describe(cron)
     return words[0].lower() + words[1:]

@@ -10,7 +10,7 @@ import msgspec
 
 from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.moments import DAY, HOUR, MINUTE
-from scheduler_service.timing.languages import LANGUAGES
+from scheduler_service.timing.preview import LANGUAGES
 from scheduler_service.timing.schedule import begin, following, limit, preceding, tally
 from scheduler_service.timing.timer import Timer, TimerKind
 from scheduler_service.timing.zones import Zone, step_of_day

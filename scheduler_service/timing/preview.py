@@ -1,17 +1,21 @@
 """The preview of a timer: as text, and its next firings in UTC and local time (SPEC section 3)."""
 
+from collections.abc import Mapping
 from itertools import islice
 
 import msgspec
 
 from scheduler_service.domain.document import Cursor
+from scheduler_service.timing.chinese import Chinese
 from scheduler_service.timing.durations import LATEST
-from scheduler_service.timing.languages import LANGUAGES
+from scheduler_service.timing.english import English
 from scheduler_service.timing.schedule import between
 from scheduler_service.timing.timer import Timer, TimerKind
 from scheduler_service.timing.times import local_text
 
 COUNT_MAX = 1_000
+LANGUAGES: Mapping[str, English] = {"en": English(), "zh": Chinese()}
+"""By the tag of RFC 5646; the first one is that of a caller who prefers none of them."""
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -45,7 +49,7 @@ def preview(
 
     `anchor` is the moment of creation; cron does not fire at it. With a `seed` the firings have the jitter
     of that job, without one they have none. `language` is that of the words, one of
-    `timing.languages.LANGUAGES`.
+    `LANGUAGES`.
     """
     cron = timer.cron
     return Preview(

@@ -4,8 +4,9 @@ import re
 
 from hypothesis import given
 
-from scheduler_service.timing import cron_chinese, cron_english
+from scheduler_service.timing.chinese import CronChinese
 from scheduler_service.timing.cron import parse_cron
+from scheduler_service.timing.cron_english import CronEnglish
 from scheduler_service.timing.cron_parts import (
     cadence,
     clocks,
@@ -67,31 +68,18 @@ from tests.unit.timing.expressions import quartz_expressions, unix_expressions
 def test_sentences(expression: str, english: str, chinese: str) -> None:
     """A sentence says when the expression fires."""
     cron = parse_cron(expression)
-    assert (cron_english.describe(cron), cron_chinese.describe(cron)) == (english, chinese)
+    assert (CronEnglish().describe(cron), CronChinese().describe(cron)) == (english, chinese)
 
 
 @given(unix_expressions() | quartz_expressions())
 def test_every_expression_has_a_sentence_in_each_language(expression: str) -> None:
     """Whatever can be read can be said; no Latin letter is in what is Chinese."""
     cron = parse_cron(expression)
-    english, chinese = cron_english.describe(cron), cron_chinese.describe(cron)
+    english, chinese = CronEnglish().describe(cron), CronChinese().describe(cron)
     assert english[0].isupper()
     assert "  " not in english
     assert chinese
     assert re.search("[A-Za-z]", chinese) is None
-
-
-@each_row(("step", "word"), [(11, "11th"), (12, "12th"), (13, "13th"), (22, "22nd")])
-def test_numbers_in_words(step: int, word: str) -> None:
-    """The teens are all `th`."""
-    assert f"every {word} day" in cron_english.describe(parse_cron(f"0 0 0 */{step} * ?"))
-
-
-def test_fields_of_each_dialect() -> None:
-    """What a dialect lacks has its fixed value; Sunday has its own number."""
-    unix, quartz = split(parse_cron("30 2 * * 7")), split(parse_cron("1 0 9 1 10 ? 2023"))
-    assert (unix.second, unix.minute, unix.hour, unix.year, unix.sunday) == ("0", "30", "2", "*", 0)
-    assert (quartz.second, quartz.date, quartz.year, quartz.sunday) == ("1", "1", "2023", 1)
 
 
 def test_what_a_field_says() -> None:

@@ -3,8 +3,7 @@
 from scheduler_service.domain.moments import HOUR
 from scheduler_service.timing.calendar_days import DayRule, make_calendar
 from scheduler_service.timing.durations import Duration, parse_duration
-from scheduler_service.timing.languages import LANGUAGES
-from scheduler_service.timing.preview import describe
+from scheduler_service.timing.preview import LANGUAGES, describe
 from scheduler_service.timing.timer import Timer, bind_calendar
 from scheduler_service.timing.zones import load_zone
 from tests.rows import each_row
