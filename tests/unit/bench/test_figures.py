@@ -29,9 +29,3 @@ def test_a_chain_is_complete_with_its_last_step() -> None:
     found = find_figures(arrivals, {"whole": 1_000.0, "cut": 1_000.0}, steps=3)
     assert (found.completed, found.lost, found.doubled) == (1, 1, 0)
     assert (found.rate, found.worst) == (pytest.approx(50), 5.0)
-
-
-def test_nothing_that_came_has_no_lateness() -> None:
-    """And no rate: a zero would look like a figure."""
-    found = find_figures([], {"lost": 1_000.0}, steps=1)
-    assert (found.lost, found.rate, found.p50, found.worst) == (1, None, None, None)

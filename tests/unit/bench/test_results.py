@@ -33,24 +33,11 @@ def test_medians_are_taken_of_runs_that_ended() -> None:
     assert (found.created, found.cpu_us, found.p50) == (200.0, 200.0, 5.0)
 
 
-def test_an_even_number_of_runs_has_the_mean_of_the_middle() -> None:
-    """As a median has."""
-    found = summarise([Run("x", "single", created=rate) for rate in (1.0, 2.0, 4.0, 9.0)])
-    assert found is not None
-    assert (found.created, found.rate, found.lost) == (3.0, None, 0)
-
-
 def test_the_worst_run_counts_for_what_is_lost() -> None:
     """A median would hide it."""
     found = summarise([Run("x", "herd", figures=figures(10.0, lost=lost)) for lost in (0, 0, 2)])
     assert found is not None
     assert found.lost == 2
-
-
-def test_no_run_that_ended_has_no_summary() -> None:
-    """So that the table says that it failed."""
-    assert summarise([Run("x", "herd", problem="it ended with 1")]) is None
-    assert summarise([]) is None
 
 
 def test_a_ratio_says_how_many_times_ours_is() -> None:

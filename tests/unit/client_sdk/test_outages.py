@@ -51,15 +51,6 @@ async def test_an_outage_is_a_line_a_minute(caplog: pytest.LogCaptureFixture) ->
     ]
 
 
-async def test_a_synchronous_call_ends_no_outage(caplog: pytest.LogCaptureFixture) -> None:
-    """It reports nothing, so it has reached nobody."""
-    caplog.set_level("INFO", "client_sdk")
-    outages = OutageLog(clock=lambda: 0.0)
-    outages.failed(PROGRESS, "import", AWAY)
-    await Execution(job_id="other", outages=outages).report(progress="1/2")
-    assert told(caplog) == [("WARNING", FIRST)]
-
-
 def test_each_kind_has_an_outage_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
     """Renewals may fail while progress is reported; what did not fail has not returned."""
     caplog.set_level("INFO", "client_sdk")

@@ -1,8 +1,5 @@
 """Progress as a fraction (SPEC section 5)."""
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from scheduler_service.domain.progress import progress_fraction
 from tests.rows import each_row
 
@@ -38,11 +35,3 @@ def test_progress_is_a_fraction(progress: str, fraction: float) -> None:
 def test_another_progress_is_no_fraction(progress: str | None) -> None:
     """It is kept raw and not interpreted."""
     assert progress_fraction(progress) is None
-
-
-@settings(deadline=None)
-@given(st.text("0123456789./% -e", max_size=40))
-def test_a_fraction_lies_between_nothing_and_all(progress: str) -> None:
-    """Whatever a target sends."""
-    fraction = progress_fraction(progress)
-    assert fraction is None or 0 <= fraction <= 1

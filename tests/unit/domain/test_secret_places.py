@@ -9,7 +9,6 @@ from scheduler_service.domain.secret_places import (
     IN_TEXT,
     Unfilled,
     fill_places,
-    hide_places,
     rewrite_places,
     write_place,
 )
@@ -94,17 +93,6 @@ def test_values_are_filled_in_once() -> None:
     found = fill_places(request(A=place("TOKEN"), B=place("TOKEN")), twice.get)
     assert isinstance(found, OutboundRequest)
     assert found.headers == (("A", place("NASTY")), ("B", place("NASTY")))
-
-
-def test_what_is_shown_has_no_place() -> None:
-    """`***` for each, and all else as it is."""
-    shown = hide_places(
-        request(f"http://t/?k={place('TOKEN')}", place("NASTY").encode(), A=f"x {place('TOKEN')}")
-    )
-    assert (shown.url, shown.body, shown.headers) == ("http://t/?k=***", b"***", (("A", "x ***"),))
-    plain = OutboundRequest("GET", "http://t/", ())
-    assert hide_places(plain) is plain
-    assert fill_places(plain, VALUES.get) is plain
 
 
 def test_in_a_path_a_value_may_be_several_segments() -> None:

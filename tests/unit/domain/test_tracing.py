@@ -9,13 +9,9 @@ from scheduler_service.domain.tracing import (
     STEP,
     SpanPlace,
     execution_span,
-    is_sampled,
     read_traceparent,
     sampling_of,
-    span_in,
     span_of,
-    tail_of,
-    trace_in,
     trace_of,
 )
 from tests.rows import each_row
@@ -60,14 +56,6 @@ def test_a_callers_context(header: str, expected: str) -> None:
     assert read_traceparent(header) == expected
 
 
-def test_the_parts_of_a_context() -> None:
-    """Those of none are empty."""
-    caller = f"{TRACE}-{SPAN}-01"
-    assert (trace_in(caller), span_in(caller), is_sampled(caller)) == (TRACE, SPAN, True)
-    assert (trace_in(""), span_in(""), is_sampled("")) == ("", "", False)
-    assert tail_of(SPAN, sampled=False) == f"{SPAN}-00"
-
-
 @each_row(
     ("sampler", "own", "of_sampled", "of_unsampled"),
     [
@@ -85,11 +73,3 @@ def test_samplers(sampler: str, own: bool, of_sampled: bool, of_unsampled: bool)
     assert sampling.keeps(trace) is own
     assert sampling.keeps(trace, f"{trace}-{SPAN}-01") is of_sampled
     assert sampling.keeps(trace, f"{trace}-{SPAN}-00") is of_unsampled
-
-
-def test_a_share_of_all_traces() -> None:
-    """As large as it says, and always the same ones."""
-    sampling = sampling_of("traceidratio", 0.25)
-    kept = [number for number in range(2_000) if sampling.keeps(trace_of("uid", number))]
-    assert 400 < len(kept) < 600
-    assert all(sampling_of("parentbased_traceidratio", 0.25).keeps(trace_of("uid", one)) for one in kept)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from scheduler_service.domain.execution import ExecutionState
-from scheduler_service.domain.turn_events import AlarmRang, CancelRequested, Triggered, Updated
+from scheduler_service.domain.turn_events import AlarmRang, Triggered, Updated
 from scheduler_service.engine.program import Surroundings
 from tests.rows import each_row
 from tests.unit.engine.rig import EVERY_10, Rig, program, ticking
@@ -75,14 +75,6 @@ def test_waiting_retry_holds_its_place() -> None:
     assert rig.states() == [S.FAILED, S.SKIPPED]
 
 
-def test_cancel_frees_the_place() -> None:
-    """When a running execution is cancelled the next in line starts."""
-    rig = ticking(overlapPolicy="queue")
-    rig.pass_time(20_000)
-    rig.deliver(CancelRequested(1))
-    assert rig.states() == [S.CANCELLED, S.PROCESSING]
-
-
 def test_cancel_running_makes_room_for_one() -> None:
     """When the limit has sunk since, as many are ended as it takes."""
     rig = Rig(overlapPolicy="cancel_running", maxConcurrency=3).create()
@@ -107,10 +99,7 @@ def test_the_line_moves_up_when_the_limit_goes() -> None:
         rig.programs[2] = program(**members)
         rig.deliver(Updated(2))
         assert rig.states() == [S.PROCESSING] * 3
-
-
-def test_nobody_waits_behind_a_place_that_is_free() -> None:
-    """What ends in the turn in which it starts leaves its place to the next in line."""
+    # What ends in the turn in which it starts leaves its place to the next in line
     rig = Rig(overlapPolicy="queue").create()
     for _ in range(3):
         rig.deliver(Triggered())
@@ -167,10 +156,7 @@ def test_the_policy_is_back_after_the_backlog() -> None:
     full = found_late(overlapPolicy="cancel_running", queueLimit=2)
     full.pass_time(5_000)
     assert full.execution(4).reason == "queue_full"
-
-
-def test_a_trigger_overlaps_the_backlog_only_where_it_may() -> None:
-    """`allow` starts a trigger beside the backlog; under `cancel_running` it waits."""
+    # `allow` starts a trigger beside the backlog; under `cancel_running` it waits
     for policy, state in (("allow", S.PROCESSING), ("cancel_running", S.ENQUEUED)):
         rig = found_late(overlapPolicy=policy)
         rig.deliver(Triggered())

@@ -61,21 +61,21 @@ def test_a_code_and_a_message_are_cut() -> None:
     """As those of feedback (SPEC section 5)."""
     error, _, message = judged(200, {"code": "x" * 300, "info": {"text": "y" * 5_000}}, **RULE)
     assert (len(error or ""), len(message)) == (256, 4_096)
-
-
-def test_texts_of_the_body_need_no_condition() -> None:
-    """`errorFrom` and `messageFrom` read an answer whose status fails; one of success counts as ever."""
+    # `errorFrom` and `messageFrom` read an answer whose status fails; one of success counts as ever
     rule = {"errorFrom": "$.code", "messageFrom": "$.why"}
     assert judged(503, {"code": "E1", "why": "busy"}, **rule) == ("E1", "http", "busy")
     assert judged(200, {"code": "E1"}, **rule) == (None, None, "")
-
-
-def test_an_answer_that_is_too_large_to_be_judged_fails_as_such() -> None:
-    """The condition needs the whole body; without one a cut answer is a success."""
+    # The condition needs the whole body; without one a cut answer is a success
     for rule, error in ((RULE, "response_too_large"), ({}, None)):
         rig = Rig(request=[{"url": URL, **rule}]).triggered()
         rig.deliver(CallEnded(rig.call.token, Answer(200, (), b'{"code": 0', truncated=True)))
         assert rig.execution(1).error == error
+    # Later steps are not sent; the step's record has the code beside the status
+    rig = Rig(request=[{"url": URL, **RULE}, {"url": URL}]).triggered()
+    rig.answer(200, {"code": 7})
+    assert len(rig.calls()) == 1
+    step = rig.record_of(StepEnded)
+    assert (step.exchange.status, step.error) == (200, "7")
 
 
 def test_retry_policies_match_the_code_of_the_business() -> None:
@@ -91,15 +91,6 @@ def test_retry_policies_match_the_code_of_the_business() -> None:
         assert rig.record_of(AttemptEnded).retry_in == wait, code
         rig.pass_time(10_000)
         assert len(rig.calls()) == (1 if wait is None else 2)
-
-
-def test_a_chain_stops_at_the_answer_that_is_none() -> None:
-    """Later steps are not sent; the step's record has the code beside the status."""
-    rig = Rig(request=[{"url": URL, **RULE}, {"url": URL}]).triggered()
-    rig.answer(200, {"code": 7})
-    assert len(rig.calls()) == 1
-    step = rig.record_of(StepEnded)
-    assert (step.exchange.status, step.error) == (200, "7")
 
 
 def test_a_notification_of_it_has_the_code_as_its_key() -> None:
@@ -240,18 +231,12 @@ def test_conditions_count_among_the_expressions_of_a_definition() -> None:
     step = {"url": URL, "successWhen": "@.code == 0" + " || @.code == 0" * 60}
     with pytest.raises(DefinitionError, match="characters in its expressions"):
         program(request=[step] * 500)
-
-
-def test_a_condition_that_searches_is_evaluated_beside_the_loop() -> None:
-    """A plain one is not: it looks at single values."""
+    # A plain one is not: it looks at single values
     plain = program(request=[{"url": URL, **RULE}])
     wide = program(request=[{"url": URL, "successWhen": "!@.items[?@.ok != true]"}])
     assert plain.short_bytes == program().short_bytes
     assert wide.short_bytes < plain.short_bytes
-
-
-def test_a_stored_condition_that_is_read_no_more_fails_its_attempt() -> None:
-    """SPEC section 2: an accepted definition stays a job, and says why it cannot run."""
+    # SPEC section 2: an accepted definition stays a job, and says why it cannot run
     given = definition(request=[{"url": URL, "successWhen": "@.a =! 1"}])
     compiled = compile_stored(parse_definition(given), Surroundings())
     assert "successWhen" in compiled.program.steps[0].target.refused

@@ -9,7 +9,6 @@ from scheduler_service.domain.records import Audited
 from scheduler_service.domain.turn_events import (
     Activated,
     CancelRequested,
-    Replay,
     Triggered,
     Updated,
 )
@@ -85,10 +84,7 @@ def test_only_the_end_of_an_execution_counts() -> None:
         rig.pass_time(1_000)
         rig.answer(500)
     assert is_paused(rig)
-
-
-def test_what_was_cancelled_or_skipped_does_not_count() -> None:
-    """Neither as a failure nor as a success between two."""
+    # Neither as a failure nor as a success between two
     rig = job(2)
     run(rig, 500)
     rig.deliver(Triggered())
@@ -144,26 +140,6 @@ def test_waiting_firings_are_skipped_and_triggers_stay() -> None:
     rig.answer(500)
     assert rig.ledger()[-1][1:] == ("skipped", "failures")
     assert rig.states() == [State.TERMINATED, State.CANCELLED, State.PROCESSING]
-
-
-def test_a_replay_counts_like_any_execution() -> None:
-    """One that succeeds ends the row."""
-    rig = job(2)
-    run(rig, 500)
-    rig.deliver(Triggered(replay=Replay(1)))
-    rig.answer(200)
-    run(rig, 500)
-    assert not is_paused(rig)
-    rig.deliver(Triggered(replay=Replay(1)))
-    rig.answer(500)
-    assert is_paused(rig)
-
-
-def test_a_trigger_of_a_paused_job_runs_and_pauses_nothing_twice() -> None:
-    """It may be triggered to see whether it works again."""
-    rig = job(1)
-    run(rig, 500, 500)
-    assert len(rig.of(ReportPause, rig.effects)) == 1
 
 
 def test_an_update_counts_anew_and_keeps_the_pause() -> None:

@@ -97,10 +97,7 @@ def test_check_refused_by_the_guard_ends_at_once() -> None:
     rig.pass_time(1_000)
     rig.fault(FaultKind.EGRESS)
     assert rig.execution(1).error == "egress"
-
-
-def test_check_too_large_says_nothing() -> None:
-    """A check's answer that was cut is no report."""
+    # A check's answer that was cut is no report
     rig = polled()
     rig.pass_time(1_000)
     from scheduler_service.domain.turn_events import CallEnded
@@ -108,6 +105,11 @@ def test_check_too_large_says_nothing() -> None:
 
     rig.deliver(CallEnded(rig.call.token, Answer(200, body=b'{"a":', truncated=True)))
     assert rig.context(1).failed_checks == 1
+    # A check that cannot be rendered fails the attempt with `template`
+    rig = started(checkUrl="http://target.test/${$.ticket}")
+    rig.answer(200, {"other": 1})
+    rig.pass_time(1_000)
+    assert rig.execution(1).error == "template"
 
 
 def test_retry_after_of_a_check_is_honoured() -> None:
@@ -119,14 +121,6 @@ def test_retry_after_of_a_check_is_honoured() -> None:
     assert len(rig.calls()) == 2
     rig.pass_time(1)
     assert len(rig.calls()) == 3
-
-
-def test_check_template_that_finds_nothing() -> None:
-    """A check that cannot be rendered fails the attempt with `template`."""
-    rig = started(checkUrl="http://target.test/${$.ticket}")
-    rig.answer(200, {"other": 1})
-    rig.pass_time(1_000)
-    assert rig.execution(1).error == "template"
 
 
 def test_location_is_polled() -> None:
@@ -159,6 +153,12 @@ def test_location_of_another_origin_is_refused() -> None:
     rig = started()
     rig.answer(202, headers={"location": "http://elsewhere.test/x"})
     assert rig.execution(1).error == "egress"
+    # It fails with `egress` and is not sent
+    rig = started(checkUrl="${$.state}")
+    rig.answer(200, {"state": "http://elsewhere.test/"})
+    rig.pass_time(1_000)
+    assert rig.execution(1).error == "egress"
+    assert len(rig.calls()) == 1
 
 
 def test_attempt_over_its_limit() -> None:
@@ -170,10 +170,7 @@ def test_attempt_over_its_limit() -> None:
     ended = rig.execution(1)
     assert (ended.error, ended.failure_type) == ("timeout", FailureType.TIMEOUT)
     assert [one.request.url for one in rig.of(Inform, rig.effects)] == ["http://target.test/stop/1"]
-
-
-def test_check_in_flight_ends_with_the_attempt() -> None:
-    """A check that is in flight when the attempt runs out is stopped and recorded."""
+    # A check that is in flight when the attempt runs out is stopped and recorded
     rig = polled(timeoutSeconds=3)
     rig.pass_time(3_000)
     assert rig.of(Abandon, rig.effects)[-1].token == rig.call.token
@@ -191,22 +188,3 @@ def test_a_location_that_answers_202_is_running(body: Any) -> None:
     rig.answer(202, body)
     assert rig.states() == [ExecutionState.PROCESSING]
     assert rig.context(1).failed_checks == 0
-
-
-def test_retry_after_of_the_last_check_lengthens_the_retry() -> None:
-    """`Retry-After` from the target lengthens a wait (SPEC section 6)."""
-    for asked, wait in (({}, 1_000), ({"Retry-After": "9"}, 9_000)):
-        rig = polled(retry=[{"errorEquals": "check"}], timeoutSeconds=600)
-        for _ in range(3):
-            rig.pass_time(wait)
-            rig.answer(503, headers=asked)
-        assert rig.record_of(AttemptEnded).retry_in == wait
-
-
-def test_a_whole_check_url_of_another_origin() -> None:
-    """It fails with `egress` and is not sent."""
-    rig = started(checkUrl="${$.state}")
-    rig.answer(200, {"state": "http://elsewhere.test/"})
-    rig.pass_time(1_000)
-    assert rig.execution(1).error == "egress"
-    assert len(rig.calls()) == 1

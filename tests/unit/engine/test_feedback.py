@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from scheduler_service.domain.document import Document, FeedbackAwaited
+from scheduler_service.domain.document import FeedbackAwaited
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import AttemptEnded, FeedbackSeen, ResultKept
 from scheduler_service.domain.replies import RefusalCode, Taken, Unchanged
@@ -197,10 +197,7 @@ def test_feedback_token_is_checked_first() -> None:
     for counts, token in [(1, ""), (1, "x" * 64), (2, feedback_token(b"key", "uid", 1)), (1, "\udc80")]:
         refusal = feedback(rig, [], counts, token)
         assert refusal.code is RefusalCode.FORBIDDEN
-
-
-def test_feedback_for_no_attempt_is_stale() -> None:
-    """requestCounts that never were: stale, recorded, no effect."""
+    # requestCounts that never were: stale, recorded, no effect
     rig = started()
     refusal = feedback(rig, {}, 99)
     assert refusal.code is RefusalCode.STALE
@@ -243,6 +240,12 @@ def test_feedback_during_a_check_brings_the_next_one_forward() -> None:
     rig.answer(200, {})
     rig.pass_time(9_999)
     assert len(rig.calls()) == 3
+    # Feedback decides nothing where the chain's end is the outcome
+    rig = Rig().triggered()
+    assert feedback(rig, {"status": "failed"}) == Taken()
+    assert len(rig.of(FeedbackSeen, rig.records)) == 1
+    rig.answer(200)
+    assert rig.states() == [ExecutionState.SUCCEEDED]
 
 
 def test_feedback_during_the_chain_brings_the_first_check_forward() -> None:
@@ -255,23 +258,6 @@ def test_feedback_during_the_chain_brings_the_first_check_forward() -> None:
         assert rig.states() == [ExecutionState.PROCESSING]
         rig.pass_time(0)
         assert rig.call.token.kind is CallKind.CHECK
-
-
-def test_a_synchronous_job_records_feedback() -> None:
-    """Feedback decides nothing where the chain's end is the outcome."""
-    rig = Rig().triggered()
-    assert feedback(rig, {"status": "failed"}) == Taken()
-    assert len(rig.of(FeedbackSeen, rig.records)) == 1
-    rig.answer(200)
-    assert rig.states() == [ExecutionState.SUCCEEDED]
-
-
-def test_feedback_for_an_execution_without_its_context_is_stale() -> None:
-    """Before its recovery it cannot be taken; it does no harm."""
-    rig = started()
-    rig.document = Document(rig.head, {})
-    refusal = feedback(rig, {"status": "succeed"})
-    assert refusal.code is RefusalCode.STALE
 
 
 def test_the_report_that_decides_is_the_result() -> None:

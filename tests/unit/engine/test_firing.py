@@ -1,6 +1,5 @@
 """Firings, overlap, the ledger and misfires as the machine handles them (SPEC sections 2 and 3)."""
 
-from scheduler_service.domain.document import Latest
 from scheduler_service.domain.effects import CountMissed
 from scheduler_service.domain.execution import ExecutionState, FiringOutcome, JobState, TriggeredBy
 from scheduler_service.domain.records import FiringRecord
@@ -58,29 +57,6 @@ def test_late_is_more_than_a_second() -> None:
     assert rig.execution(1).planned_at == START + 10_000
 
 
-def test_missed_firings_become_one() -> None:
-    """After an hour away, `fire_once`: one run of missed ones, one late execution of the latest missed."""
-    rig = ticking(overlapPolicy="allow", timer={**EVERY_10, "misfire": {"graceSeconds": 15}})
-    rig.stand_still(3_600_000)
-    rig.deliver(AlarmRang())
-    entries = rig.ledger()
-    assert entries[0] == (10_000, "skipped", "misfire")
-    assert [one[0] for one in entries[1:]] == [3_580_000, 3_590_000, 3_600_000]
-    assert rig.summary.missed == 357
-    assert rig.summary.next_fire == START + 3_610_000
-
-
-def test_fire_all_runs_the_newest_in_a_line() -> None:
-    """`fire_all` runs the newest `limit`, oldest first, as if the policy were queue."""
-    misfire = {"policy": "fire_all", "limit": 3, "graceSeconds": 0}
-    rig = ticking(timer={**EVERY_10, "misfire": misfire})
-    rig.stand_still(100_000)
-    rig.deliver(AlarmRang())
-    assert rig.states()[:3] == [S.PROCESSING, S.ENQUEUED, S.ENQUEUED]
-    planned = [rig.execution(number).planned_at - START for number in (1, 2, 3)]
-    assert planned == [70_000, 80_000, 90_000]
-
-
 @each_row(("away", "planned"), [(35_000, [10, 20, 30]), (30_000, [10, 20, 30]), (31_500, [10, 20, 30])])
 def test_fire_all_runs_late_ones_in_a_line(away: int, planned: list[int]) -> None:
     """Several found late within the grace run in order, as if the policy were queue; none is an overlap."""
@@ -104,6 +80,13 @@ def test_a_turn_takes_some_of_the_late_ones() -> None:
     assert rig.wait() == 0
     assert len(ledger_of(rig.deliver(AlarmRang()))) == SHORT_FIRINGS
     assert len(ledger_of(rig.deliver(AlarmRang()))) == 250 - 2 * SHORT_FIRINGS
+    # Where a caller asks for `fire_all`, and the job for more than a turn on the loop may take
+    timer = {**MANY_A_SECOND, "misfire": {"limit": 1_000}}
+    rig = ticking(timer=timer, queueLimit=1_000)
+    rig.deliver(Paused())
+    rig.wall += 2_500
+    rig.deliver(Activated("fire_all"))
+    assert rig.states() == [S.PROCESSING] + [S.ENQUEUED] * 248, "the moment itself is to come"
 
 
 @each_row(("away", "grace"), [(2_500, 60), (2_500, 1)])
@@ -116,16 +99,6 @@ def test_a_line_that_fire_all_makes_is_made_in_one_turn(away: int, grace: int) -
     rig.deliver(AlarmRang())
     assert rig.states() == [S.PROCESSING] + [S.ENQUEUED] * 249
     assert not fires_many(rig.job, rig.now.wall)
-
-
-def test_a_long_pause_is_caught_up_in_one_turn() -> None:
-    """Where a caller asks for `fire_all`, and the job for more than a turn on the loop may take."""
-    timer = {**MANY_A_SECOND, "misfire": {"limit": 1_000}}
-    rig = ticking(timer=timer, queueLimit=1_000)
-    rig.deliver(Paused())
-    rig.wall += 2_500
-    rig.deliver(Activated("fire_all"))
-    assert rig.states() == [S.PROCESSING] + [S.ENQUEUED] * 248, "the moment itself is to come"
 
 
 def ledger_of(decision: Decision) -> list[FiringRecord]:
@@ -179,17 +152,6 @@ def test_only_counts_that_are_overdue_are_asked_again() -> None:
     assert len(rig.of(CountMissed, rig.effects)) == 1
 
 
-def test_clock_set_back_repeats_nothing() -> None:
-    """A clock set back fires nothing again; the next firing is later than the last planned one."""
-    rig = ticking()
-    rig.pass_time(10_000)
-    rig.answer()
-    rig.wall -= 3_600_000
-    rig.deliver(AlarmRang())
-    assert rig.states() == [S.SUCCEEDED]
-    assert rig.summary.next_fire == START + 20_000
-
-
 def test_limits_keep_their_time_when_the_clock_is_set() -> None:
     """A step of the wall clock ends no attempt early and none late."""
     rig = Rig(timeoutSeconds=30).triggered()
@@ -223,10 +185,7 @@ def test_debug_switch_lets_system_jobs_go() -> None:
     rig = Rig(Surroundings(hold_recurring=True), **own).create()
     rig.pass_time(10_000)
     assert rig.ledger() == [(10_000, "fired", None)]
-
-
-def test_debug_switch_lets_one_time_jobs_go() -> None:
-    """What fires once is no recurring job."""
+    # What fires once is no recurring job
     rig = Rig(Surroundings(hold_recurring=True), timer=None).create()
     assert rig.states() == [S.PROCESSING]
 
@@ -268,10 +227,7 @@ def test_debug_switch_holds_triggers_until_released() -> None:
     rig.answer()
     assert rig.states() == [S.ENQUEUED, S.SUCCEEDED]
     assert rig.refusal(Released(9)).code is RefusalCode.ABSENT
-
-
-def test_release_before_the_moment_only_unholds() -> None:
-    """A held trigger that is released while it still waits for its moment starts then."""
+    # A held trigger that is released while it still waits for its moment starts then
     rig = Rig(Surroundings(hold_triggered=True)).create()
     rig.deliver(Triggered(planned_at=START + 5_000))
     rig.deliver(Released(1))
@@ -290,13 +246,19 @@ def test_delayed_trigger_waits() -> None:
     rig.pass_time(1)
     assert rig.states() == [S.PROCESSING]
     assert rig.ledger() == []
-
-
-def test_trigger_in_the_past_runs_now() -> None:
-    """A moment that has passed means now."""
+    # A moment that has passed means now
     rig = Rig().create()
     rig.deliver(Triggered(planned_at=START - 5_000))
     assert rig.states() == [S.PROCESSING]
+    # Also when they are found overdue together
+    rig = Rig(overlapPolicy="queue").create()
+    for delay in (9_000, 3_000, 6_000):
+        rig.deliver(Triggered(planned_at=START + delay))
+    rig.wall += 60_000
+    rig.deliver(AlarmRang())
+    assert rig.states() == [S.ENQUEUED, S.PROCESSING, S.ENQUEUED]
+    rig.answer()
+    assert rig.states() == [S.ENQUEUED, S.SUCCEEDED, S.PROCESSING]
 
 
 def test_pending_triggers_are_limited() -> None:
@@ -359,28 +321,6 @@ def test_live_execution_keeps_its_definition() -> None:
     rig.pass_time(10_000)
     assert rig.request.url == "http://target.test/new"
     assert [rig.execution(number).revision for number in (1, 2)] == [1, 2]
-
-
-def test_latest_is_the_newest_execution() -> None:
-    """An older execution that ends later is not the latest one."""
-    rig = ticking(overlapPolicy="allow")
-    rig.pass_time(30_000)
-    rig.answer(200, call=rig.calls()[0])
-    assert rig.summary.latest == Latest(3, S.PROCESSING)
-    rig.answer(500, call=rig.calls()[2])
-    assert rig.summary.latest == Latest(3, S.TERMINATED, "500")
-
-
-def test_delayed_triggers_run_in_the_order_of_their_moments() -> None:
-    """Also when they are found overdue together."""
-    rig = Rig(overlapPolicy="queue").create()
-    for delay in (9_000, 3_000, 6_000):
-        rig.deliver(Triggered(planned_at=START + delay))
-    rig.wall += 60_000
-    rig.deliver(AlarmRang())
-    assert rig.states() == [S.ENQUEUED, S.PROCESSING, S.ENQUEUED]
-    rig.answer()
-    assert rig.states() == [S.ENQUEUED, S.SUCCEEDED, S.PROCESSING]
 
 
 def test_fire_once_is_one_late_entry_and_the_run_before_it() -> None:

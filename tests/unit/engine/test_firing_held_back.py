@@ -86,6 +86,14 @@ def test_a_one_time_that_is_held_back_fires_later() -> None:
     rig.held_back = None
     rig.deliver(AlarmRang())
     assert len(rig.calls()) == 1
+    # They keep the service going
+    members = {"timer": {"dueTime": "10s", "period": "10s"}, "request": [{"url": "system://clean"}]}
+    rig = Rig()
+    rig.programs[1] = program(system=True, **members)
+    rig.create()
+    rig.held_back = LIMIT
+    rig.pass_time(10_000)
+    assert len(rig.calls()) == 1
 
 
 def test_what_is_owed_while_it_is_held_back_is_in_the_ledger() -> None:
@@ -101,14 +109,3 @@ def test_what_is_owed_while_it_is_held_back_is_in_the_ledger() -> None:
     paused.held_back = None
     paused.deliver(Activated())
     assert paused.ledger() == [(10_000, "skipped", "paused")]
-
-
-def test_jobs_of_the_system_are_not_held_back() -> None:
-    """They keep the service going."""
-    members = {"timer": {"dueTime": "10s", "period": "10s"}, "request": [{"url": "system://clean"}]}
-    rig = Rig()
-    rig.programs[1] = program(system=True, **members)
-    rig.create()
-    rig.held_back = LIMIT
-    rig.pass_time(10_000)
-    assert len(rig.calls()) == 1

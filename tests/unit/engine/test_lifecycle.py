@@ -13,7 +13,6 @@ from scheduler_service.domain.execution import (
     ExecutionState,
     FiringOutcome,
     JobState,
-    TriggeredBy,
     follow,
 )
 from scheduler_service.domain.records import FiringRecord
@@ -74,10 +73,7 @@ def test_creation_goes_on_counting() -> None:
     rig.create(execute_number=7, request_counts=9)
     rig.deliver(Triggered())
     assert rig.open(8).request_counts == 10
-
-
-def test_creation_of_one_that_is_there() -> None:
-    """The same definition is fine and changes nothing; another one is a conflict."""
+    # The same definition is fine and changes nothing; another one is a conflict
     rig = Rig().create()
     same = Created(uid="other", key=b"k", fingerprint=rig.programs[1].fingerprint)
     assert rig.deliver(same).reply == Unchanged()
@@ -169,10 +165,7 @@ def test_update_of_a_one_time_job_runs_it() -> None:
     rig.programs[2] = program(timer=None)
     rig.deliver(Updated(2))
     assert rig.states() == [S.SUCCEEDED, S.PROCESSING]
-
-
-def test_update_with_an_old_revision_is_refused() -> None:
-    """`If-Match` of another revision: nothing changes."""
+    # `If-Match` of another revision: nothing changes
     rig = ticking()
     rig.programs[2] = program(timer=EVERY_10)
     refusal = rig.refusal(Updated(2, if_match=frozenset({5})))
@@ -208,6 +201,11 @@ def test_destroy_stops_everything_silently() -> None:
     assert len(rig.of(Inform, rig.effects)) == 1
     assert rig.deliveries() == []
     assert [rig.execution(number).reason for number in (1, 2)] == ["destroyed", "destroyed"]
+    # A cancelUrl whose template finds nothing is not called, and the log says so
+    rig = Rig(cancelUrl={"url": "http://target.test/${$.nothing}"}).triggered()
+    rig.deliver(CancelRequested(1))
+    assert rig.of(Inform, rig.effects) == []
+    assert rig.states() == [S.CANCELLED]
 
 
 @each_row(("paused", "reason"), [(False, "destroyed"), (True, "paused")])
@@ -222,23 +220,6 @@ def test_destruction_leaves_in_the_ledger_what_was_owed(paused: bool, reason: st
     assert rig.of(FiringRecord, rig.records) == [
         FiringRecord(began + 10_000, FiringOutcome.SKIPPED, until=began + 30_000, count=3, reason=reason)
     ]
-
-
-def test_cancel_url_that_cannot_be_rendered_is_noted() -> None:
-    """A cancelUrl whose template finds nothing is not called, and the log says so."""
-    rig = Rig(cancelUrl={"url": "http://target.test/${$.nothing}"}).triggered()
-    rig.deliver(CancelRequested(1))
-    assert rig.of(Inform, rig.effects) == []
-    assert rig.states() == [S.CANCELLED]
-
-
-def test_replay_starts_at_a_step() -> None:
-    """A replay runs from a step on, with the responses of the earlier ones, in an execution of its own."""
-    steps = [{"url": "http://target.test/1", "respEnvName": "A"}, {"url": "http://target.test/${A.x}"}]
-    rig = Rig(request=steps).create()
-    rig.deliver(Triggered(params=b'{"p":1}', replay=Replay(1, 1, (b'{"x":"y"}',))))
-    assert rig.request.url == "http://target.test/y"
-    assert rig.execution(1).triggered_by is TriggeredBy.REPLAY
 
 
 def test_second_answer_changes_nothing() -> None:
@@ -277,6 +258,13 @@ def test_an_update_closes_the_books_of_the_old_schedule() -> None:
     rig.deliver(Updated(2))
     assert rig.ledger() == [(10_000, "fired", None)]
     assert rig.execution(1).revision == 1
+    # An update with `active` 0 is a pause; what runs is ended with the definition that it has
+    rig = ticking(cancelUrl={"url": "http://target.test/old"})
+    rig.pass_time(10_000)
+    rig.programs[2] = program(timer=EVERY_10, cancelUrl={"url": "http://target.test/new"})
+    rig.deliver(Updated(2, active=False))
+    assert rig.of(Inform, rig.effects)[0].request.url == "http://target.test/old"
+    assert rig.execution(1).reason == "paused"
 
 
 def test_an_update_of_a_paused_job_accounts_for_the_pause() -> None:
@@ -307,10 +295,7 @@ def test_an_update_repeats_no_planned_moment() -> None:
         rig.deliver(Updated(2))
         rig.pass_time(10_000)
         assert rig.ledger() == [(10_000, "fired", None)]
-
-
-def test_an_update_after_the_clock_was_set_back() -> None:
-    """The same timer repeats nothing; another one counts from the update."""
+    # The same timer repeats nothing; another one counts from the update
     timed = ticking(overlapPolicy="allow", timer={"dueTime": "2023-11-14 22:13:30", "period": "10s"})
     timed.pass_time(10_000)
     timed.wall -= 15_000
@@ -344,31 +329,11 @@ def test_a_downtime_within_a_pause_is_part_of_it() -> None:
     assert rig.ledger() == []
     assert rig.deliver(Activated()).reply == Reactivated(360)
     assert rig.ledger() == [(10_000, "skipped", "paused")]
-
-
-def test_the_answer_counts_at_most_ten_thousand() -> None:
-    """`missed` has the bound of every count of missed firings."""
+    # `missed` has the bound of every count of missed firings
     rig = ticking(timer={"dueTime": "2023-11-14 22:13:30", "period": "1s"})
     rig.deliver(Paused())
     rig.wall += 100_000_000
     assert rig.deliver(Activated("fire_once")).reply == Reactivated(10_000)
-
-
-def test_a_pause_by_an_update_ends_what_runs_by_its_own_definition() -> None:
-    """An update with `active` 0 is a pause; what runs is ended with the definition that it has."""
-    rig = ticking(cancelUrl={"url": "http://target.test/old"})
-    rig.pass_time(10_000)
-    rig.programs[2] = program(timer=EVERY_10, cancelUrl={"url": "http://target.test/new"})
-    rig.deliver(Updated(2, active=False))
-    assert rig.of(Inform, rig.effects)[0].request.url == "http://target.test/old"
-    assert rig.execution(1).reason == "paused"
-
-
-def test_a_pause_says_why() -> None:
-    """By a person, or since the job is declared no more (SPEC section 11)."""
-    rig = Rig().create()
-    rig.deliver(Paused(reason="undeclared"))
-    assert rig.head.pause_reason == "undeclared"
 
 
 def test_what_changes_a_job_is_when_it_was_updated() -> None:
@@ -452,22 +417,12 @@ def test_an_update_with_a_later_moment_waits_for_what_runs_then() -> None:
     assert rig.states() == [S.PROCESSING, S.ENQUEUED]
     rig.answer()
     assert rig.states() == [S.SUCCEEDED, S.PROCESSING]
-
-
-def test_an_update_of_a_one_time_job_overlaps_where_it_may() -> None:
-    """`allow`, or a free place: at once."""
+    # `allow`, or a free place: at once
     for members in ({"overlapPolicy": "allow"}, {"maxConcurrency": 2}):
         rig = Rig(timer=None, **members).create()
         rig.programs[2] = program(timer=None, **members)
         rig.deliver(Updated(2))
         assert rig.states() == [S.PROCESSING, S.PROCESSING]
-
-
-def test_a_trigger_beside_a_one_time_job_follows_the_policy() -> None:
-    """Without an update a firing that meets a trigger follows `overlapPolicy`."""
-    rig = Rig(timer={"startAt": "2023-11-14 22:13:30"}, timeoutSeconds=100).triggered()
-    rig.pass_time(10_000)
-    assert rig.states() == [S.PROCESSING, S.SKIPPED]
 
 
 def test_a_trigger_lets_the_update_that_waits_go_first() -> None:
@@ -523,6 +478,12 @@ def test_a_disabled_job_skips_its_firings() -> None:
     assert rig.summary.next_fire == START + 30_000
     rig.pass_time(10_000)
     assert rig.states() == [S.PROCESSING]
+    # Its one planned firing is skipped, at its creation and at an update
+    rig = Rig(timer=None, disabled=True).create()
+    rig.programs[2] = program(timer=None, disabled=True, jobName="other")
+    rig.deliver(Updated(2))
+    assert rig.ledger() == [(0, "skipped", "disabled")] * 2
+    assert rig.summary.state is JobState.FINISHED
 
 
 @each_row("policy", ["fire_once", "fire_all", "skip"])
@@ -566,33 +527,18 @@ def test_what_waits_in_a_disabled_job_is_skipped_and_what_runs_goes_on() -> None
     rig.answer(200)
     assert rig.states() == [S.SUCCEEDED, S.SKIPPED, S.SKIPPED]
     assert [rig.execution(number).reason for number in (2, 3)] == ["disabled", "disabled"]
-
-
-def test_a_delayed_trigger_runs_where_the_job_is_enabled_again_before() -> None:
-    """What is not due yet is not lost."""
+    # What is not due yet is not lost
     rig = Rig().create()
     rig.deliver(Triggered(planned_at=START + 5_000))
     disable(rig, timer={"period": "external"})
     disable(rig, disabled=False, timer={"period": "external"})
     rig.pass_time(5_000)
     assert rig.states() == [S.PROCESSING]
-
-
-def test_a_held_trigger_of_a_disabled_job_is_skipped_when_it_is_released() -> None:
-    """`debug.hold_triggered` holds it until then."""
+    # `debug.hold_triggered` holds it until then
     rig = Rig(Surroundings(hold_triggered=True)).triggered()
     disable(rig, timer={"period": "external"})
     rig.deliver(Released(1))
     assert (rig.states(), rig.execution(1).reason) == ([S.SKIPPED], "disabled")
-
-
-def test_a_disabled_one_time_job_has_no_firing_left() -> None:
-    """Its one planned firing is skipped, at its creation and at an update."""
-    rig = Rig(timer=None, disabled=True).create()
-    rig.programs[2] = program(timer=None, disabled=True, jobName="other")
-    rig.deliver(Updated(2))
-    assert rig.ledger() == [(0, "skipped", "disabled")] * 2
-    assert rig.summary.state is JobState.FINISHED
 
 
 def test_a_disabled_job_is_paused_and_resumed_like_any_other() -> None:
@@ -645,10 +591,7 @@ def test_a_failed_attempt_without_retry_passes_through_failed() -> None:
     rig.answer(404)
     assert rig.states() == [S.TERMINATED]
     assert (S.PROCESSING, S.TERMINATED) not in MAY_FOLLOW
-
-
-def test_an_end_while_a_retry_waits_is_cancelled() -> None:
-    """`failed → cancelled` when it is ended while a retry waits; the retry never comes."""
+    # `failed → cancelled` when it is ended while a retry waits; the retry never comes
     rig = Rig(retry=[{"errorEquals": "500"}]).triggered()
     rig.answer(500)
     rig.deliver(CancelRequested(1, "enough"))

@@ -49,6 +49,12 @@ def test_the_targets_own_object_is_the_response() -> None:
     (_, told), (_, last) = rig.told()
     assert told["response"] == NOTHING_GIVEN | own
     assert last["response"] == NOTHING_GIVEN | own | {"status": "finalSucceed"}
+    # RFC 9457 says them in `detail`: they are the message, unless the target gave one (SPEC section 7)
+    problem = {"type": "about:blank", "status": 503, "detail": "the warehouse is on fire"}
+    for own, message in ((problem, problem["detail"]), (problem | {"message": "fire"}, "fire")):
+        rig = triggered(notification=[{"url": "http://caller.test/"}])
+        rig.answer(503, own)
+        assert rig.told()[0][1]["response"] == NOTHING_GIVEN | own | {"message": message}
 
 
 def test_a_report_without_members_is_told_with_all_six() -> None:
@@ -66,15 +72,6 @@ def test_a_report_without_members_is_told_with_all_six() -> None:
     assert done == [NOTHING_GIVEN | {"status": status, "rows": 7} for status in ("succeed", "finalSucceed")]
 
 
-def test_a_problem_of_the_target_leads_with_its_own_words() -> None:
-    """RFC 9457 says them in `detail`: they are the message, unless the target gave one (SPEC section 7)."""
-    problem = {"type": "about:blank", "status": 503, "detail": "the warehouse is on fire"}
-    for own, message in ((problem, problem["detail"]), (problem | {"message": "fire"}, "fire")):
-        rig = triggered(notification=[{"url": "http://caller.test/"}])
-        rig.answer(503, own)
-        assert rig.told()[0][1]["response"] == NOTHING_GIVEN | own | {"message": message}
-
-
 def test_failure_is_told_by_its_status() -> None:
     """A failing answer is notified with its status, a missing one as 500; finalFailed follows."""
     rig = triggered(notification=EVERY)
@@ -85,6 +82,13 @@ def test_failure_is_told_by_its_status() -> None:
     other = triggered(notification=EVERY)
     other.fault()
     assert [event for event, _ in other.told()] == ["500", "finalFailed"]
+    # The end of each attempt is notified; the final event only when the execution ends
+    rig = triggered(notification=EVERY, retry=[{"errorEquals": "500", "maxAttempts": 1}])
+    rig.answer(500)
+    rig.pass_time(1_000)
+    rig.answer(200)
+    assert [event for event, _ in rig.told()] == ["500", "200", "finalSucceed"]
+    assert [one.ordinal for one in rig.deliveries()] == [0, 1, 2]
 
 
 @each_row(
@@ -96,16 +100,6 @@ def test_state_equals_chooses(wanted: Any, events: int) -> None:
     rig = triggered(notification=[{"url": "http://caller.test/", "stateEquals": wanted}])
     rig.answer(200)
     assert len(rig.told()) == events
-
-
-def test_a_failed_retry_is_told_each_time_and_the_end_once() -> None:
-    """The end of each attempt is notified; the final event only when the execution ends."""
-    rig = triggered(notification=EVERY, retry=[{"errorEquals": "500", "maxAttempts": 1}])
-    rig.answer(500)
-    rig.pass_time(1_000)
-    rig.answer(200)
-    assert [event for event, _ in rig.told()] == ["500", "200", "finalSucceed"]
-    assert [one.ordinal for one in rig.deliveries()] == [0, 1, 2]
 
 
 def test_checks_and_feedback_are_told() -> None:
@@ -160,6 +154,13 @@ def test_cancelled_is_told_as_failed() -> None:
     assert [event for event, _ in rig.told()] == ["finalFailed", "finalFailed"]
     assert {body["response"]["error"] for _, body in rig.told()} == {"cancelled"}
     assert {one.execute_number for one in rig.deliveries()} == {1, 2}
+    # With its own status, and with the error that ended it
+    rig = triggered(notification=EVERY, retry=[{"errorEquals": "500", "intervalSeconds": 60}])
+    rig.answer(500, b"down")
+    rig.deliver(CancelRequested(1))
+    (_, told), (final, last) = rig.told()
+    assert final == "finalFailed"
+    assert last["response"] == {**told["response"], "status": "finalFailed", "error": "cancelled"}
 
 
 def test_a_notice_that_cannot_be_rendered_is_noted() -> None:
@@ -289,16 +290,6 @@ def test_datetime_is_of_the_default_zone() -> None:
     assert rig.told()[0][1]["response"]["datetime"] == "2023-11-15 06:13:20"
 
 
-def test_the_end_by_a_cancellation_repeats_the_last_event() -> None:
-    """With its own status, and with the error that ended it."""
-    rig = triggered(notification=EVERY, retry=[{"errorEquals": "500", "intervalSeconds": 60}])
-    rig.answer(500, b"down")
-    rig.deliver(CancelRequested(1))
-    (_, told), (final, last) = rig.told()
-    assert final == "finalFailed"
-    assert last["response"] == {**told["response"], "status": "finalFailed", "error": "cancelled"}
-
-
 LONG = "x" * 10_000
 
 
@@ -352,19 +343,13 @@ def test_what_is_kept_where_room_is_scarce_has_a_size() -> None:
     assert (response["message"], response["progress"]) == ("said", "1/3")
     assert "m0" in response
     assert "m99" not in response
-
-
-def test_an_end_in_the_same_turn_repeats_all_of_it_without_room() -> None:
-    """Nothing of it is kept then."""
+    # Nothing of it is kept then
     rig = polled(is_full=True)
     rig.pass_time(1_000)
     rig.answer(200, {"status": "succeed", "data": LONG})
     assert rig.told()[-1][1]["response"]["status"] == "finalSucceed"
     assert rig.told()[-1][1]["response"]["data"] == LONG
-
-
-def test_an_event_of_the_creating_turn_is_kept() -> None:
-    """The first request cannot be made, and the execution is cancelled before it is retried."""
+    # The first request cannot be made, and the execution is cancelled before it is retried
     step = {"url": "http://target.test/", "body": "${$.gone}"}
     rig = Rig(timer={}, request=[step], notification=EVERY, retry=[{"errorEquals": "*", "maxAttempts": 2}])
     rig.create()

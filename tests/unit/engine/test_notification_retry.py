@@ -5,8 +5,7 @@ import msgspec
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.moments import Now
-from scheduler_service.domain.records import DeliveryTry
-from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
+from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest
 from scheduler_service.engine.notification_retry import (
     TRIES_KEPT,
     after_try,
@@ -64,15 +63,15 @@ def test_the_outbox_sends_again() -> None:
     lying = delivery(outbox=True, state=DeliveryState.OUTBOX, tries=9)
     assert after_try(lying, REFUSED, NOW).state == "outbox"
     assert after_try(lying, Answer(200), NOW).state == "delivered"
-
-
-def test_only_the_latest_tries_are_kept() -> None:
-    """The list of tries ends somewhere; their number does not."""
+    # The list of tries ends somewhere; their number does not
     one = delivery(outbox=True, state=DeliveryState.OUTBOX)
     for _ in range(TRIES_KEPT + 5):
         one = after_try(one, REFUSED, NOW)
     assert (len(one.past), one.tries) == (TRIES_KEPT, TRIES_KEPT + 5)
     assert (one.past[-1].at, one.past[-1].fault, one.past[-1].duration) == (NOW.wall - 4, "connect", 4)
+    # `notification.retries` and `notification.interval_seconds`
+    assert after_try(fresh(), CUT_OFF, LATER, retries=0).state == "failed"
+    assert after_try(fresh(), CUT_OFF, LATER, retries=1, interval=5).due == 1_005
 
 
 @each_row(
@@ -115,64 +114,6 @@ def fresh(**members: object) -> Delivery:
         "event": "200", "request": request,
     }  # fmt: skip
     return Delivery(**(values | members))  # type: ignore[arg-type]
-
-
-@each_row("status", [200, 202, 204, 299])
-def test_a_delivered_one_is_not_tried_again(status: int) -> None:
-    """Whatever the try before was."""
-    after = after_try(fresh(), Answer(status, elapsed=3), LATER)
-    assert (after.state, after.tries, after.due) == ("delivered", 1, None)
-    assert after.past == (DeliveryTry(9_997, status, None, 3),)
-
-
-@each_row("outcome", [Answer(199), Answer(302), Answer(404), Answer(500), CUT_OFF])
-def test_a_failed_delivery_is_retried_three_times_20_seconds_apart(outcome: Outcome) -> None:
-    """Four tries in all; then it has failed."""
-    one, states = fresh(), []
-    for _ in range(4):
-        one = after_try(one, outcome, LATER)
-        states.append((one.state, one.due))
-    assert states == [("pending", 21_000)] * 3 + [("failed", None)]
-    assert [known.status for known in one.past] == [getattr(outcome, "status", None)] * 4
-
-
-@each_row("guarantee", [{"durable": True, "outbox": True}, {"outbox": True}])
-def test_what_has_a_guarantee_stays_in_the_outbox(guarantee: dict[str, bool]) -> None:
-    """With qos 1 or outbox it is never given up; a later try may deliver it."""
-    one = fresh(**guarantee)
-    for _ in range(4):
-        one = after_try(one, CUT_OFF, LATER)
-    assert one.state == "outbox"
-    one = after_try(one, CUT_OFF, LATER)
-    assert (one.state, one.tries) == ("outbox", 5)
-    assert after_try(one, Answer(200), LATER).state == "delivered"
-
-
-def test_settings_may_ask_for_other_numbers() -> None:
-    """`notification.retries` and `notification.interval_seconds`."""
-    assert after_try(fresh(), CUT_OFF, LATER, retries=0).state == "failed"
-    assert after_try(fresh(), CUT_OFF, LATER, retries=1, interval=5).due == 1_005
-
-
-def test_only_the_intermediate_without_a_guarantee_may_be_superseded() -> None:
-    """Final events and guaranteed ones are never dropped."""
-    assert may_be_superseded(fresh())
-    assert not may_be_superseded(fresh(final=True))
-    assert not may_be_superseded(fresh(outbox=True))
-    assert not may_be_superseded(fresh(durable=True))
-
-
-def test_its_record_tells_of_every_try_and_of_the_latest_exchange() -> None:
-    """Deliveries and their attempts are visible."""
-    after = after_try(fresh(), CUT_OFF, LATER)
-    record = record_of(after, CUT_OFF, LATER)
-    assert (record.state, record.url, record.tries) == ("pending", "http://a.test/told", after.past)
-    assert record.tries[0].fault == "connect"
-    assert record.exchange is not None
-    assert (record.exchange.status, record.exchange.fault) == (None, "refused")
-    answered = record_of(after, Answer(500, body=b"no"), LATER).exchange
-    assert answered is not None
-    assert (answered.status, answered.response_body, answered.request_body) == (500, b"no", b"{}")
 
 
 ROBOT = ("@.errcode == 0", "$.errcode", "$.errmsg")

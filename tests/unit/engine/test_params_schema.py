@@ -53,6 +53,12 @@ def test_patterns_never_hang() -> None:
     schema = {"patternProperties": {"^(a+)+$": {"pattern": "^(a+)+$"}}, "additionalProperties": False}
     name = "a" * 5_000 + "!"
     assert [one.code for one in check_parameters(schema, {name: 1, "a": name})] == ["params", "params"]
+    # A large one over a long text takes ten times as long as a small one
+    schema = {"properties": {"a": {"pattern": "(.{1,900}|a)x"}}}
+    assert check_schema(schema) == []
+    assert [one.code for one in check_parameters(schema, {"a": "b" * 1_000})] == ["params"]
+    [problem] = check_parameters(schema, {"a": "b" * 100_000})
+    assert str(CHECKS_MAX) in problem.message
 
 
 def test_messages_repeat_little_of_what_they_are_about() -> None:
@@ -66,21 +72,9 @@ def test_messages_repeat_little_of_what_they_are_about() -> None:
     assert " is not valid under any" in problem.message
     [problem] = check_parameters({"properties": {"a": {"maxLength": 1}}}, {"a": "x" * 1_000})
     assert len(problem.message) == LONGEST_MESSAGE
-
-
-def test_messages_are_counted() -> None:
-    """A long text is repeated as it is: so many branches need more than is allowed."""
+    # A long text is repeated as it is: so many branches need more than is allowed
     schema = {"properties": {"a": {"anyOf": [{"maxLength": 1}] * 600}}}
     [problem] = check_parameters(schema, {"a": "x" * 100_000})
-    assert str(CHECKS_MAX) in problem.message
-
-
-def test_patterns_are_counted_by_their_size() -> None:
-    """A large one over a long text takes ten times as long as a small one."""
-    schema = {"properties": {"a": {"pattern": "(.{1,900}|a)x"}}}
-    assert check_schema(schema) == []
-    assert [one.code for one in check_parameters(schema, {"a": "b" * 1_000})] == ["params"]
-    [problem] = check_parameters(schema, {"a": "b" * 100_000})
     assert str(CHECKS_MAX) in problem.message
 
 
@@ -90,6 +84,8 @@ def test_no_more_problems_than_can_be_read() -> None:
         len(check_parameters({"additionalProperties": False}, dict.fromkeys("abcdefghijklmnopqrstuvwxyz")))
         == PROBLEMS_MAX
     )
+    # A list of problems ends somewhere
+    assert len(check_schema({"anyOf": [{"$ref": "#/absent"}] * 100})) == PROBLEMS_MAX
 
 
 def test_a_trigger_is_checked() -> None:
@@ -105,10 +101,7 @@ def test_a_trigger_is_checked() -> None:
     assert rig.summary.execute_number == 0
     rig.deliver(Triggered(params=b'{"day":1}'))
     assert rig.states() == [ExecutionState.PROCESSING]
-
-
-def test_the_record_of_an_execution_has_its_parameters() -> None:
-    """A replay runs with the replayed execution's own parameters (SPEC section 10): they are recorded."""
+    # A replay runs with the replayed execution's own parameters (SPEC section 10): they are recorded
     rig = Rig().create()
     rig.deliver(Triggered(params=b'{"day": "mon"}'))
     rig.answer()
@@ -128,11 +121,6 @@ def test_a_schema_is_checked_once_however_often_it_is_referred_to() -> None:
     assert check_schema({"anyOf": [{"$ref": "#"}] * 900}) == []
     assert check_schema({"anyOf": chain, "$defs": {"a": nested}}) == []
     assert [one.pointer for one in check_schema({"$ref": "#/x", "x": {"y": {"type": 5}}})] == []
-
-
-def test_no_more_problems_of_a_schema_than_can_be_read() -> None:
-    """A list of problems ends somewhere."""
-    assert len(check_schema({"anyOf": [{"$ref": "#/absent"}] * 100})) == PROBLEMS_MAX
 
 
 @pytest.mark.timeout(20)

@@ -37,10 +37,7 @@ def test_what_every_execution_walks_through_has_a_limit() -> None:
         ("/request/0/headers", "too_many"),
     ]
     compile_stored(parse_definition(definition(**members)), Surroundings())
-
-
-def test_a_name_that_a_cluster_cannot_store_is_refused() -> None:
-    """By every service, so that jobs can move between them; a stored one goes on under its name."""
+    # By every service, so that jobs can move between them; a stored one goes on under its name
     message = "jobName must have at most 4000 characters, not 4001"
     assert refused(jobName="a" * 4_001) == [("/jobName", "too_long", message)]
     compile_definition(parse_definition(definition(jobName="a" * 4_000)), Surroundings())

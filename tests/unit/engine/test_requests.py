@@ -6,17 +6,16 @@ from msgspec.structs import replace
 
 from scheduler_service.domain.document import Calling
 from scheduler_service.domain.effects import Inform
-from scheduler_service.domain.execution import ExecutionState, FailureType
+from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.records import AttemptEnded
 from scheduler_service.domain.turn_events import CallEnded, CancelRequested, Created, Triggered, Updated
 from scheduler_service.domain.wire import Answer
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.engine.requests import FEW_NUMBERS, Refused, at_owner, encode_body
+from scheduler_service.engine.requests import Refused, at_owner, encode_body
 from tests.rows import each_row
 from tests.unit.engine.rig import Rig, started
 
 URL = "http://target.test/"
-S = ExecutionState
 
 
 def sent(surroundings: Surroundings | None = None, *, params: bytes = b"{}", **members: Any) -> Rig:
@@ -89,31 +88,6 @@ def test_a_stored_request_without_a_trace_costs_the_next_one_nothing() -> None:
     rig.document = replace(rig.document, contexts={1: replace(context, phase=bare)})
     rig.answer(200)
     assert rig.request.trace == trace
-
-
-@each_row("number", [1, FEW_NUMBERS - 1, FEW_NUMBERS, 10 * FEW_NUMBERS])
-def test_headers_count_on_however_often_a_job_has_run(number: int) -> None:
-    """Those of few runs are made once for all jobs."""
-    rig = Rig().create()
-    head = replace(rig.head, execute_number=number - 1, request_counts=number + 1)
-    rig.document = replace(rig.document, head=head)
-    rig.deliver(Triggered())
-    assert rig.header("X-Scheduling-Execute-Number") == str(number)
-    assert rig.header("X-Scheduling-Request-Counts") == str(number + 2)
-
-
-def test_a_polled_location_carries_the_same_headers() -> None:
-    """The outbound headers are on every request, also on one without templates."""
-    rig = sent(**{"async": True}, leadSeconds=1)
-    rig.answer(202, headers={"Location": "/state"})
-    rig.pass_time(1_000)
-    names = {
-        "X-Scheduling-Job-Id",
-        "X-Scheduling-Execute-Number",
-        "X-Scheduling-Request-Counts",
-        "X-Scheduled-At",
-    }
-    assert names | {"Idempotency-Key"} == {name for name, _ in rig.request.headers}
 
 
 @each_row(
@@ -285,10 +259,7 @@ def test_redirects_are_the_steps_choice() -> None:
     """Not followed unless the step says so."""
     assert sent().request.redirects == 0
     assert sent(request=[{"url": URL, "followRedirects": 3}]).request.redirects == 3
-
-
-def test_cancel_url_has_a_key_of_its_own() -> None:
-    """Each call can be distinguished from the others."""
+    # Each call can be distinguished from the others
     rig = sent(cancelUrl={"url": URL + "stop", "method": "DELETE"})
     rig.deliver(CancelRequested(1))
     request = rig.of(Inform, rig.effects)[0].request

@@ -110,10 +110,7 @@ def test_a_target_that_was_shown_a_place_can_name_none() -> None:
     known = json.loads(rig.request.body or b"")
     rig.answer(200, {"x": known})
     assert json.loads(leaving(rig.request).body or b"") == {"x": known, "s": "t0p-secret"}
-
-
-def test_a_request_that_is_sent_again_is_equal() -> None:
-    """After a crash, byte by byte as it is stored; a secret may have changed since."""
+    # After a crash, byte by byte as it is stored; a secret may have changed since
     rig = triggered(qos=1, request=step(headers={"A": "${secrets.TOKEN}"}))
     before = rig.request
     rig.restart()
@@ -153,10 +150,7 @@ def test_a_missing_secret_fails_the_attempt_as_template() -> None:
     assert (ended.error, ended.failure_type) == ("template", FailureType.TEMPLATE)
     assert "${secrets.GONE}" in (ended.message or "")
     assert ended.retry_in is not None
-
-
-def test_a_check_without_its_secret_is_no_tolerated_one() -> None:
-    """Another check would miss it as well."""
+    # Another check would miss it as well
     rig = started(checkUrl={"url": URL, "headers": {"A": "${secrets.GONE}"}})
     rig.answer(200)
     rig.pass_time(1_000)
@@ -198,6 +192,15 @@ def test_behind_a_base_of_the_environment() -> None:
         request=step(url="${BASE}/p?k=${secrets.TOKEN}"),
     ).triggered()
     assert leaving(rig.request).url == "http://base.test/p?k=t0p-secret"
+    # Its requests pass at no cost
+    rig = triggered({"x": 1}, request=step(body="${$.x}"))
+    assert rig.request.at_send is None
+    assert isinstance(rig.context(1).phase, Calling)
+    # `***` in its place, in each kind of template
+    preview = TemplatePreview(root={}, surroundings=Surroundings(), now=0)
+    assert preview.header("Bearer ${secrets.A}").value == "Bearer ***"
+    assert preview.body({"a": "${secrets.A}"}).value == {"a": "***"}
+    assert preview.url(f"{URL}?k=${{secrets.A}}").value == f"{URL}?k=***"
 
 
 @each_row(
@@ -219,18 +222,3 @@ def test_the_type_of_a_body_says_how_a_value_is_written(kind: str, body: Any, se
     found = fill_places(rig.request, lambda _: 'a&"b')
     assert isinstance(found, OutboundRequest)
     assert found.body == sent
-
-
-def test_a_job_without_secrets_has_nothing_to_fill() -> None:
-    """Its requests pass at no cost."""
-    rig = triggered({"x": 1}, request=step(body="${$.x}"))
-    assert rig.request.at_send is None
-    assert isinstance(rig.context(1).phase, Calling)
-
-
-def test_a_preview_shows_no_secret() -> None:
-    """`***` in its place, in each kind of template."""
-    preview = TemplatePreview(root={}, surroundings=Surroundings(), now=0)
-    assert preview.header("Bearer ${secrets.A}").value == "Bearer ***"
-    assert preview.body({"a": "${secrets.A}"}).value == {"a": "***"}
-    assert preview.url(f"{URL}?k=${{secrets.A}}").value == f"{URL}?k=***"

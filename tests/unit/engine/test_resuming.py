@@ -77,6 +77,15 @@ def test_qos_0_is_lost() -> None:
     assert [event for event, _ in rig.told()] == ["finalFailed"]
     assert rig.told()[0][1]["response"]["error"] == "lost"
     assert rig.calls() == []
+    # The same for one that waited for its retry
+    rig = running(0, retry=[{"errorEquals": "*", "intervalSeconds": 60}])
+    rig.answer(500)
+    rig.restart()
+    assert rig.execution(1).error == "lost"
+    # Feedback for a lost attempt is stale
+    rig = Rig(**{"async": True}).triggered()
+    rig.restart()
+    assert rig.refusal(FeedbackArrived(1, feedback_token(b"key", "uid", 1), {})).code is RefusalCode.STALE
 
 
 def test_qos_1_whose_context_its_store_has_lost() -> None:
@@ -97,14 +106,6 @@ def test_qos_1_whose_context_its_store_has_lost() -> None:
     assert rig.head.execute_number == before + 1
 
 
-def test_qos_0_lost_while_a_retry_waited() -> None:
-    """The same for one that waited for its retry."""
-    rig = running(0, retry=[{"errorEquals": "*", "intervalSeconds": 60}])
-    rig.answer(500)
-    rig.restart()
-    assert rig.execution(1).error == "lost"
-
-
 def test_qos_0_what_had_not_started_goes_on() -> None:
     """Accepted triggers that still wait go on after a crash at qos 0 too; the line moves up."""
     rig = Rig(overlapPolicy="queue").create()
@@ -113,13 +114,6 @@ def test_qos_0_what_had_not_started_goes_on() -> None:
     rig.deliver(Triggered(planned_at=START + 9_000))
     rig.restart()
     assert rig.states() == [S.TERMINATED, S.PROCESSING, S.SCHEDULED]
-
-
-def test_lost_attempt_fences_its_feedback() -> None:
-    """Feedback for a lost attempt is stale."""
-    rig = Rig(**{"async": True}).triggered()
-    rig.restart()
-    assert rig.refusal(FeedbackArrived(1, feedback_token(b"key", "uid", 1), {})).code is RefusalCode.STALE
 
 
 def test_downtime_is_not_held_against_the_target() -> None:
@@ -158,10 +152,7 @@ def test_verdict_survives() -> None:
     rig.restart()
     rig.answer(200)
     assert rig.execution(1).error == "e"
-
-
-def test_alarm_without_a_context_does_no_harm() -> None:
-    """An execution whose context is gone waits for its recovery; an alarm changes nothing."""
+    # An execution whose context is gone waits for its recovery; an alarm changes nothing
     rig = running(0)
     rig.document = Document(rig.head, {})
     token = rig.call.token

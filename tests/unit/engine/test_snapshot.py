@@ -80,10 +80,7 @@ def test_snapshot_drops_contexts_of_qos_0() -> None:
         assert len(again.contexts) == kept
         rig.deliver(HandedOver())
         assert len(decode(encode(rig.document)).contexts) == 1
-
-
-def test_a_document_without_its_contexts() -> None:
-    """The head stays as it was; a document that has none is not written anew."""
+    # The head stays as it was; a document that has none is not written anew
     document = running(1).document
     assert document is not None
     stored = encode(document)

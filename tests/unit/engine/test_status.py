@@ -4,13 +4,7 @@ import pytest
 
 from scheduler_service.domain.effects import CountMissed
 from scheduler_service.domain.execution import (
-    LIVE,
-    TERMINAL,
-    TRANSITIONS,
-    WAITING,
     ExecutionState,
-    JobState,
-    follow,
 )
 from scheduler_service.domain.moments import Due
 from scheduler_service.domain.records import without_params
@@ -28,10 +22,7 @@ def test_a_job_that_is_not_there() -> None:
     assert due(rig.job) == Due()
     with pytest.raises(AssertionError, match="no summary"):
         summarize(rig.job)
-
-
-def test_the_state_of_an_execution_is_known_of_this_life_alone() -> None:
-    """Of one that has not ended, and of the newest; nothing is said of another life's or an older one."""
+    # Of one that has not ended, and of the newest; nothing is said of another life's or an older one
     rig = Rig().triggered()
     assert find_state(rig.job, "uid", 1) is S.PROCESSING
     rig.answer()
@@ -41,10 +32,7 @@ def test_the_state_of_an_execution_is_known_of_this_life_alone() -> None:
     assert find_state(rig.job, "uid", 1) is find_state(rig.job, "uid", 3) is None
     assert find_state(rig.job, "another life", 2) is None
     assert find_state(Rig().job, "uid", 1) is None
-
-
-def test_what_runs_and_what_waits_is_counted_apart() -> None:
-    """One runs, two wait in line behind it; each number of the summary is its own."""
+    # One runs, two wait in line behind it; each number of the summary is its own
     rig = Rig(overlapPolicy="queue").create()
     for _ in range(3):
         rig.deliver(Triggered())
@@ -63,27 +51,12 @@ def test_due_is_the_earliest_of_each_line() -> None:
     assert due(rig.job) == Due(START + 5_000, STEADY + 30_000)
     idle = Rig().create()
     assert due(idle.job) == Due()
-
-
-def test_a_check_waits_no_longer_than_its_attempt() -> None:
-    """The limit wins where it comes first."""
+    # The limit wins where it comes first
     rig = Rig(
         **{"async": True}, checkUrl="http://t.test/", checkRateSeconds=90, timeoutSeconds=30
     ).triggered()
     rig.answer(200)
     assert due(rig.job).steady == STEADY + 30_000
-
-
-def test_the_states_of_a_job() -> None:
-    """active, paused, finished: without a further firing and nothing live or waiting, unless external."""
-    assert Rig().create().summary.state is JobState.ACTIVE
-    assert Rig(active=0).create().summary.state is JobState.PAUSED
-    once = Rig(timer=None).create()
-    assert once.summary.state is JobState.ACTIVE
-    once.answer()
-    assert once.summary.state is JobState.FINISHED
-    once.deliver(Triggered(planned_at=START + 1_000))
-    assert once.summary.state is JobState.ACTIVE
 
 
 def test_the_revisions_that_a_turn_needs() -> None:
@@ -97,15 +70,6 @@ def test_the_revisions_that_a_turn_needs() -> None:
         rig.deliver(Updated(revision))
         rig.deliver(Triggered())
     assert revisions(rig.document) == {1, 2, 3}
-
-
-def test_the_table_of_states() -> None:
-    """Transitions are those of SPEC section 10 and no others; each state is live, waiting or terminal."""
-    assert follow(S.FAILED, S.PROCESSING) is S.PROCESSING
-    with pytest.raises(AssertionError, match="from succeeded to failed"):
-        follow(S.SUCCEEDED, S.FAILED)
-    assert set(S) == LIVE | WAITING | TERMINAL == set(TRANSITIONS)
-    assert not LIVE & TERMINAL
 
 
 def test_parameters_that_are_not_kept() -> None:

@@ -96,10 +96,7 @@ def test_notifications_know_every_response() -> None:
     body = "${PRCE.a} ${PRCE.b} ${PRICE.a}"
     found = warnings(request=[FIRST], notification=[{"url": URL, "body": body}])
     assert [(pointer, code) for pointer, code, _ in found] == [("/notification/0/body", "unknown_name")]
-
-
-def test_lint_says_the_same() -> None:
-    """Without a service."""
+    # Without a service
     errors, found = check(definition(request=[FIRST, {"url": URL, "body": "${PRCE.price}"}]))
     assert (errors, [code for _, code, _ in found]) == ([], ["unknown_name"])
 

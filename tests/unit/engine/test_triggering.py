@@ -28,6 +28,10 @@ def test_moments_run_in_order_one_after_the_other() -> None:
     second = rig.execution(2)
     assert (second.planned_at, second.triggered_by) == (PAST[1], TriggeredBy.BACKFILL)
     assert rig.ledger() == []
+    rig = filled(overlapPolicy="allow")
+    assert rig.states() == [S.PROCESSING, S.ENQUEUED, S.ENQUEUED]
+    rig.pass_time(10_000)
+    assert rig.states() == [S.PROCESSING, S.ENQUEUED, S.ENQUEUED, S.PROCESSING]
 
 
 def test_a_firing_goes_ahead_of_what_is_left() -> None:
@@ -38,29 +42,13 @@ def test_a_firing_goes_ahead_of_what_is_left() -> None:
     assert rig.execution(5).reason == "overlap"
     rig.answer()
     assert rig.states() == [S.SUCCEEDED, S.ENQUEUED, S.ENQUEUED, S.PROCESSING, S.SKIPPED]
-
-
-def test_nothing_of_it_is_cancelled_for_a_firing() -> None:
     rig = filled(overlapPolicy="cancel_running")
     rig.pass_time(10_000)
     assert rig.states() == [S.PROCESSING, S.ENQUEUED, S.ENQUEUED, S.ENQUEUED]
-
-
-def test_it_takes_no_room_of_the_queue() -> None:
     rig = filled(overlapPolicy="queue", queueLimit=1)
     rig.pass_time(20_000)
     assert rig.states()[3:] == [S.ENQUEUED, S.SKIPPED]
     assert rig.execution(5).reason == "queue_full"
-
-
-def test_allow_runs_it_in_line_and_firings_beside_it() -> None:
-    rig = filled(overlapPolicy="allow")
-    assert rig.states() == [S.PROCESSING, S.ENQUEUED, S.ENQUEUED]
-    rig.pass_time(10_000)
-    assert rig.states() == [S.PROCESSING, S.ENQUEUED, S.ENQUEUED, S.PROCESSING]
-
-
-def test_a_trigger_does_not_wait_for_all_of_it() -> None:
     rig = filled()
     rig.deliver(Triggered())
     rig.answer()
@@ -71,10 +59,7 @@ def test_a_pause_ends_it() -> None:
     rig = filled()
     rig.deliver(Paused())
     assert rig.states() == [S.CANCELLED] * 3
-
-
-def test_a_paused_job_is_filled() -> None:
-    """As a trigger runs there."""
+    # As a trigger runs there
     rig = ticking()
     rig.deliver(Paused())
     rig.deliver(Backfilled(PAST))
@@ -90,9 +75,6 @@ def test_all_are_refused_or_none() -> None:
     refusal = strict.refusal(Backfilled(PAST))
     assert (refusal.code, refusal.pointer) == (RefusalCode.INVALID, "/params")
     assert ticking(disabled=True).refusal(Backfilled(PAST)).code is RefusalCode.DISABLED
-
-
-def test_nothing_to_fill_changes_nothing() -> None:
     rig = filled(())
     assert rig.reply == StartedMany(1, (), "uid")
     assert rig.states() == []

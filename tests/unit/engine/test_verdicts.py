@@ -173,26 +173,17 @@ def test_in_a_report() -> None:
     assert json.loads(report.body) == {
         "status": "failed", "error": ERROR, "progress": PROGRESS, "message": MESSAGE, "data": [1],
     }  # fmt: skip
-
-
-def test_in_a_report_that_is_short() -> None:
-    """Nothing is changed, whatever its types."""
+    # Nothing is changed, whatever its types
     said = {"status": "failed", "error": 7, "progress": "1/2", "message": ["a"]}
     report = read_report(said, TOKEN)
     assert isinstance(report, Report)
     assert (report.error, report.progress, report.message) == ("7", "1/2", '["a"]')
     assert json.loads(report.body) == said
-
-
-def test_values_that_are_no_texts_are_cut_as_text() -> None:
-    """A long array as `message` is kept as its JSON, cut."""
+    # A long array as `message` is kept as its JSON, cut
     report = read_report({"message": [1] * 10_000}, TOKEN)
     assert isinstance(report, Report)
     assert report.message == ("[1" + ",1" * 10_000)[:4_095] + "…"
-
-
-def test_an_unknown_status_is_named_short() -> None:
-    """The message of a report that cannot be read does not repeat all of it."""
+    # The message of a report that cannot be read does not repeat all of it
     wrong = read_report({"status": LONG}, TOKEN)
     assert isinstance(wrong, UnreadableReport)
     assert len(wrong.message) < 200

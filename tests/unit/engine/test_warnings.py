@@ -54,14 +54,6 @@ def test_warnings(members: dict[str, Any], expected: list[tuple[str, str]]) -> N
     assert warnings(**members) == expected
 
 
-def test_a_warning_says_what_to_write() -> None:
-    """The message names the remedy, and all that is missing."""
-    posted = definition(retry=[{"errorEquals": "5XX"}], notification=[{"url": URL, "stateEquals": "500"}])
-    texts = [one.message for one in compile_definition(parse_definition(posted), Surroundings()).warnings]
-    assert "'5XX' is not an error code; write '5xx'" in texts
-    assert any("no entry gets finalFailed and finalSucceed: no notification says how" in one for one in texts)
-
-
 @each_row(
     ("told", "untold", "text"),
     [
@@ -199,11 +191,3 @@ def test_the_warning_of_a_limit_names_both_values() -> None:
         "timeoutSeconds is 120, but the setting defaults.http_timeout_seconds ends each call after 30 s; "
         "make longer work asynchronous (async true), raise the setting, or give at most 30"
     )
-
-
-def test_the_warning_of_a_single_claim_names_values_and_remedy() -> None:
-    """The limit, the lease, the delay, and what to write."""
-    posted = parse_definition(definition(request=[{"url": "queue://work", "leaseSeconds": 55.5}]))
-    [text] = [one.message for one in compile_definition(posted, Surroundings()).warnings]
-    assert "timeoutSeconds 60 ends before leaseSeconds 55.5 and unexpectedRetryDelaySeconds 10" in text
-    assert "give timeoutSeconds more than 65.5" in text

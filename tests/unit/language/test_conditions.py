@@ -82,13 +82,6 @@ def test_what_is_no_condition_is_refused_with_a_remedy(text: str, words: str) ->
         raise AssertionError(caught.value.full_message)
 
 
-def test_the_column_is_that_in_the_condition() -> None:
-    """Counted from 0, without what stands around it to parse it."""
-    with pytest.raises(ExpressionError) as caught:
-        compile_condition("@.code = 0")
-    assert caught.value.column == 7
-
-
 @each_row(
     ("text", "codes"),
     [

@@ -42,12 +42,6 @@ def test_a_brace_within_quotes_does_not_end_an_expression() -> None:
     assert template.members == {"a}b", "x"}
 
 
-@each_row("text", ["a|json", "$${a}|json", "${a}|yaml", "${a}|jsonx", "${a} |json", "{{7*7}}", "$a"])
-def test_what_is_no_marker_is_text(text: str) -> None:
-    """SPEC section 4: only `${…}` and `|json` right behind it have a meaning."""
-    compile_text(text, names=NAMES)
-
-
 @each_row(
     ("text", "said", "column"),
     [

@@ -52,13 +52,6 @@ def test_the_end_is_where_the_brackets_say(items: list[bytes], size: int, limit:
     assert end_of_value(text, 0, len(text)) == end_one_by_one(text, len(text))
 
 
-@given(st.lists(st.sampled_from([b"[]", b'"]["', b'{"a":"\\""}', b"[[" + b"[]," * 80 + b"1]]"]), min_size=1))
-def test_brackets_within_texts_do_not_count(items: list[bytes]) -> None:
-    """The value ends with its last byte."""
-    text = row(items, 300)
-    assert end_of_value(text + b",[]]", 0, len(text) + 4) == len(text)
-
-
 @given(ROWS, st.integers(60, 600), st.integers(40, 900), st.floats(0, 1), st.integers(0, 3), HARMFUL)
 def test_a_row_of_many_is_decoded_in_pieces_as_the_whole(
     items: list[bytes], size: int, most: int, at: float, cut: int, put: bytes
@@ -93,14 +86,6 @@ def test_a_leap_ends_right_behind_what_is_closed(in_vain: int) -> None:
     assert leap(text, len(text), 1_000, in_vain=in_vain) == len(text) - 3
     assert leap(text, 4, 1_000, in_vain=in_vain) == 2
     assert leap(b"1,2,3", 5, 1_000, in_vain=in_vain) == 0
-
-
-def test_a_leap_passes_over_texts() -> None:
-    """Their brackets are none; what does not end before the limit is left."""
-    text = rb' {"a": ["]", "\"}"], "b": 1}, {"c": {"d": [2]}}, "[" , [1]'
-    assert leap(text, len(text), 1_000, in_vain=0) == len(text)
-    assert leap(text, len(text) - 1, 1_000, in_vain=0) == text.rindex(b"}") + 1
-    assert leap(text, text.rindex(b"}"), 1_000, in_vain=0) == text.index(b"1}") + 2
 
 
 def test_a_leap_leaves_what_nests_too_deep() -> None:

@@ -11,7 +11,6 @@ from scheduler_service.language.expression import Names
 from scheduler_service.language.filters import Budget
 from scheduler_service.language.jsonpath import NODES_MAX, Stopped, compile_path, evaluate
 from scheduler_service.language.template import compile_json, compile_text, compile_url
-from scheduler_service.language.urls import ForeignOrigin, NotAUrl, Whole, resolve_whole
 from tests.rows import each_row
 
 MANY = 10_000
@@ -57,13 +56,6 @@ def test_any_path_is_compiled_or_refused_and_never_raises(text: str, root: objec
     for path in (text, "$" + text, f"$[?{text}]"):
         with suppress(ExpressionError):
             evaluate(compile_path(path), root, Budget(1_000))
-
-
-@given(TEXTS)
-def test_any_url_of_a_response_is_judged(text: str) -> None:
-    """A whole URL from a response is taken, no URL, or foreign; nothing is raised."""
-    judged = resolve_whole(text, base="http://t.test/a/b", follow=frozenset({"https://o.test:443"}))
-    assert isinstance(judged, Whole | NotAUrl | ForeignOrigin)
 
 
 @each_row(

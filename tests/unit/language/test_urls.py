@@ -90,13 +90,6 @@ def test_a_path_is_never_read_as_a_host(value: str) -> None:
     assert isinstance(resolve_whole(value, base="service:/a", follow=frozenset()), NotAUrl)
 
 
-def test_a_service_answers_for_itself() -> None:
-    """SPEC section 9: services are origins as well."""
-    assert resolve_whole("/x", base="service://pay/a", follow=frozenset()) == Whole("service://pay/x")
-    assert resolve_whole("/x", base="service:/a", follow=frozenset()) == Whole("service:/x")
-    assert isinstance(resolve_whole("service://x/", base="service:/a", follow=frozenset()), ForeignOrigin)
-
-
 @each_row(
     ("url", "expected"),
     [

@@ -39,10 +39,7 @@ def test_who_comes_anew_waits_for_one_thing_of_each_other_owner() -> None:
     assert [line.pop()[0] for _ in range(2)] == ["a1", "b1"]
     line.add("b2", 0, "b")
     assert drain(line) == ["c1", "a2", "b2", "c2", "a3"]
-
-
-def test_a_thing_stands_in_line_once_and_may_leave_it() -> None:
-    """With the value of its first coming; whoever has left is not counted."""
+    # With the value of its first coming; whoever has left is not counted
     line = line_of("a1", "a2", "b1")
     line.add("a1", 99, "a")
     assert len(line) == 3
@@ -74,11 +71,6 @@ def test_a_line_is_uneven_where_one_has_few_things_beside_many(
         for number in range(size):
             line.add(f"{owner}-{number}", 0, owner)
     assert line.is_uneven is is_uneven
-
-
-def test_the_newest_of_each_owner_come_first_where_they_are_asked_for() -> None:
-    """As for those that have come since the last look."""
-    assert [list(own) for own in line_of("a1", "b1", "a2").newest_first()] == [["a2", "a1"], ["b1"]]
 
 
 @pytest.mark.anyio

@@ -9,7 +9,6 @@ from scheduler_service.pacing.interpreter import (
     FEW,
     MANY,
     RESTING,
-    ROUNDS,
     SEARCHING,
     short_collections,
     tend_collector,
@@ -66,30 +65,6 @@ def test_where_there_is_garbage_rounds_are_short(rounds: Rounds) -> None:
     assert kept
 
 
-def test_a_little_garbage_is_none(rounds: Rounds) -> None:
-    """A caller here and there leaves some."""
-    tend_collector()
-    kept: Kept = []
-    for _ in range(MANY // 100 * 5):
-        make_garbage(5)
-        kept += [[] for _ in range(95)]
-    assert 4 <= len(rounds) <= 6
-
-
-def test_older_objects_are_looked_at_seldom(rounds: Rounds) -> None:
-    """Rounds of large work, or of a time with garbage, do not bring a long one about when they end."""
-    tend_collector()
-    kept: Kept = [[] for _ in range(FEW + MANY)]
-    with short_collections():
-        kept += [[] for _ in range(100 * FEW)]
-    make_garbage(MANY + 100 * FEW)
-    kept += [[] for _ in range(3 * MANY)]
-    assert len(rounds) > 200
-    assert set(rounds) == {0}
-    make_garbage(ROUNDS * FEW)
-    assert 1 in rounds
-
-
 def test_what_others_set_stays(rounds: Rounds) -> None:
     """Also in large work, and after it."""
     tend_collector()
@@ -125,11 +100,3 @@ def test_a_round_that_ends_as_large_work_begins_leaves_it_short(rounds: Rounds) 
             adapt("stop", {"generation": 0, "collected": collected})
             assert gc.get_threshold() == short
     assert gc.get_threshold() in (SEARCHING, RESTING)
-
-
-def test_it_is_tended_once(rounds: Rounds) -> None:
-    """However often that is asked for."""
-    before = len(gc.callbacks)
-    tend_collector()
-    tend_collector()
-    assert len(gc.callbacks) <= before + 1

@@ -9,7 +9,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from scheduler_service.hosts.tasks import LightTasks
 from scheduler_service.pacing.room import Place, Room
 
 MOST = 100
@@ -178,26 +177,6 @@ async def test_who_has_waited_for_long_is_told_and_loses_nothing() -> None:
     with pytest.raises(TimeoutError):
         await late
     await asyncio.sleep(0)
-    assert (await room.take(1)).is_granted
-
-
-async def test_a_light_task_waits_and_gives_up_as_a_task_does() -> None:
-    """Calls in flight are light ones; a cancelled one takes no room."""
-    room, tasks, had = Room(1), LightTasks(), []
-
-    async def take() -> None:
-        had.append(await room.take(1))
-
-    first = await room.take(1)
-    given_up, _ = tasks.start(take()), tasks.start(take())
-    given_up.cancel()
-    first.leave()
-    await tasks.wait_for_all()
-    assert len(had) == 1
-    had[0].leave()
-    let_in = tasks.start(take())
-    let_in.cancel()
-    await tasks.wait_for_all()
     assert (await room.take(1)).is_granted
 
 

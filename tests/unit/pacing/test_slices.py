@@ -78,15 +78,6 @@ async def test_of_several_rows_one_goes_on_in_each_round() -> None:
     assert sum(rounds) == 200
 
 
-async def test_a_row_that_is_cancelled_lets_the_others_go_on() -> None:
-    """Also where it was the one to go on next."""
-    rows = [asyncio.ensure_future(work([1_000_000] * 5, [])) for _ in range(3)]
-    await asyncio.sleep(0)
-    rows[1].cancel()
-    await asyncio.wait_for(asyncio.gather(*rows, return_exceptions=True), 5)
-    assert [row.cancelled() for row in rows] == [False, True, False]
-
-
 async def work(sizes: list[int], done: list[int]) -> None:
     """Notes each item in `done`."""
     slices = Slices(timer=lambda: 0)

@@ -33,17 +33,11 @@ def test_what_was_written_is_read_everywhere() -> None:
     assert SessionSeal(key=KEY).read(text, now=999) == SESSION
     assert set(text) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
     assert len(text) < 200
-
-
-def test_it_ends() -> None:
-    """At its moment, and with the key."""
+    # At its moment, and with the key
     text = SEAL.write(SESSION)
     assert SEAL.read(text, now=1_000) is None
     assert SessionSeal(key=KEY + b"2").read(text, now=0) is None
-
-
-def test_the_key_of_the_service_signs_nothing_itself() -> None:
-    """The seal has a key of its own, so that no other signature of the key is a session."""
+    # The seal has a key of its own, so that no other signature of the key is a session
     forged = SessionSeal(key=b"")
     assert forged.write(SESSION) != SEAL.write(SESSION)
 

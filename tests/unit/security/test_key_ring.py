@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from scheduler_service.domain.access_keys import AccessKey, Role, read_key, write_key
 from scheduler_service.pacing.table_follower import LOOK_SECONDS
-from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.security.callers import Session, SessionSeal
 from scheduler_service.security.key_ring import NOTED_MS, KeyRing
 from tests.manual_clock import ManualClock
@@ -179,16 +178,6 @@ async def test_two_processes_change_one_key() -> None:
     assert (found.rotations, processes.here.find(text)) == (2, None)
 
 
-async def test_nothing_is_read_where_nothing_has_changed() -> None:
-    """A look asks for the mark alone."""
-    processes = Processes()
-    await processes.make()
-    reads = processes.table.reads
-    for _ in range(5):
-        await processes.there.look()
-    assert processes.table.reads == reads
-
-
 async def test_the_last_use_is_written_now_and_then() -> None:
     """And shown at once where the key was used; a change of the key meanwhile stays."""
     processes = Processes()
@@ -213,22 +202,6 @@ async def test_the_last_use_is_written_now_and_then() -> None:
     processes.table.is_down = True
     processes.here.find(text)
     await processes.here.stop()
-
-
-async def test_what_cannot_be_written_is_not_in_force() -> None:
-    """Whoever was told that it failed has no key, and an old one still counts."""
-    processes = Processes()
-    key, text = await processes.make()
-    processes.table.is_down = True
-    for attempt in (
-        processes.here.create(WANTED),
-        processes.here.revoke(key.key_id),
-        processes.here.rotate(key.key_id, 0),
-    ):
-        with pytest.raises(StoreUnavailable):
-            await attempt
-    assert processes.here.find(text) is not None
-    assert len(processes.here.list("default")) == 1
 
 
 async def test_every_look_up_compares_the_same() -> None:

@@ -1,6 +1,5 @@
 """Stored secrets: sealed where they lie, and known to all processes soon (SPEC section 14)."""
 
-import asyncio
 import base64
 
 import pytest
@@ -87,29 +86,6 @@ async def test_a_sealed_value_opens_at_its_place_alone() -> None:
     ):
         with pytest.raises(Unsealable):
             seal.open(wrong)
-
-
-async def test_what_was_read_last_is_valid_while_the_table_is_away() -> None:
-    """It is told when that begins and when it ends."""
-    table, told = MemorySecrets(), list[str | None]()
-    rests = asyncio.Queue[asyncio.Future[None]]()
-
-    async def rest(_: float) -> None:
-        waiting = asyncio.get_running_loop().create_future()
-        await rests.put(waiting)
-        await waiting
-
-    known = SecretVault(table=table, seal=Seal([KEY]), clock=ManualClock(), on_trouble=told.append, rest=rest)
-    await known.put("default", "A", VALUES)
-    known.start()
-    for is_away in (True, False):
-        waiting = await rests.get()  # what went before has ended
-        table.is_away = is_away
-        waiting.set_result(None)
-    (await rests.get()).cancel()
-    assert known.find("default", "A") == VALUES
-    assert told[-2:] == ["the database is away", None]
-    await known.stop()
 
 
 @each_row("text", ["", "short", base64.b64encode(bytes(31)).decode(), "x" * 44, "é" * 44])

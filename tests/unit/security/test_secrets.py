@@ -9,9 +9,7 @@ import pytest
 from scheduler_service.security.secret_masks import MOST_FORMER, SecretMasks
 from scheduler_service.security.secrets import (
     MOST_BYTES,
-    GivenSecrets,
     SecretFiles,
-    SecretSources,
     read_text,
     read_values,
     speaks_of_secret,
@@ -119,17 +117,6 @@ def test_values_of_a_folder_that_is_away_stay_hidden(tmp_path: Path) -> None:
     away.rename(folder)
     (folder / "S0").unlink()
     assert (hidden(), len(list(files.values("default")))) == (whole, len(names) - 1)
-
-
-def test_the_first_source_decides() -> None:
-    """And a later one is asked for what the first has not."""
-    first = GivenSecrets({"default": {"A": ("of settings",)}})
-    second = GivenSecrets({"default": {"A": ("of files",), "B": ("only there",)}})
-    sources = SecretSources([first, second])
-    assert sources.find("default", "A") == ("of settings",)
-    assert sources.find("default", "B") == ("only there",)
-    assert sources.find("default", "C") == ()
-    assert sources.find("team", "A") == ()
 
 
 @each_row(

@@ -89,10 +89,7 @@ def test_a_removed_job_is_destroyed_when_its_grace_is_over() -> None:
     assert verdict(None, GONE, paused, now=100 + GRACE - 1).action is Action.NONE
     ended = verdict(None, GONE, paused, now=100 + GRACE)
     assert (ended.kind, ended.action, ended.noted) == (DriftKind.EXPIRED, Action.DESTROY, None)
-
-
-def test_a_job_that_comes_back_runs_again_unless_a_person_had_paused_it() -> None:
-    """Declared again within its grace, it is started by whoever paused it (SPEC section 11)."""
+    # Declared again within its grace, it is started by whoever paused it (SPEC section 11)
     paused = msgspec.structs.replace(STORED, state=PAUSED)
     assert verdict(DECLARED, GONE, paused).action is Action.ACTIVATE
     by_person = msgspec.structs.replace(GONE, paused=False)
@@ -111,10 +108,7 @@ def test_keep_lets_the_stored_definition_win() -> None:
     assert verdict(DECLARED, DONE, None, service=KEEPING).action is Action.CREATE
     assert verdict(None, DONE, STORED, service=KEEPING).action is Action.PAUSE
     assert verdict(CHANGED, DONE, EDITED, service=KEEPING, force=True).action is Action.UPDATE
-
-
-def test_force_ends_overrides_pauses_and_foreign_jobs() -> None:
-    """An override stays until the declaration changes or `force` is given (SPEC section 11)."""
+    # An override stays until the declaration changes or `force` is given (SPEC section 11)
     assert verdict(DECLARED, DONE, EDITED, force=True).action is Action.UPDATE
     paused = msgspec.structs.replace(STORED, state=PAUSED)
     assert verdict(DECLARED, DONE, paused, force=True).action is Action.ACTIVATE
@@ -124,10 +118,7 @@ def test_force_ends_overrides_pauses_and_foreign_jobs() -> None:
     assert verdict(OFF, None, STORED, force=True).action is Action.PAUSE
     manual = DeclaredJob("job", b"one", manual=True)
     assert verdict(manual, DONE, paused, force=True).action is Action.NONE
-
-
-def test_one_that_has_finished_is_not_lost() -> None:
-    """Unless it is declared anew or forced, it does not run a second time (SPEC section 11)."""
+    # Unless it is declared anew or forced, it does not run a second time (SPEC section 11)
     finished = verdict(DECLARED, DONE, msgspec.structs.replace(STORED, state=FINISHED))
     assert (finished.kind, finished.action) == (DriftKind.SAME, Action.NONE)
     assert finished.noted is not None

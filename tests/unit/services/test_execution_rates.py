@@ -95,18 +95,6 @@ async def test_who_begins_many_at_once_is_told_how_many_are_left() -> None:
     assert one.told == of_two.told == [], "nothing was held back"
 
 
-async def test_one_process_of_several_soon_has_all_that_the_others_do_not_use() -> None:
-    """A burst within the limit is let go within seconds, and not at the rate of the limit."""
-    clock, shared = ManualClock(wall=START, skew=SKEW), MemoryRates()
-    one, _idle = Rates(clock, shared, "one"), Rates(clock, shared, "two")
-    for _ in range(4 * 4):
-        for _ in range(200 - one.begun):
-            one.begin("acme|job")
-        clock.advance(250)
-        await _settle()
-    assert 150 <= one.begun <= 160
-
-
 async def test_processes_share_one_limit() -> None:
     """What one that was idle begins before it has heard of the others comes on top, once in a minute."""
     clock, shared = ManualClock(wall=START, skew=SKEW), MemoryRates()

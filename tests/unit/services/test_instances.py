@@ -40,19 +40,13 @@ def test_a_heartbeat_renews_it_and_says_how_it_is() -> None:
     assert again is not None
     assert (again.load, again.draining) == (0.5, True)
     assert ids(instances, 22_000) == []
-
-
-def test_a_heartbeat_of_an_unknown_instance_says_so() -> None:
-    """After a restart of the scheduler the instance has to register again (SPEC section 13)."""
+    # After a restart of the scheduler the instance has to register again (SPEC section 13)
     instances = Instances()
     assert instances.renew(TENANT, SERVICE, "a", 0) is None
     assert instances.online(TENANT, SERVICE, 0) == ()
     assert not instances.mark_draining(TENANT, SERVICE, "a")
     assert not instances.remove(TENANT, SERVICE, "a")
-
-
-def test_a_mark_of_draining_holds_until_the_instance_says_otherwise() -> None:
-    """A draining answer marks it (SPEC section 13); a registration clears that mark."""
+    # A draining answer marks it (SPEC section 13); a registration clears that mark
     instances = Instances()
     instances.register(instance("a"))
     instances.renew(TENANT, SERVICE, "a", 100, load=3)
@@ -88,20 +82,14 @@ def test_services_and_tenants_do_not_see_each_others_instances() -> None:
     instances.register(instance("a"))
     assert instances.online("other", SERVICE, 0) == ()
     assert instances.online(TENANT, "other", 0) == ()
-
-
-def test_the_same_tuple_comes_again_until_something_changes() -> None:
-    """Readers may keep what they have made of it: its identity is its version."""
+    # Readers may keep what they have made of it: its identity is its version
     instances = Instances()
     instances.register(instance("a"))
     first = instances.online(TENANT, SERVICE, 0)
     assert instances.online(TENANT, SERVICE, 5_000) is first
     instances.renew(TENANT, SERVICE, "a", 5_000)
     assert instances.online(TENANT, SERVICE, 5_000) is not first
-
-
-def test_those_unheard_of_for_long_are_forgotten() -> None:
-    """Clean-up of offline instances (SPEC section 12)."""
+    # Clean-up of offline instances (SPEC section 12)
     instances = Instances()
     instances.register(instance("a", seen=0))
     instances.register(instance("b", seen=5_000))

@@ -127,10 +127,7 @@ async def test_a_departure_counts_from_its_moment() -> None:
     assert (a.done(), c.done(), scene.lines) == (True, False, [("a", 1)])
     assert a.result() == Loss(LEFT, scene.wall(1_000))
     c.cancel()
-
-
-async def test_one_that_nobody_knows() -> None:
-    """Gone once all that live have registered."""
+    # Gone once all that live have registered
     scene = Scene()
     watch = await scene.watch("a")
     await scene.advance(14_999)
@@ -166,16 +163,19 @@ async def test_it_is_told_to_all_who_wait_and_to_those_who_come_later() -> None:
     late = await scene.watch("a")
     await scene.advance(0)
     assert (first.done(), second.done(), late.done(), scene.lines) == (True, True, True, [("a", 2)])
-
-
-async def test_with_0_it_is_said_and_no_work_ends() -> None:
-    """Only `timeoutSeconds` ends it then."""
+    # Only `timeoutSeconds` ends it then
     scene = Scene(lost_after=0)
     scene.register("a")
     watch = await scene.watch("a")
     await scene.advance(100_000)
     assert (watch.done(), scene.lines) == (False, [("a", 0)])
     watch.cancel()
+    # However many of its steps the instance has in hand
+    scene = Scene()
+    scene.register("a")
+    both = [await scene.watch("a", 1, serial) for serial in (0, 1)]
+    await scene.advance(15_000)
+    assert ([one.done() for one in both], scene.lines) == ([True, True], [("a", 1)])
 
 
 async def test_heartbeats_plan_nothing() -> None:
@@ -192,22 +192,10 @@ async def test_heartbeats_plan_nothing() -> None:
     assert (looks, scene.lines) == (20, [])
     scene.losses.close()
     assert scene.clock.next_call() is None
-
-
-async def test_what_is_closed_looks_no_more() -> None:
-    """Neither at those that are known nor at those that come."""
+    # Neither at those that are known nor at those that come
     scene = Scene()
     scene.register("a")
     scene.losses.close()
     scene.register("b")
     await scene.advance(100_000)
     assert scene.lines == []
-
-
-async def test_an_execution_counts_once() -> None:
-    """However many of its steps the instance has in hand."""
-    scene = Scene()
-    scene.register("a")
-    both = [await scene.watch("a", 1, serial) for serial in (0, 1)]
-    await scene.advance(15_000)
-    assert ([one.done() for one in both], scene.lines) == ([True, True], [("a", 1)])

@@ -12,7 +12,9 @@ WORK = (Kind.QUEUE, "default", "work")
 SHOP = (Kind.SERVICE, "default", "work")
 
 
-async def test_a_pause_stands_since_it_began(registry: Registry, clock: StandingClock) -> None:
+async def test_a_pause_stands_since_it_began(
+    registry: Registry, clock: StandingClock, table: MemoryTable
+) -> None:
     """Of one kind, tenant and name; who subscribes hears once of its begin, and once of its end."""
     heard: list[tuple[Kind, str, str]] = []
     registry.pauses.subscribe(lambda *place: heard.append(place))
@@ -26,10 +28,7 @@ async def test_a_pause_stands_since_it_began(registry: Registry, clock: Standing
     for _ in "ab":
         await registry.pauses.resume(*WORK)
     assert heard == [WORK, WORK]
-
-
-async def test_what_was_not_written_does_not_count(registry: Registry, table: MemoryTable) -> None:
-    """Neither a pause nor its end; the call may be repeated."""
+    # Neither a pause nor its end; the call may be repeated
     table.is_down = True
     with pytest.raises(StoreUnavailable):
         await registry.pause_queue(*WORK[1:])

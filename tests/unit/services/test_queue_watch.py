@@ -76,14 +76,6 @@ async def node() -> AsyncIterator[Node]:
     await store.close()
 
 
-async def test_before_the_start_nothing_is_tended(node: Node) -> None:
-    """There is nobody to deliver to."""
-    await node.leave_behind()
-    node.clock.advance(LEFT_AFTER_MS + 1)
-    await node.watch.tend()
-    assert node.events == []
-
-
 async def test_what_was_left_is_delivered_once_at_a_time(node: Node) -> None:
     """Not before its own node has had ten seconds; then until its job has it."""
     await node.start()

@@ -7,7 +7,6 @@ import pytest
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.registered_services import RateLimit
 from scheduler_service.services.rate_sharing import IDLE_MS, LOAN_MS, SKEW_MS
-from tests.rows import each_row
 from tests.unit.services.shared_rates import LimitedCluster
 
 FAULTS = ("", "", "", "", "lost", "unsure, written", "unsure, unwritten")
@@ -54,33 +53,6 @@ async def test_what_one_node_does_not_need_the_other_gets() -> None:
     await cluster.go_on(4 * SECOND)
     assert len(two.calls) - before >= 180
     assert cluster.most_within(SECOND) <= 50
-
-
-@each_row("per", [SECOND, 3 * SECOND])
-async def test_a_single_permit_goes_round(per: int) -> None:
-    """`count` 1: the nodes come in turns."""
-    cluster = LimitedCluster(RateLimit(1, per))
-    one, two = cluster.start("one"), cluster.start("two")
-    one.waiting = two.waiting = 100
-    await cluster.go_on(20 * per)
-    assert cluster.most_within(per) == 1
-    assert len(cluster.calls) >= 16
-    assert min(len(one.calls), len(two.calls)) >= 5
-
-
-async def test_a_dead_node_loses_its_part_until_its_loan_and_the_window_end() -> None:
-    """No longer."""
-    cluster = LimitedCluster(RateLimit(20, SECOND))
-    cluster.start("one").waiting = 1_000
-    await cluster.go_on(3 * SECOND)
-    cluster.kill("one")
-    two = cluster.start("two")
-    two.waiting = 1_000
-    await cluster.go_on(LOAN_MS + SKEW_MS + SECOND + SECOND)
-    before = len(two.calls)
-    await cluster.go_on(3 * SECOND)
-    assert len(two.calls) - before >= 55
-    assert cluster.most_within(SECOND) <= 20
 
 
 async def test_a_node_that_stops_gives_back_at_once() -> None:

@@ -3,7 +3,6 @@ services are (SPEC sections 9, 11, 13).
 """
 
 import asyncio
-import gc
 from collections.abc import Mapping
 
 import msgspec
@@ -252,15 +251,6 @@ async def test_answers_of_one_declaration_share_its_text() -> None:
     assert table.reads == 2
 
 
-async def test_a_text_is_dropped_with_its_last_answer() -> None:
-    """Nothing is kept for nobody."""
-    table = CountingTable()
-    texts = TimerTexts(table=table)
-    await texts.read(SERVICE)
-    gc.collect()
-    assert (await texts.read(SERVICE)).text == b"[2]"
-
-
 def directory_of(
     registry: Registry, clock: StandingClock, static: Mapping[str, str] = {}
 ) -> RegistryDirectory:
@@ -304,14 +294,6 @@ async def test_a_tenant_sees_no_service_of_another(registry: Registry, clock: St
     await registry.announce(instance("i1", clock), None)
     assert directory.address(NAME) is not None
     assert directory.address(f"elsewhere|{NAME}") is None
-
-
-async def test_an_instance_that_only_claims_has_no_address(registry: Registry, clock: StandingClock) -> None:
-    """It is passed over."""
-    directory = directory_of(registry, clock)
-    await registry.announce(msgspec.structs.replace(instance("a", clock), address=""), None)
-    await registry.announce(instance("b", clock), None)
-    assert directory.address(NAME) == "http://b.test"
 
 
 async def test_who_was_there_before_the_start_is_awaited(
@@ -374,16 +356,6 @@ async def test_what_adds_nothing_is_taken_where_there_is_no_room(
     with pytest.raises(DeclarationsFull):
         await registry.register(service("a"), declaration(81))
     assert await registry.timers(TENANT, "a") == declaration(80).text
-
-
-async def test_removed_services_leave_room(table: MemoryTable, clock: StandingClock) -> None:
-    """What they declared counts no longer."""
-    registry = registry_of(table, clock)
-    await registry.register(service("a"), declaration(90))
-    await registry.remove(TENANT, "a")
-    await registry.register(service("b"), declaration(90))
-    with pytest.raises(DeclarationsFull):
-        await registry.register(service("a"), declaration(90))
 
 
 @pytest.mark.parametrize(("most", "said"), [(89, [("declarations_exceeded", 90, 89)]), (90, [])])

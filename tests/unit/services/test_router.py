@@ -8,12 +8,9 @@ from hypothesis import strategies as st
 
 from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.registered_services import RateLimit
-from scheduler_service.services.instances import Instance
 from scheduler_service.services.rate_windows import RateWindow
 from scheduler_service.services.router import AVOID_MS, Terms
 from tests.unit.services.routing_rig import Scene
-
-Found = tuple[tuple[Chosen, ...], str, int, bool]
 
 
 async def test_draining_and_offline_ones_get_nothing(scene: Scene) -> None:
@@ -23,12 +20,6 @@ async def test_draining_and_offline_ones_get_nothing(scene: Scene) -> None:
     scene.announce("stopping", draining=True)
     scene.announce("there")
     assert await scene.find(route="broadcast") == ["there"]
-
-
-async def test_claimers_without_an_address_are_not_called(scene: Scene) -> None:
-    """An instance that only claims from queues is no target."""
-    scene.instances.register(Instance("shop", "default", "w", "", seen=scene.clock.now().steady))
-    assert await scene.find() == []
 
 
 async def test_tags_and_exclusions_narrow(scene: Scene) -> None:
@@ -70,22 +61,6 @@ async def test_after_a_start_a_step_waits_for_those_that_are_not_back(scene: Sce
     scene.clock.advance(250)
     await scene.settle()
     assert waiting.result()[0] == (Chosen("back", "http://back.test"),)
-
-
-async def test_who_does_not_come_back_in_time_is_not_there(scene: Scene) -> None:
-    """Whoever lives has said so by then: the step finds nobody, as ever."""
-    scene.terms = Terms(awaits_instances=True)
-    waiting = await scene.begin(scene.router.resolve(scene.search()))
-    scene.terms = Terms()
-    scene.clock.advance(250)
-    await scene.settle()
-    assert waiting.result()[0] == ()
-
-
-async def test_a_service_with_an_address_is_called_there_at_once(scene: Scene) -> None:
-    """After a start too: an address that takes calls waits for no instance."""
-    scene.terms = Terms(address="http://front.test", awaits_instances=True)
-    assert await scene.find() == ["http://front.test"]
 
 
 async def test_the_rate_limit_of_a_service(scene: Scene) -> None:
@@ -160,12 +135,6 @@ async def test_a_call_that_waits_for_one_who_leaves_waits_no_more(scene: Scene) 
     scene.clock.advance(250)
     await scene.settle()
     assert waiting.result() is False
-
-
-async def test_who_was_never_heard_of_is_called(scene: Scene) -> None:
-    """After a start of the scheduler it may live, and not have registered yet; an address never does."""
-    for name in ("a", "http://front.test"):
-        assert scene.router.take_place(scene.call(scene.search(), name))
 
 
 async def test_a_search_that_waits(scene: Scene) -> None:
@@ -243,17 +212,6 @@ async def test_a_search_for_one_instance_finds_no_other(scene: Scene) -> None:
     assert await scene.find(only="c", single=True, route="broadcast") == []
 
 
-async def test_a_search_that_is_given_up_waits_for_no_pause(scene: Scene) -> None:
-    """Nothing is left of it."""
-    scene.announce("a", capacity=1)
-    await scene.pause()
-    one = await scene.begin(scene.router.resolve(scene.search(held=True)))
-    other = await scene.begin(scene.router.resolve(scene.search(held=True)))
-    one.cancel()
-    await scene.pause(is_paused=False)
-    assert [found.instance for found in (await other)[0]] == ["a"]
-
-
 async def test_a_full_instance_gets_nothing(scene: Scene) -> None:
     """Capacity counts the calls in flight and what the instance says of itself."""
     scene.announce("a", capacity=1)
@@ -322,15 +280,6 @@ def test_no_window_has_more_than_the_limit(count: int, per: int, pauses: list[in
         assert sum(at <= other < at + per for other in calls) <= count
 
 
-def test_a_new_limit_counts_what_was_called() -> None:
-    """A service that lowers its limit is spared at once."""
-    window = RateWindow()
-    for _ in range(10):
-        window.take(0)
-    assert window.wait(RateLimit(20, 1_000), 1) == 0
-    assert window.wait(RateLimit(5, 1_000), 1) == 999
-
-
 async def test_those_who_wait_come_in_order(scene: Scene) -> None:
     """Where all are full the steps wait in line, and nobody overtakes."""
     scene.announce("a", capacity=1)
@@ -354,17 +303,6 @@ async def test_a_heartbeat_makes_room(scene: Scene) -> None:
     scene.announce("a", capacity=2, load=2.0)
     waiting = await scene.begin(scene.router.resolve(scene.search()))
     scene.instances.renew("default", "shop", "a", scene.clock.now().steady, load=1.0)
-    scene.clock.advance(250)
-    await scene.settle()
-    assert waiting.done()
-
-
-async def test_a_call_takes_no_place_before_those_in_line(scene: Scene) -> None:
-    """Nor one that a heartbeat has made and those in line have not seen yet."""
-    scene.announce("a", capacity=2, load=2.0)
-    waiting = await scene.begin(scene.router.enter(scene.call(scene.search(), "a")))
-    scene.instances.renew("default", "shop", "a", scene.clock.now().steady, load=1.0)
-    assert not scene.router.take_place(scene.call(scene.search(), "a"))
     scene.clock.advance(250)
     await scene.settle()
     assert waiting.done()

@@ -59,19 +59,6 @@ async def test_a_thousand_heartbeats_are_one_write_a_second(cluster: ViewedClust
     assert cluster.shared.writes == 0
 
 
-async def test_a_repeated_registration_writes_nothing(cluster: ViewedCluster) -> None:
-    """Also at the other node: it is a sign of life."""
-    one, two = cluster.nodes.values()
-    await one.register("a", capacity=2)
-    await cluster.go_on(WITHIN)
-    cluster.shared.writes = 0
-    await two.register("a", capacity=2)
-    assert cluster.shared.writes == 0
-    await two.register("a", capacity=5)
-    await cluster.go_on(WITHIN)
-    assert one.instances.get(*PLACE).capacity == 5  # type: ignore[union-attr]
-
-
 async def test_drains_and_leavings_count_at_all_nodes(cluster: ViewedCluster) -> None:
     """By word, by an answer, taken back at the other node, and for good."""
     one, two = cluster.nodes.values()
@@ -94,18 +81,6 @@ async def test_drains_and_leavings_count_at_all_nodes(cluster: ViewedCluster) ->
     assert not one.beat("a")
 
 
-async def test_the_later_word_counts_whichever_is_written_first(cluster: ViewedCluster) -> None:
-    """It drains, says so to one node, and takes it back at the other, which does not know of it yet."""
-    one, two = cluster.nodes.values()
-    await one.register("a")
-    await cluster.go_on(WITHIN)
-    one.beat("a", draining=True)
-    cluster.clock.advance(50)
-    two.beat("a", draining=False)
-    await cluster.go_on(WITHIN)
-    assert one.online() == two.online() == ["a"]
-
-
 async def test_who_is_asked_for_nobody_knows_asks_the_table(cluster: ViewedCluster) -> None:
     """A heartbeat or leaving right after a registration elsewhere does not wait for the next look."""
     one, two = cluster.nodes.values()
@@ -114,10 +89,7 @@ async def test_who_is_asked_for_nobody_knows_asks_the_table(cluster: ViewedClust
     await one.register("b")
     await two.view.ask()
     assert two.online() == ["b"]
-
-
-async def test_a_step_goes_at_once_to_one_that_only_another_node_knows(cluster: ViewedCluster) -> None:
-    """Before a search finds nobody, the node asks for what the others were told."""
+    # Before a search finds nobody, the node asks for what the others were told
     one, two = cluster.nodes.values()
     await cluster.go_on(15 * SECOND)
     router = MemoryRouter(
@@ -299,10 +271,7 @@ async def test_a_removal_that_cannot_be_shared_may_be_repeated(cluster: ViewedCl
     await cluster.go_on(WITHIN)
     assert two.registry.find(TENANT, SHOP) is None
     assert one.online() == two.online() == []
-
-
-async def test_a_registration_that_cannot_be_shared_may_be_repeated(cluster: ViewedCluster) -> None:
-    """Its service is stored; the instance is known at no node before it is known at all."""
+    # Its service is stored; the instance is known at no node before it is known at all
     one, two = cluster.nodes.values()
     cluster.shared.fails_writes = True
     with pytest.raises(StoreUnavailable):

@@ -166,13 +166,17 @@ def test_a_retry_is_a_line_for_those_who_search() -> None:
     assert event == "attempt_failed"
     assert VOCABULARY[event].level == "debug"
     assert (keys["executionId"], keys["retryInMs"]) == ("u-7", 2_000)
-
-
-def test_a_cancelled_execution_says_why() -> None:
-    """At the level info: somebody asked for it."""
+    # At the level info: somebody asked for it
     assert told(ended(ExecutionState.CANCELLED, reason="overlap")) == [
         ("execution_cancelled", {"jobId": "one", "executionId": "u-7", "reason": "overlap"})
     ]
+    # With the reason; of a firing that starts nothing its own record says so
+    by_timer = ended(ExecutionState.SKIPPED, reason="queue_full")
+    by_hand = ExecutionRecord(
+        8, 1, ExecutionState.SKIPPED, TriggeredBy.MANUAL, NOW, None, NOW, NOW, reason="queue_full"
+    )
+    line = ("trigger_skipped", {"jobId": "one", "executionId": "u-8", "reason": "queue_full"})
+    assert told(by_timer, by_hand) == [line]
 
 
 def test_a_delivery_that_is_given_up_is_one_line() -> None:
@@ -247,16 +251,6 @@ def test_a_hundred_that_fail_have_a_line_each() -> None:
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert Counter(line["event"] for line in lines) == {"execution_failed": ENDINGS, "lines_omitted": 1}
     assert lines[-1]["more"] == 30
-
-
-def test_a_trigger_that_starts_nothing_is_one_line() -> None:
-    """With the reason; of a firing that starts nothing its own record says so."""
-    by_timer = ended(ExecutionState.SKIPPED, reason="queue_full")
-    by_hand = ExecutionRecord(
-        8, 1, ExecutionState.SKIPPED, TriggeredBy.MANUAL, NOW, None, NOW, NOW, reason="queue_full"
-    )
-    line = ("trigger_skipped", {"jobId": "one", "executionId": "u-8", "reason": "queue_full"})
-    assert told(by_timer, by_hand) == [line]
 
 
 ENDS = (ExecutionState.SUCCEEDED, ExecutionState.TERMINATED, ExecutionState.CANCELLED, ExecutionState.SKIPPED)

@@ -71,10 +71,7 @@ async def test_a_turn_in_which_all_goes_well_is_counted_and_nothing_more() -> No
     assert scene.append() == ["written True", "counted", "seen one"]
     scene.observers.remove(scene.see)
     assert scene.append() == ["written True", "counted"]
-
-
-async def test_trouble_is_shown_after_all_others_have_seen_it() -> None:
-    """So a line of the log comes after what the stream says of the same turn."""
+    # So a line of the log comes after what the stream says of the same turn
     scene = Scene(trouble=True)
     scene.observers.add(scene.see)
     assert scene.append() == ["written True", "counted", "seen one", "trouble"]
@@ -87,10 +84,7 @@ async def test_one_that_fails_stops_no_other() -> None:
     scene.observers.add(scene.see)
     assert scene.append() == ["written True", "counted", "seen one", "trouble"]
     assert scene.lines == [("observer_failed", {"error": "ValueError: cannot look", "times": 1})]
-
-
-async def test_a_count_that_fails_hides_no_trouble() -> None:
-    """What cannot be told is looked at."""
+    # What cannot be told is looked at
     scene = Scene(count_fails=True)
     assert scene.append() == ["written True", "counted", "trouble"]
     assert scene.lines == [("observer_failed", {"error": "ValueError: cannot count", "times": 1})]

@@ -56,6 +56,10 @@ def test_a_line_begins_with_when_how_much_and_what() -> None:
     assert list(first) == ["timestamp", "level", "event", "jobsHeld"]
     assert first["timestamp"].endswith("Z")
     assert (first["level"], second["level"]) == ("info", "error")
+    # A test finds them, but no line is lost
+    world = World(level="error")
+    world.log("elephant_seen", where="here")
+    assert [(line["level"], line["event"]) for line in world.lines()] == [("warning", "elephant_seen")]
 
 
 @each_row(
@@ -73,13 +77,6 @@ def test_what_is_below_the_level_is_not_written(level: str, seen: list[str]) -> 
     for word in ("ready", "worker_not_stopped", "turn_failed"):
         world.log(word)
     assert [line["event"] for line in world.lines()] == seen
-
-
-def test_an_unknown_word_is_written_as_a_warning() -> None:
-    """A test finds them, but no line is lost."""
-    world = World(level="error")
-    world.log("elephant_seen", where="here")
-    assert [(line["level"], line["event"]) for line in world.lines()] == [("warning", "elephant_seen")]
 
 
 def test_the_form_is_that_of_the_stream_or_the_given_one() -> None:
@@ -206,6 +203,11 @@ def test_warnings_and_errors_are_lines(lines: Lines) -> None:
         ("library_warned", {"logger": "uvicorn.error", "message": "no answer of http://a.test"}),
         ("library_failed", {"logger": "uvicorn.error", "message": "over"}),
     ]
+    # As it was meant
+    record = logging.LogRecord("x", logging.WARNING, "", 1, "%d too %d", ("many",), None)
+    found: Lines = []
+    LibraryLogs(log=lambda event, /, **keys: found.append((event, keys))).emit(record)
+    assert found == [("library_warned", {"logger": "x", "message": "%d too %d"})]
 
 
 def test_what_libraries_chat_is_not_taken(lines: Lines) -> None:
@@ -233,14 +235,6 @@ def test_an_error_has_its_place(lines: Lines) -> None:
     assert first.startswith("test_logs.py:")
     assert first.endswith(" fail")
     assert second.endswith(" test_an_error_has_its_place")
-
-
-def test_a_line_whose_arguments_do_not_fit_is_written(lines: Lines) -> None:
-    """As it was meant."""
-    record = logging.LogRecord("x", logging.WARNING, "", 1, "%d too %d", ("many",), None)
-    found: Lines = []
-    LibraryLogs(log=lambda event, /, **keys: found.append((event, keys))).emit(record)
-    assert found == [("library_warned", {"logger": "x", "message": "%d too %d"})]
 
 
 def test_a_warning_of_python_is_a_line(lines: Lines) -> None:

@@ -48,30 +48,21 @@ def test_a_loop_that_beats_in_time_is_silent() -> None:
     for seconds in (BEAT, BEAT + HELD / 2, BEAT):
         world.hold(seconds, look_after=BEAT)
     assert world.lines == []
-
-
-def test_what_held_it_is_named() -> None:
-    """The functions are those in which it stood while it was late; without a look there are none."""
+    # The functions are those in which it stood while it was late; without a look there are none
     world = World()
     world.hold(BEAT + 0.5, look_after=HELD_BEAT)
     assert world.lines == [{"ms": 500, "functions": ["engine.render"], "more": 0}]
     unseen = World()
     unseen.hold(BEAT + 0.5)
     assert unseen.lines == [{"ms": 500, "functions": [], "more": 0}]
-
-
-def test_a_look_that_comes_in_time_sees_nothing() -> None:
-    """What the loop did before a beat that was not late does not count as what held the next one."""
+    # What the loop did before a beat that was not late does not count as what held the next one
     world = World()
     world.now += BEAT + LATE - 0.001
     world.watch.look()
     world.now += 0.2
     world.watch.beat()
     assert [line["functions"] for line in world.lines] == [[]]
-
-
-def test_the_first_look_counts() -> None:
-    """At the next one what held the loop may be over."""
+    # At the next one what held the loop may be over
     places = iter(["engine.render", "selectors.select"])
     now, lines = [1_000.0], []
 

@@ -132,10 +132,7 @@ def test_takers_get_what_comes_after_they_asked_and_before_they_left() -> None:
     occurrences.observe(_batch(_execution(ExecutionState.TERMINATED)))
     assert [one.kind for one in first] == [OccurrenceKind.FINAL_SUCCEED]
     assert [one.kind for one in second] == [OccurrenceKind.FINAL_SUCCEED, OccurrenceKind.FINAL_FAILED]
-
-
-def test_interest_is_told_at_once_and_at_each_change() -> None:
-    """A second taker changes nothing, and who has left is told no more."""
+    # A second taker changes nothing, and who has left is told no more
     occurrences, told = Occurrences(), list[bool]()
     stop = occurrences.follow_interest(told.append)
     first = occurrences.subscribe(lambda one: None)

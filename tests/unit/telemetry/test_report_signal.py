@@ -127,10 +127,7 @@ async def test_tasks_are_grouped_by_what_they_run_and_where_they_wait() -> None:
     assert (group["count"], group["runs"]) == (3, f"{__name__}.wait_for")
     assert group["waits"] == ["asyncio.locks.Event.wait"]
     assert "hidden" not in str(found)
-
-
-async def test_a_flood_of_tasks_takes_bounded_time() -> None:
-    """Beyond so many they are counted alone."""
+    # Beyond so many they are counted alone
     gate = asyncio.Event()
     tasks = [asyncio.create_task(wait_for("", gate)) for _ in range(MOST_TASKS + 10)]
     await asyncio.sleep(0)
@@ -146,10 +143,7 @@ async def test_threads_are_named_with_where_they_stand() -> None:
     found = describe_threads()
     own = next(one for one in found["threads"] if one["name"] == "MainThread")  # type: ignore[attr-defined]
     assert any("describe_threads" in name for name in own["at"])
-
-
-async def test_the_size_is_that_of_this_process() -> None:
-    """In whole numbers; the age counts from the moment that is given."""
+    # In whole numbers; the age counts from the moment that is given
     found = describe_size(time.monotonic() - 60)
     assert found["upSeconds"] in (60, 61)
     assert isinstance(found["residentMiB"], int)

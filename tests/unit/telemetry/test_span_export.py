@@ -151,39 +151,6 @@ async def test_what_is_being_sent_is_in_the_queue(collector: Collector) -> None:
     assert [int(one.span, 16) for one in collector.came] == [1, 2, 3]
 
 
-async def test_a_full_batch_that_is_being_sent_hurries_nothing(collector: Collector) -> None:
-    """What comes meanwhile waits for its delay, and where the collector fails for the pause after that."""
-    writing, go_on, sent = threading.Event(), threading.Event(), threading.Semaphore(0)
-    writer = SpanWriter(resource={}, scope=("punctual", "1"))
-
-    def write(spans: Sequence[Span]) -> bytes:
-        sent.release()
-        writing.set()
-        assert go_on.wait(20)
-        return writer.write(spans)
-
-    collector.statuses = [503]
-    export = export_to(collector.url, [], batch_size=3, delay=20, make_writer=lambda: write)
-    export.put(span(number) for number in (1, 2, 3))
-    export.put([span(4)])  # more than a batch: it is sent now
-    assert await asyncio.to_thread(writing.wait, 20)
-    export.put([span(5)])
-    go_on.set()
-    await wait(collector, lambda one: len(one.headers) == 1)
-    assert sent.acquire(timeout=20)
-    assert not await asyncio.to_thread(sent.acquire, timeout=0.2)
-    export.close()
-    assert len(collector.spans) == 5
-
-
-async def test_what_waits_is_sent_at_the_end(collector: Collector) -> None:
-    """Though its delay has not passed."""
-    export = export_to(collector.url, [], delay=60)
-    export.put(span(number) for number in range(1, 36))
-    export.close()
-    assert len(collector.spans) == 35
-
-
 async def test_an_unreachable_collector_is_one_line() -> None:
     """And the end does not wait for it."""
     lines: Lines = []

@@ -132,10 +132,7 @@ def test_attributes_of_a_call() -> None:
         "error.type": "404",
     }  # fmt: skip
     assert (step.start, step.end, step.error) == (1_000, 1_050, "404")
-
-
-def test_attributes_of_an_execution() -> None:
-    """Its outcome, and how late it was."""
+    # Its outcome, and how late it was
     (root,) = made(
         execution(ExecutionState.TERMINATED, error="503", reason="retries_exhausted", ended_at=2_000)
     )
@@ -177,15 +174,9 @@ def test_what_is_no_span() -> None:
     )
     going = execution(ExecutionState.PROCESSING, ended_at=None)
     assert made(untried, dismissed, going, FeedbackSeen(1, 5, 1_800, b"{}", stale=True)) == []
-
-
-def test_a_reporter_is_linked() -> None:
-    """A feedback from within another trace names it."""
+    # A feedback from within another trace names it
     (span,) = made(FeedbackSeen(1, 5, 1_800, b"{}", reporter=CALLER))
     assert span.links == (("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"),)
-
-
-def test_an_address_that_cannot_be_read_has_no_host() -> None:
-    """As one that was masked."""
+    # As one that was masked
     (span,) = made(StepEnded(1, 5, 0, 1_500, exchange(url="http://[***/x")))
     assert "server.address" not in dict(span.attributes)

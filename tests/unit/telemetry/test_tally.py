@@ -36,10 +36,7 @@ async def test_the_first_is_written_at_once_and_the_next_ones_together() -> None
     tally.count("calls")
     assert lines[2:] == [("calls_delayed", {"calls": 1})]
     assert tally.counts == {"calls": 502, "others": 1}
-
-
-async def test_what_is_summed_up_is_written_though_nothing_follows() -> None:
-    """After the time between two lines."""
+    # After the time between two lines
     written = asyncio.Event()
     lines: list[dict[str, Any]] = []
 

@@ -27,6 +27,14 @@ def test_the_longest_hold_of_the_last_minute_is_told() -> None:
     assert standstills.longest == 0.5
     time.now += LATELY
     assert standstills.longest == 0
+    # However long it slept
+    time = Time()
+    standstills = Standstills(clock=time)
+    standstills.note(86_400)
+    time.now += LATELY - 1
+    assert standstills.lasting == 86_400
+    time.now += 2
+    assert standstills.lasting is None
 
 
 def test_a_standstill_is_told_for_as_long_as_it_was() -> None:
@@ -40,17 +48,6 @@ def test_a_standstill_is_told_for_as_long_as_it_was() -> None:
     time.now += STOOD + 1.9
     assert standstills.lasting == STOOD + 2
     time.now += 0.2
-    assert standstills.lasting is None
-
-
-def test_a_machine_that_slept_is_told_of_for_a_minute() -> None:
-    """However long it slept."""
-    time = Time()
-    standstills = Standstills(clock=time)
-    standstills.note(86_400)
-    time.now += LATELY - 1
-    assert standstills.lasting == 86_400
-    time.now += 2
     assert standstills.lasting is None
 
 

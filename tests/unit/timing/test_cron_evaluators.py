@@ -2,7 +2,7 @@
 
 Their common subset: numbers, ranges that rise, steps and lists; both day fields only without `*`, since the
 two read `*/2` beside another day field differently. What fires where clocks change each decides by a policy
-of its own: that of SPEC section 3 is judged in `test_cron_firings.py` and `test_cron_seconds.py`.
+of its own: that of SPEC section 3 is judged in `test_cron_firings.py`.
 """
 
 from datetime import UTC, datetime

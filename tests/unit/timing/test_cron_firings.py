@@ -14,7 +14,6 @@ from scheduler_service.timing.cron import Cron, parse_cron
 from scheduler_service.timing.schedule import following
 from scheduler_service.timing.timer import TimerText, compile_timer
 from scheduler_service.timing.zones import Zone, load_zone
-from tests.rows import each_row
 
 ZONES = ["UTC", "Europe/Paris", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "Pacific/Apia"]
 
@@ -256,38 +255,12 @@ def test_an_overlap_fires_once_or_twice():
     ]
 
 
-def test_who_asks_within_the_second_pass_finds_no_second_firing():
-    """A fixed time has fired in the first pass: the next one is tomorrow's, the last one that of before."""
-    assert fires("0 30 2 * * ?", "2026-10-25T01:10:00+00:00", 1, "Europe/Paris") == ["2026-10-26T01:30:00"]
-    last = parse_cron("0 30 2 * * ?").previous(at("2026-10-25T02:00:00+00:00"), load_zone("Europe/Paris"))
-    assert last == at("2026-10-25T00:30:00+00:00")
-
-
 def test_a_list_does_not_recur():
     """Only `*` and steps fire in both passes, a list of the same minutes does not."""
     listed = fires("0 0,30 2 * * ?", "2026-10-24T12:00:00+00:00", 3, "Europe/Paris")
     assert listed == ["2026-10-25T00:00:00", "2026-10-25T00:30:00", "2026-10-26T01:00:00"]
     assert parse_cron("0 0-30 2 * * ?").recurring is False
     assert parse_cron("0 30 1-3/2 * * ?").recurring is True
-
-
-def mid_year(year: int) -> int:
-    return as_moment(datetime(year, 6, 1, tzinfo=UTC))
-
-
-@each_row(
-    ("expression", "year"),
-    [("0 0 0 1 1 ? 2030", 2030), ("0 0 0 1 1 ?", 2199), ("0 0 0 1 1 ?", 2205)],
-)
-def test_there_is_an_end(expression: str, year: int) -> None:
-    """After the last year of the expression, or of the calendar, nothing follows."""
-    assert parse_cron(expression).next(mid_year(year), load_zone("UTC")) is None
-
-
-@each_row(("expression", "year"), [("0 0 0 1 1 ? 2030", 2029), ("0 0 0 1 7 ?", 1970)])
-def test_there_is_a_beginning(expression: str, year: int) -> None:
-    """Before the first year of the expression, or of the calendar, nothing was."""
-    assert parse_cron(expression).previous(mid_year(year), load_zone("UTC")) is None
 
 
 def test_a_day_that_a_zone_left_out() -> None:

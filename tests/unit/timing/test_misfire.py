@@ -18,7 +18,7 @@ from scheduler_service.timing.misfire import (
     plan,
     resume,
 )
-from scheduler_service.timing.schedule import Firing, advance, between, upcoming
+from scheduler_service.timing.schedule import Firing, between, upcoming
 from scheduler_service.timing.timer import Timer, TimerText, compile_timer
 from tests.rows import each_row
 
@@ -70,26 +70,6 @@ def test_exactly_the_grace_is_late_and_a_millisecond_more_is_missed(period: str)
     assert (missed.missed, missed.late) == (MissedRun(NOON + MINUTE, NOON + MINUTE, 1), ())
 
 
-def test_fewer_missed_than_the_limit_are_all_caught_up() -> None:
-    """SPEC section 3, fire_all."""
-    found = plan(make("1h", misfire_policy="fire_all"), Cursor(NOON), "", now=NOON + 3 * HOUR + 2 * MINUTE)
-    assert found.missed is None
-    assert planned(found.caught_up) == [NOON + hour * HOUR for hour in range(4)]
-
-
-def test_missed_repeats_are_used_up() -> None:
-    """SPEC section 3: repeats count from the first moment; missed firings use them up."""
-    timer = make("R10/PT1M", misfire_policy="skip")
-    found = plan(timer, Cursor(NOON), "", now=NOON + 5 * MINUTE)
-    assert found.missed == MissedRun(NOON, NOON + 3 * MINUTE, 4)
-    assert planned(found.late) == minutes(4, 5)
-    assert found.cursor.used == 6
-    rest = plan(timer, found.cursor, "", now=NOON + DAY)
-    assert rest.missed == MissedRun(NOON + 6 * MINUTE, NOON + 9 * MINUTE, 4)
-    assert rest.cursor.used == 10
-    assert upcoming(timer, rest.cursor, "") is None
-
-
 @each_row("period", [MINUTELY, EVERY_MINUTE, "R9/PT1M"])
 @each_row("room", [1, 2, 3, 4, 20])
 def test_where_few_may_fire_the_others_stay_due(period: str, room: int) -> None:
@@ -108,13 +88,6 @@ def test_where_few_may_fire_the_others_stay_due(period: str, room: int) -> None:
         if not fired:
             break
     assert ends == minutes(*range(1, 10))
-
-
-def test_nothing_is_missed_after_the_end() -> None:
-    """SPEC section 3: no firing after endAt and ttl, so none is missed there either."""
-    for timer in (make(MINUTELY, ttl="5m"), make(EVERY_MINUTE, "1m", ttl="5m")):
-        found = plan(timer, Cursor(NOON), "", now=NOON + DAY, policy="skip")
-        assert found.missed == MissedRun(NOON + MINUTE, NOON + 5 * MINUTE, 5)
 
 
 def test_long_runs_are_counted_by_arithmetic_or_left_to_count_outside() -> None:
@@ -271,13 +244,6 @@ def test_a_single_moment_that_fell_into_the_pause_is_over() -> None:
     assert upcoming(relative, back.cursor, "") == Firing(NOON + 70 * MINUTE, NOON + 70 * MINUTE)
 
 
-def test_a_single_moment_that_fired_does_not_fire_after_a_pause() -> None:
-    """SPEC section 10, PUT: a relative dueTime counts from the new start, but its one firing is used up."""
-    relative = make("0s", "10m")
-    back = resume(relative, Cursor(NOON, NOON + 10 * MINUTE, 1), now=NOON + HOUR, seed="")
-    assert upcoming(relative, back.cursor, "") is None
-
-
 def test_a_pause_of_no_length_changes_nothing() -> None:
     """Created paused and started in the same millisecond, a job fires as if it had been active."""
     for timer in (
@@ -292,33 +258,8 @@ def test_a_pause_of_no_length_changes_nothing() -> None:
         assert upcoming(timer, back.cursor, "") == Firing(NOON, NOON)
 
 
-def test_a_long_pause_is_counted_up_to_10_000() -> None:
-    """SPEC section 3, ledger."""
-    for timer in (make("* * * * * ?"), make("1s")):
-        back = resume(timer, Cursor(NOON), now=NOON + DAY, seed="", policy="fire_once")
-        assert back.missed is not None
-        assert (back.missed.count, back.count) == (COUNT_MAX, COUNT_MAX)
-
-
 def test_external_has_neither_firings_nor_misses() -> None:
     """SPEC section 3: fires only by trigger."""
     timer = make("external")
     assert plan(timer, Cursor(NOON), "", now=NOON + DAY) == DueFirings(None, (), (), Cursor(NOON), None)
     assert resume(timer, Cursor(NOON), now=NOON + DAY, seed="").count == 0
-
-
-def test_jitter_keeps_a_firing_from_being_missed() -> None:
-    """Jitter is part of the plan: only what was planned before the grace is missed."""
-    text = TimerText(due_time="10s", period="10s", jitter=9_000, misfire_grace=0, misfire_policy="skip")
-    timer = compile_timer(text, default_zone="UTC")
-    cursor = Cursor(0)
-    first = upcoming(timer, cursor, "seed")
-    assert first is not None
-    second = upcoming(timer, advance(cursor, first), "seed")
-    assert second is not None
-    assert second.planned_at > second.base + 1, "this seed delays the second firing"
-    found = plan(timer, cursor, "seed", now=second.base + 1)
-    assert found.missed is not None
-    assert (found.missed.first, found.missed.last, found.missed.count) == (first.planned_at,) * 2 + (1,)
-    assert found.late == ()
-    assert upcoming(timer, found.cursor, "seed") == second

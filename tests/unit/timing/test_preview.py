@@ -5,9 +5,8 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.moments import DAY, HOUR, MINUTE, as_moment
-from scheduler_service.timing.preview import preview, show
+from scheduler_service.timing.preview import preview
 from scheduler_service.timing.timer import Timer, TimerText, compile_timer
 
 NOON = as_moment(datetime(2024, 3, 30, 12, tzinfo=UTC))
@@ -43,20 +42,6 @@ def test_bounds_are_kept() -> None:
     assert len(preview(timer, anchor=NOON, count=5_000).firings) == 1_000
     assert preview(timer, anchor=NOON, count=-1).firings == ()
     assert len(preview(timer, anchor=NOON, count=500, until=NOON + MINUTE).firings) == 61
-
-
-def test_jitter_shows_only_for_a_job_that_is_there() -> None:
-    """Without a job there is no seed: the bare moments are shown."""
-    timer = make("0s", "1h", jitter=30 * MINUTE)
-    assert preview(timer, anchor=NOON, count=1).firings[0].utc == NOON
-    spread = [preview(timer, anchor=NOON, count=1, seed=seed).firings[0].utc for seed in "abcdef"]
-    assert len(set(spread)) > 3
-
-
-def test_a_job_shows_what_its_cursor_has_left() -> None:
-    """SPEC section 3: GET /jobs/{jobId}/next."""
-    shown = show(make("0s", "R3/PT1H"), Cursor(NOON, NOON + HOUR, 2), count=10)
-    assert [firing.utc for firing in shown] == [NOON + 2 * HOUR]
 
 
 @given(

@@ -160,17 +160,6 @@ def test_what_people_write_as_a_moment_gets_its_remedy(text: str, said: str) -> 
 
 
 @each_row(
-    ("text", "instead"),
-    [("daily", "@daily"), ("Weekly", "@weekly"), ("*/5", "*/5 * * * *"), ("*", "* * * * *")],
-)
-def test_what_people_write_as_a_period_gets_its_remedy(text: str, instead: str) -> None:
-    """A macro without its sign, and one field of five."""
-    with pytest.raises(DefinitionError, match=r"is not a period") as refused:
-        compile_timer(TimerText(due_time="0s", period=text), default_zone="UTC")
-    assert refused.value.problems[0].message.endswith(f"write {instead!r}")
-
-
-@each_row(
     ("period", "said"),
     [
         ("P5M", ["'P5M' is 5 months; 5 minutes are 'PT5M'"]),
@@ -183,12 +172,6 @@ def test_months_that_may_be_meant_as_minutes_are_said(period: str, said: list[st
     text = TimerText(due_time="2030-01-01 00:00:00", period=period)
     compiled = compile_timer(text, default_zone="UTC")
     assert [one.message for one in compiled.warnings if one.code == "months"] == said
-
-
-def test_months_are_said_wherever_a_duration_stands() -> None:
-    """In `dueTime` and `ttl` too."""
-    compiled = compile_timer(TimerText(due_time="P5M", period="0s", ttl="P7M"), default_zone="UTC")
-    assert [one.pointer for one in compiled.warnings if one.code == "months"] == ["/dueTime", "/ttl"]
 
 
 def test_everything_that_is_wrong_is_said_at_once() -> None:
@@ -254,9 +237,3 @@ def test_a_period_that_is_none_is_refused_with_or_without_due_time(due_time: str
         compile_timer(TimerText(due_time=due_time, period=period), default_zone="UTC")
     assert [problem.pointer for problem in refused.value.problems] == ["/period"]
     assert not is_period(period)
-
-
-@each_row("period", ["5m", "PT5M", "R4/PT3S", "0 0 9 * * ?", "@daily", "external"])
-def test_a_period_is_known_by_its_form(period: str) -> None:
-    """The forms of SPEC section 3.2."""
-    assert is_period(period)

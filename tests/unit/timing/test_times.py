@@ -4,7 +4,7 @@ import pytest
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.domain.moments import rfc3339
-from scheduler_service.timing.times import local_text, looks_like_time, parse_time
+from scheduler_service.timing.times import local_text, parse_time
 from scheduler_service.timing.zones import load_zone
 from tests.rows import each_row
 
@@ -69,10 +69,3 @@ def test_local_text_names_its_offset() -> None:
     assert local_text(moment, load_zone("Asia/Shanghai")) == "2023-10-01T17:00:01.250+08:00"
     assert local_text(moment, load_zone("America/New_York")) == "2023-10-01T05:00:01.250-04:00"
     assert local_text(moment, load_zone("UTC")) == "2023-10-01T09:00:01.250+00:00"
-
-
-def test_a_date_is_told_from_a_duration() -> None:
-    """The message about a wrong text speaks of what was meant."""
-    assert looks_like_time("2023-10")
-    assert not looks_like_time("2h30m")
-    assert not looks_like_time("-5s")

@@ -56,13 +56,17 @@ async def test_the_target_has_the_first_value_and_its_answer_none() -> None:
     (sent,) = echo.sent
     assert (sent.url, sent.headers) == ("http://t/?k=t0p-secret", (("A", "t0p-secret"),))
     assert found == Answer(200, (("A", "***"),), b'"*** ***"', url="http://t/?k=***")
-
-
-async def test_the_answer_to_any_request_of_the_job() -> None:
-    """Also to one that has no secret itself."""
+    # Also to one that has no secret itself
     found = await sender(Echo()).send(request(mark=""))
     assert isinstance(found, Answer)
     assert found.body == b'"none ***"'
+    # Whatever stands in them
+    echo = Echo()
+    plain = OutboundRequest("POST", "http://t/", (), b"t0p-secret ${secrets.TOKEN}")
+    found = await sender(echo).send(plain)
+    assert echo.sent == [plain]
+    assert isinstance(found, Answer)
+    assert found.body == plain.body
 
 
 async def test_nothing_is_sent_without_its_secret() -> None:
@@ -73,28 +77,9 @@ async def test_nothing_is_sent_without_its_secret() -> None:
     assert found.kind is FaultKind.TEMPLATE
     assert "${secrets.GONE}" in found.message
     assert (echo.sent, found.unsent) == ([], False)
-
-
-async def test_an_error_of_the_sender_says_no_secret() -> None:
-    """It is logged as it is."""
+    # It is logged as it is
     with pytest.raises(SendFailed) as caught:
         await sender(Echo(fails=True)).send(request())
     assert "t0p-secret" not in repr(caught.value)
     assert "http://t/?k=***" in repr(caught.value)
     assert caught.value.__suppress_context__
-
-
-async def test_a_request_that_may_not_leave_says_so() -> None:
-    """As the sender behind it does."""
-    with pytest.raises(NotSent):
-        await sender(Echo()).send(request(), lambda: False)
-
-
-async def test_other_requests_pass_as_they_are() -> None:
-    """Whatever stands in them."""
-    echo = Echo()
-    plain = OutboundRequest("POST", "http://t/", (), b"t0p-secret ${secrets.TOKEN}")
-    found = await sender(echo).send(plain)
-    assert echo.sent == [plain]
-    assert isinstance(found, Answer)
-    assert found.body == plain.body

@@ -11,25 +11,7 @@ from scheduler_service.transport.connection import HttpConnection, ReadBuffer, m
 from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.errors import TransportError
 from tests.certificate import Certificate, server_context
-from tests.unit.transport.servers import OK, Handler, Peer, Server, Stage, answering, request
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
-        b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok-and-noise",
-    ],
-)
-async def test_a_spent_connection_is_not_used_again(stage: Stage, answer: bytes) -> None:
-    """Where the peer closes, or says more than it should, the next call gets a connection of its own."""
-    server = await stage.server(answering(answer))
-    sender = stage.sender()
-    for _ in range(2):
-        outcome = await sender.send(request(server.url))
-        assert outcome.body == b"ok"
-    assert server.connections == 2
+from tests.unit.transport.servers import OK, Handler, Peer, Server, Stage
 
 
 def test_a_probe_hears_bytes_and_the_end_of_its_own_socket() -> None:

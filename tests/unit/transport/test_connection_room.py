@@ -176,29 +176,6 @@ async def test_one_that_ends_with_the_connection_arrives_whole(stage: Stage, ans
     await until(lambda: room.taken == 0)
 
 
-@pytest.mark.parametrize("kind", [*ANSWERS, "until close"])
-async def test_over_tls_it_arrives_whole_after_it_has_waited(
-    stage: Stage, certificate: Certificate, kind: str
-) -> None:
-    """As without TLS."""
-    answer, body = ANSWERS.get(kind, (UNTIL_CLOSE, BODY))
-    room = WatchedRoom()
-    gate = room.fill()
-
-    async def handle(peer: Peer) -> None:
-        await peer.read()
-        await peer.say(answer)
-
-    context = server_context(certificate)
-    server = await stage.server(handle, ssl=context)
-    sender = stage.sender(room=room, response_bytes=LIMIT, trust=lambda: trust(certificate))
-    task = asyncio.create_task(sender.send(get(server.port)))
-    await until(lambda: room.waiting == 1)
-    gate.leave()
-    assert bodies([await task]) == [body]
-    await until(lambda: room.taken == 0)
-
-
 @pytest.mark.parametrize("must_wait", [True, False])
 @pytest.mark.parametrize("answer", [UNTIL_CLOSE, framed(BODY)])
 async def test_over_tls_the_end_is_not_seen_before_what_came(
@@ -258,16 +235,6 @@ async def test_small_ones_and_those_without_a_body_do_not_ask(stage: Stage) -> N
     assert (room.asked, room.waiting) == (0, 0)
 
 
-async def test_one_beyond_the_limit_is_cut_and_takes_the_limit(stage: Stage) -> None:
-    """However long it says it is."""
-    room = WatchedRoom()
-    server = await stage.server(answering(framed(BODY)))
-    sender = stage.sender(room=room, response_bytes=100_000)
-    outcome = await sender.send(request(server.url))
-    assert (outcome.body, outcome.truncated, room.peak) == (BODY[:100_000], True, 100_000)
-    await until(lambda: room.taken == 0)
-
-
 async def test_one_whose_time_is_up_in_line_says_so(stage: Stage) -> None:
     """It has answered in time: the target is not to blame. It waits no more."""
     room = WatchedRoom()
@@ -276,15 +243,6 @@ async def test_one_whose_time_is_up_in_line_says_so(stage: Stage) -> None:
     assert outcome.kind is FaultKind.TIMEOUT
     assert "answered, but other large responses were read first: raise the timeout" in outcome.message
     assert room.waiting == 0
-
-
-async def test_one_that_is_too_slow_gives_its_room_back(stage: Stage) -> None:
-    """Its time is up while it is read."""
-    room = WatchedRoom()
-    outcome = await (await begin(stage, stalling(LARGE[:-1]), room, timeout=150))
-    assert "did not answer in time" in outcome.message
-    assert room.peak == SIZE
-    await until(lambda: room.taken == 0)
 
 
 async def test_one_that_is_cancelled_gives_its_room_back(stage: Stage) -> None:
@@ -320,19 +278,6 @@ async def test_one_that_is_cut_while_it_waits_fails_once_it_is_read_on(stage: St
     gate.leave()
     outcome = await task
     assert "closed the connection in the middle of its answer" in outcome.message
-    await until(lambda: room.taken == 0)
-
-
-async def test_a_packed_one_that_is_broken_fails_once_there_is_room(stage: Stage) -> None:
-    """It is not decoded before."""
-    packed = gzip.compress(ZEROS)
-    room = WatchedRoom()
-    gate = room.fill()
-    broken = framed(packed[:-8] + bytes(8), "Content-Encoding: gzip")
-    task = await in_line(stage, repeating(broken), room)
-    gate.leave()
-    outcome = await task
-    assert "gzip body" in outcome.message
     await until(lambda: room.taken == 0)
 
 

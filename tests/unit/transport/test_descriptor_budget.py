@@ -70,14 +70,6 @@ class Bench:
         return self.closed[-1]
 
 
-def test_one_alone_takes_half() -> None:
-    """The rest is for whoever comes next."""
-    bench = Bench(100)
-    [greedy] = bench.origins(1)
-    assert greedy.open(600) == 50
-    assert bench.budget.blocked == {greedy: None}
-
-
 @each_row("greedy", [1, 2, 3, 10, 50])
 def test_a_new_origin_always_finds_some(greedy: int) -> None:
     """However many take what they can, in turns, and give nothing back."""

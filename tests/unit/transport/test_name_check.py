@@ -42,10 +42,7 @@ async def test_a_name_of_a_refused_address_is_named_with_the_reason() -> None:
     assert sorted(found) == ["denied.test", "mixed.test", "private.test"]
     assert found["private.test"].startswith("it resolves to 10.0.0.1: it is private")
     assert "169.254.169.254" in found["mixed.test"]
-
-
-async def test_a_verdict_is_kept_for_a_while() -> None:
-    """Known names cost no lookup; one whose time is over is looked up again."""
+    # Known names cost no lookup; one whose time is over is looked up again
     resolver = TableResolver(dict(TABLE))
     check = NameCheck(policy=POLICY, resolver=resolver, patience=10)
     for _ in range(3):

@@ -212,31 +212,12 @@ async def test_idle_connections_are_closed(stage: Stage) -> None:
     sender = stage.sender(idle_seconds=0.05)
     assert isinstance(await sender.send(request(server.url)), Answer)
     await server.ended.wait()
-
-
-async def test_an_old_connection_is_not_kept(stage: Stage) -> None:
-    """So that a change of the name's addresses is followed."""
+    # So that a change of the name's addresses is followed
     server = await stage.server(repeating(OK))
     sender = stage.sender(age_seconds=-1.0)
     for _ in range(2):
         assert isinstance(await sender.send(request(server.url)), Answer)
     assert server.connections == 2
-
-
-async def test_many_at_once(stage: Stage) -> None:
-    """A burst of calls over more than one connection: each gets its own answer."""
-
-    async def echo(peer: Peer) -> None:
-        while True:
-            body = (await peer.read()).partition(b"\r\n\r\n")[2]
-            await peer.say(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
-
-    server = await stage.server(echo)
-    sender = stage.sender(connections=20)
-    bodies = [str(number).encode() for number in range(300)]
-    outcomes = await asyncio.gather(*[sender.send(request(server.url, body=body)) for body in bodies])
-    assert [outcome.body for outcome in outcomes if isinstance(outcome, Answer)] == bodies
-    assert server.connections <= 20
 
 
 async def test_calls_that_last_get_a_connection_each(stage: Stage) -> None:

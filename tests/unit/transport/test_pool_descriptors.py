@@ -64,21 +64,6 @@ async def test_slow_targets_leave_a_healthy_one_its_share(stage: Stage) -> None:
     assert {event for event, _ in lines} == {"calls_delayed"}
 
 
-async def test_calls_that_wait_for_a_descriptor_are_counted(stage: Stage) -> None:
-    """Also those that came when a connection for them was only too early."""
-    lines: list[tuple[str, dict[str, Any]]] = []
-    [slow], [server] = await slow_servers(stage, 1)
-    sender = stage.sender(descriptors=40, log=lambda event, **keys: lines.append((event, keys)))
-    calls = [asyncio.create_task(sender.send(request(server.url, timeout=60_000))) for _ in range(36)]
-    await slow.until(20)
-    slow.release.set()
-    assert all(isinstance(answer, Answer) for answer in await asyncio.gather(*calls))
-    await sender.close()
-    assert {event for event, _ in lines} == {"calls_delayed"}
-    assert 16 <= sum(keys["calls"] for _, keys in lines) <= 36
-    assert lines[0][1]["limit"] == 40
-
-
 async def test_more_origins_than_descriptors(stage: Stage) -> None:
     """Each gets its turn, over connections that others have left idle or that were slow."""
     slow, servers = await slow_servers(stage, 12)

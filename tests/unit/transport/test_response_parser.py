@@ -37,25 +37,16 @@ def test_length() -> None:
     reply, reusable = receive(b"HTTP/1.1 200 OK\r\nContent-LENGTH: 2\r\nX-A:  b \r\n\r\nok")
     assert reply == ParsedResponse(200, (("content-length", "2"), ("x-a", "b")), b"ok", False)
     assert reusable
-
-
-def test_chunked_with_trailer() -> None:
-    """Chunks are joined, trailers dropped."""
+    # Chunks are joined, trailers dropped
     reply, reusable = receive(
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nok\r\n1\r\n!\r\n0\r\nX-T: 1\r\n\r\n"
     )
     assert (reply.body, reusable) == (b"ok!", True)
     assert reply.headers == (("transfer-encoding", "chunked"),)
-
-
-def test_until_close() -> None:
-    """A body without a length lasts until the end of the stream; the connection is spent."""
+    # A body without a length lasts until the end of the stream; the connection is spent
     reply, reusable = receive(b"HTTP/1.0 200 OK\r\n\r\nall ", b"of it")
     assert (reply.body, reusable) == (b"all of it", False)
-
-
-def test_interim_answers_are_skipped() -> None:
-    """100, 102 and 103 come before the answer and are not it."""
+    # 100, 102 and 103 come before the answer and are not it
     reply, reusable = receive(
         b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
         b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n"
@@ -88,10 +79,7 @@ def test_cut_at_the_limit() -> None:
     assert (len(reply.body), reply.truncated, reusable) == (1000, True, False)
     reply, reusable = receive(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b"x" * 1000, limit=1000)
     assert (len(reply.body), reply.truncated, reusable) == (1000, False, True)
-
-
-def test_noise_after_the_answer() -> None:
-    """Bytes after the answer spend the connection: no next request may take them for its own answer."""
+    # Bytes after the answer spend the connection: no next request may take them for its own answer
     reply, reusable = receive(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 500 X\r\n\r\n")
     assert (reply.status, reply.body, reusable) == (200, b"ok", False)
     assert receive(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok\x00\xff")[1] is False
@@ -331,10 +319,7 @@ def test_what_was_held_back_may_be_broken() -> None:
     assert body.is_held
     with pytest.raises(ConnectFailed, match="deflate body is broken"):
         body.admit()
-
-
-def test_small_pieces_take_no_more_than_their_bytes() -> None:
-    """A target may send its body two bytes at a time."""
+    # A target may send its body two bytes at a time
     tracemalloc.start()
     try:
         body = PlainBody(LIMIT)

@@ -107,10 +107,7 @@ async def test_system_functions(stage: Stage) -> None:
     assert "system://broken" in failed.message
     missing = await sender.send(request("system://other"))
     assert missing.kind is FaultKind.NO_INSTANCE
-
-
-async def test_a_system_function_may_stay(stage: Stage) -> None:
-    """The same for what runs in this process."""
+    # The same for what runs in this process
     called: list[bool] = []
 
     async def function() -> Answer:
@@ -120,10 +117,7 @@ async def test_a_system_function_may_stay(stage: Stage) -> None:
     with pytest.raises(NotSent):
         await stage.sender(system={"one": function}).send(request("system://one"), lambda: False)
     assert called == []
-
-
-async def test_a_system_function_has_no_deadline_to_tell(stage: Stage) -> None:
-    """`X-Scheduling-Deadline` is of requests: the clock is not asked."""
+    # `X-Scheduling-Deadline` is of requests: the clock is not asked
 
     async def function() -> Answer:
         return Answer(200)

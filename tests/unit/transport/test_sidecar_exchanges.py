@@ -6,10 +6,10 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from scheduler_service.transport.errors import ConnectFailed, Unreached
+from scheduler_service.transport.errors import Unreached
 from scheduler_service.transport.sidecar_exchanges import KeptConnections
 from tests.ports import free_port
-from tests.unit.transport.servers import OK, Peer, Stage, answering, repeating
+from tests.unit.transport.servers import OK, Stage, answering, repeating
 
 ASK = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n"
 PATIENCE = 10.0
@@ -41,6 +41,12 @@ async def test_exchanges_one_after_the_other_share_a_connection(stage: Stage, op
         answer = await connections.exchange(ASK, method="GET", seconds=PATIENCE)
         assert (answer.status, answer.body) == (200, b"ok")
     assert (server.connections, server.requests) == (1, [ASK] * 5)
+    # At once, and again each time: nothing was sent
+    port = free_port()
+    connections = opener.open(port)
+    for _ in range(2):
+        with pytest.raises(Unreached, match=f"http://127.0.0.1:{port} cannot be reached"):
+            await connections.exchange(ASK, method="GET", seconds=PATIENCE)
 
 
 @pytest.mark.parametrize("most", [1, 3])
@@ -66,32 +72,3 @@ async def test_the_wait_for_a_connection_ends_in_time(stage: Stage, opener: Open
         await connections.exchange(ASK, method="GET", seconds=0.05)
     first.cancel()
     await asyncio.wait([first])
-
-
-async def test_a_server_that_is_not_there_is_unreached(opener: Opener) -> None:
-    """At once, and again each time: nothing was sent."""
-    port = free_port()
-    connections = opener.open(port)
-    for _ in range(2):
-        with pytest.raises(Unreached, match=f"http://127.0.0.1:{port} cannot be reached"):
-            await connections.exchange(ASK, method="GET", seconds=PATIENCE)
-
-
-async def test_a_close_ends_what_is_under_way(stage: Stage, opener: Opener) -> None:
-    """And what comes later."""
-    arrived = asyncio.Event()
-
-    async def handle(peer: Peer) -> None:
-        await peer.read()
-        arrived.set()
-        await peer.reader.read()
-
-    server = await stage.server(handle)
-    connections = opener.open(server.port)
-    task = asyncio.create_task(connections.exchange(ASK, method="GET", seconds=PATIENCE))
-    await arrived.wait()
-    await connections.close()
-    with pytest.raises(ConnectFailed, match="it stops"):
-        await task
-    with pytest.raises(ConnectFailed, match="it stops"):
-        await connections.exchange(ASK, method="GET", seconds=PATIENCE)

@@ -93,10 +93,7 @@ async def test_without_a_sidecar_it_is_a_fault(stage: Stage) -> None:
     with pytest.raises(NotSent):
         await sender.send(request, lambda: False)
     await sender.close()
-
-
-async def test_all_else_goes_its_way(stage: Stage) -> None:
-    """To the sender below."""
+    # To the sender below
     target = await stage.server(repeating(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"))
     sender = behind(stage, 1)
     assert isinstance(await sender.send(OutboundRequest("GET", f"{target.url}/x", ())), Answer)

@@ -146,7 +146,7 @@ async def test_a_declared_job_is_answered_with_who_registers_it(client: Client) 
     assert said in str(caught.value)
 
 
-async def test_a_job_is_paused_changed_and_destroyed(client: Client) -> None:
+async def test_a_job_is_paused_changed_and_destroyed(client: Client, world: World) -> None:
     """With the revision as a guard against others."""
     await client.jobs.create(definition(timer={"period": "5m", "dueTime": "5m"}), job_id="one")
     assert (await client.jobs.pause("one", drain=True)).state == "paused"
@@ -164,10 +164,7 @@ async def test_a_job_is_paused_changed_and_destroyed(client: Client) -> None:
     assert (await client.jobs.destroy("one")).state == "destroyed"
     with pytest.raises(Absent):
         await client.jobs.get("one")
-
-
-async def test_a_moment_is_given_with_its_zone(world: World, client: Client) -> None:
-    """A trigger for later; a naive moment is refused before anything is sent."""
+    # A trigger for later; a naive moment is refused before anything is sent
     await client.jobs.create(definition(), job_id="one")
     at = datetime.fromtimestamp(START / 1000, UTC) + timedelta(hours=1)
     fired = await client.jobs.trigger("one", at=at)
@@ -235,6 +232,19 @@ async def test_figures_and_what_is_planned(client: Client) -> None:
     assert len(planned) == 24
     early = datetime(2000, 1, 1, tzinfo=UTC)
     assert [one async for one in client.scheduler.upcoming(planned_from=early, planned_to=early)] == []
+    # One job or several, and so many firings of each
+    for name in ("one", "two", "three"):
+        await client.jobs.create(definition(timer={"dueTime": "1h", "period": "1h"}), job_id=name)
+    one = [one.job_id async for one in client.scheduler.upcoming(job_id="one", per_job=3)]
+    assert one == ["one"] * 3
+    two = [one.job_id async for one in client.scheduler.upcoming(job_id=["one", "two"], per_job=2, page=1)]
+    assert sorted(two) == ["one", "one", "two", "two"]
+    # By buckets of time, from now on
+    await client.jobs.create(definition(timer={"dueTime": "1h", "period": "1h"}), job_id="hourly")
+    ahead = await client.scheduler.upcoming_counts(bucket_seconds=3_600, buckets=3)
+    assert (sum(ahead.counts), ahead.total.is_capped) == (ahead.total.value, False)
+    assert len(ahead.counts) == 3
+    assert ahead.total.value >= 2
 
 
 async def test_figures_by_day(world: World, client: Client) -> None:
@@ -253,16 +263,6 @@ async def test_figures_by_day(world: World, client: Client) -> None:
     assert (await client.scheduler.daily(job_id="two")).total.executions == 2
     with pytest.raises(Invalid):
         await client.scheduler.daily(first=today, last=today - timedelta(1))
-
-
-async def test_what_is_planned_of_some_jobs(client: Client) -> None:
-    """One job or several, and so many firings of each."""
-    for name in ("one", "two", "three"):
-        await client.jobs.create(definition(timer={"dueTime": "1h", "period": "1h"}), job_id=name)
-    one = [one.job_id async for one in client.scheduler.upcoming(job_id="one", per_job=3)]
-    assert one == ["one"] * 3
-    two = [one.job_id async for one in client.scheduler.upcoming(job_id=["one", "two"], per_job=2, page=1)]
-    assert sorted(two) == ["one", "one", "two", "two"]
 
 
 async def test_previews_need_no_job(client: Client) -> None:
@@ -306,15 +306,6 @@ async def test_a_definition_is_run_without_being_saved(client: Client) -> None:
     assert [one async for one in client.jobs.list()] == []
     with pytest.raises(Invalid):
         await client.scheduler.try_definition(definition(qos=7))
-
-
-async def test_what_is_planned_is_counted(client: Client) -> None:
-    """By buckets of time, from now on."""
-    await client.jobs.create(definition(timer={"dueTime": "1h", "period": "1h"}), job_id="hourly")
-    ahead = await client.scheduler.upcoming_counts(bucket_seconds=3_600, buckets=3)
-    assert (sum(ahead.counts), ahead.total.is_capped) == (ahead.total.value, False)
-    assert len(ahead.counts) == 3
-    assert ahead.total.value >= 2
 
 
 async def test_what_a_timer_does_is_foreseen(client: Client) -> None:

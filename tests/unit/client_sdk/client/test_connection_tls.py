@@ -32,7 +32,7 @@ async def read(url: str, ca: str | None = None) -> None:
         assert [job async for job in client.jobs.list()] == []
 
 
-async def test_an_unknown_authority_is_refused(certificate: Certificate) -> None:
+async def test_an_unknown_authority_is_refused(certificate: Certificate, url: str) -> None:
     """Before anything is sent: a key never reaches a stranger."""
     served: list[bytes] = []
 
@@ -45,6 +45,17 @@ async def test_an_unknown_authority_is_refused(certificate: Certificate) -> None
         with pytest.raises(Unreachable, match="certificate verify failed"):
             await read(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}")
     assert served == []
+    # And so has a port that does not speak TLS
+    with pytest.raises(Unreachable, match="use a name that its certificate has"):
+        await read(url.replace("127.0.0.1", "localhost"), str(certificate.path))
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        with pytest.raises(Unreachable, match="does it speak http instead of https"):
+            await read(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}")
 
 
 async def test_a_private_authority_is_named(
@@ -69,26 +80,9 @@ async def test_a_private_authority_is_named(
         assert (await lite.run()).error == "500"
     async with LiteJob(job, ca=str(certificate.path)) as lite:
         assert (await lite.run()).state == "succeeded"
-
-
-def test_the_blocking_client_takes_the_file_too(url: str, certificate: Certificate) -> None:
-    """It is the same client."""
+    # It is the same client
     with BlockingClient(url, ca=str(certificate.path)) as client:
         assert list(client.jobs.list()) == []
-
-
-async def test_another_name_has_another_remedy(url: str, certificate: Certificate) -> None:
-    """And so has a port that does not speak TLS."""
-    with pytest.raises(Unreachable, match="use a name that its certificate has"):
-        await read(url.replace("127.0.0.1", "localhost"), str(certificate.path))
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        writer.close()
-
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        with pytest.raises(Unreachable, match="does it speak http instead of https"):
-            await read(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}")
 
 
 @pytest.mark.parametrize(("text", "reason"), [(None, "No such file"), ("hello", "no certificate")])

@@ -80,6 +80,10 @@ def test_a_frame_without_an_end_is_refused() -> None:
     assert list(reader.feed(half)) == []
     with pytest.raises(Unreadable, match="1 MiB"):
         list(reader.feed(half + b"x"))
+    # A stream may go on for ever: what was read of it does not count
+    reader, data = EventFrameReader(), b"x" * (LARGEST_FRAME // 2)
+    for _ in range(5):
+        assert list(reader.feed(b"data: " + data + b"\n\n")) == [data]
 
 
 @each_row("line", [b"data:\n", b"data: x\n", b":\n", b"what: y\n"])
@@ -90,13 +94,6 @@ def test_a_frame_of_lines_without_an_end_is_refused(line: bytes) -> None:
     assert list(reader.feed(half)) == []
     with pytest.raises(Unreadable, match="1 MiB"):
         list(reader.feed(half + 2 * line))
-
-
-def test_frames_have_their_size_each() -> None:
-    """A stream may go on for ever: what was read of it does not count."""
-    reader, data = EventFrameReader(), b"x" * (LARGEST_FRAME // 2)
-    for _ in range(5):
-        assert list(reader.feed(b"data: " + data + b"\n\n")) == [data]
 
 
 async def test_an_id_that_no_header_can_have_does_not_count() -> None:
@@ -120,17 +117,11 @@ async def test_after_a_cut_it_goes_on_where_it_was() -> None:
     assert [(event.id, event.execute_number) for event in found] == [("7-1", 1), ("7-2", 2)]
     assert service.asked == [None, "7-1", "7-1"]
     assert service.waits.seconds == [1.5, 3.0]
-
-
-async def test_an_id_of_an_earlier_run_is_asked_for_at_once() -> None:
-    """`after` is the first `Last-Event-ID`."""
+    # `after` is the first `Last-Event-ID`
     service = Service([frame(6)])
     assert (await anext(service.follow(after="7-5"))).id == "7-6"
     assert service.asked == ["7-5"]
-
-
-async def test_a_service_that_is_full_or_stops_is_asked_again() -> None:
-    """429 and 503 pass."""
+    # 429 and 503 pass
     service = Service(problem(429, "limit"), problem(503, "unavailable"), [frame(1)])
     assert (await anext(service.follow())).id == "7-1"
     assert len(service.waits.seconds) == 2

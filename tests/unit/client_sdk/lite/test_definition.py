@@ -71,19 +71,20 @@ def test_feedback_is_taken_where_the_caller_serves_it() -> None:
     assert LiteJob({"request": [{"url": "http://x/", "body": "$${schedulingFeedbackUrl}"}]})
 
 
-async def test_what_nothing_has_to_keep_is_taken(target: Target) -> None:
+async def test_what_nothing_has_to_keep_is_taken(target: Target, caplog: pytest.LogCaptureFixture) -> None:
     """Nothing fires by itself here, so a job that must not do so runs when it is told to."""
     quiet = {"active": 0, "startPolicy": "manual", "labels": {"a": "b"}, "objectId": "o"}
     async with LiteJob(chain(target.url) | quiet | {"request": [{"url": f"{target.url}/run"}]}) as lite:
         assert (await lite.run()).state == "succeeded"
-
-
-async def test_nothing_of_a_disabled_definition_runs(target: Target) -> None:
-    """It is refused as the service refuses a trigger."""
+    # It is refused as the service refuses a trigger
     async with LiteJob(chain(target.url) | {"disabled": True}) as lite:
         with pytest.raises(Invalid) as refused:
             await lite.run()
     assert refused.value.errors[0].code == "disabled"
+    # Those that a service would answer with
+    lite = LiteJob(chain("http://target.test") | {"checkUrl": "http://target.test/check"})
+    assert [(one.pointer, one.code) for one in lite.warnings] == [("/checkUrl", "check_ignored")]
+    assert [record.getMessage() for record in caplog.records] == [f"/checkUrl: {lite.warnings[0].message}"]
 
 
 def test_a_definition_that_is_none_is_refused_in_words() -> None:
@@ -107,13 +108,6 @@ async def test_a_declared_job_is_answered_with_what_to_pass(target: Target) -> N
         assert (await lite.run({"size": 3})).steps[0].url == f"{target.url}/jobs/import"
 
 
-def test_warnings_are_handed_out_and_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """Those that a service would answer with."""
-    lite = LiteJob(chain("http://target.test") | {"checkUrl": "http://target.test/check"})
-    assert [(one.pointer, one.code) for one in lite.warnings] == [("/checkUrl", "check_ignored")]
-    assert [record.getMessage() for record in caplog.records] == [f"/checkUrl: {lite.warnings[0].message}"]
-
-
 async def test_services_have_addresses(target: Target) -> None:
     """`service://name` and `serviceName` go to the address that was given, wherever they stand."""
     definition = {
@@ -131,10 +125,7 @@ async def test_services_have_addresses(target: Target) -> None:
         assert (await job.run({"size": 1})).state == "succeeded"
     assert [one.path for one in target.seen] == ["/base/run", "/base/main/run", "/base/check", "/base/told"]
     assert target.seen[0].query == {"a": "1"}
-
-
-def test_a_service_without_an_address_is_refused() -> None:
-    """Before anything is sent; `service:/path` has no owner here."""
+    # Before anything is sent; `service:/path` has no owner here
     steps = [{"url": url} for url in ("service://other/run", "service:/run", "http://h/")]
     with pytest.raises(
         DefinitionRefused, match="service 'other' was given in services, it has 'files'"

@@ -60,10 +60,7 @@ async def test_a_chain_is_what_it_is_in_a_service(target: Target) -> None:
     assert keys[0].rpartition("-")[0] == keys[1].rpartition("-")[0]
     assert {len(one.headers["traceparent"]) for one in target.seen} == {55}
     assert {len(one.headers["x-scheduling-deadline"]) for one in target.seen} == {24}
-
-
-async def test_a_definition_may_be_a_model_and_short(target: Target) -> None:
-    """Who made it is nobody's question here."""
+    # Who made it is nobody's question here
     model = JobDefinition(job_name="x", request=[RequestStep(url=f"{target.url}/run")])
     for definition in (model, {"request": [{"url": f"{target.url}/run"}]}):
         async with LiteJob(definition) as job:
@@ -83,10 +80,7 @@ async def test_failures_are_retried_as_the_policies_say(target: Target) -> None:
         ended = await job.run()
         assert (ended.state, ended.error, ended.failure_type) == ("terminated", "404", "http")
     assert len({one.headers["idempotency-key"] for one in target.seen}) == 2
-
-
-async def test_a_target_that_does_not_know_the_job_fails_it(target: Target) -> None:
-    """There is no timer here that could be paused."""
+    # There is no timer here that could be paused
     target.answers("/run", Reply(410, headers={"X-Job-State": "gone"}))
     async with LiteJob({"request": [{"url": f"{target.url}/run"}]}) as job:
         assert (await job.run()).error == "410"
@@ -236,6 +230,11 @@ async def test_what_the_network_does(target: Target) -> None:
     async with LiteJob({"request": [{"url": f"{target.url}/moved", "followRedirects": 1}]}) as job:
         assert (await job.run()).response == {"here": True}
     assert target.seen[-1].method == "GET"
+    # A target would grow the heads of all requests that follow
+    target.answers("/one", Reply(headers={"Set-Cookie": "a=b"}))
+    async with LiteJob({"request": [{"url": f"{target.url}/one"}, {"url": f"{target.url}/two"}]}) as job:
+        assert (await job.run()).state == "succeeded"
+    assert "cookie" not in target.seen[-1].headers
 
 
 async def test_answers_that_would_fill_the_memory_or_end_nothing(target: Target) -> None:
@@ -252,14 +251,6 @@ async def test_answers_that_would_fill_the_memory_or_end_nothing(target: Target)
     assert ended.steps[0].body == "[" * 100_000
     assert len(ended.steps[1].body) <= len(r"\xff") * len(packed)
     assert len(ended.steps[2].body) == 1 << 20
-
-
-async def test_no_cookie_is_kept(target: Target) -> None:
-    """A target would grow the heads of all requests that follow."""
-    target.answers("/one", Reply(headers={"Set-Cookie": "a=b"}))
-    async with LiteJob({"request": [{"url": f"{target.url}/one"}, {"url": f"{target.url}/two"}]}) as job:
-        assert (await job.run()).state == "succeeded"
-    assert "cookie" not in target.seen[-1].headers
 
 
 def signed_by(seen: Seen, secret: str) -> bool:

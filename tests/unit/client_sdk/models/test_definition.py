@@ -48,10 +48,7 @@ def test_defaults_are_those_of_the_table() -> None:
     assert definition.request[0].method == "POST"
     assert definition.request[0].success_codes == ["2xx"]
     assert not definition.request[0].has_body
-
-
-def test_an_integer_may_have_a_decimal_point() -> None:
-    """`3.0` and `1e2` are integers of JSON Schema, which describes the format; they are kept as integers."""
+    # `3.0` and `1e2` are integers of JSON Schema, which describes the format; they are kept as integers
     one = {"url": "http://a.test/", "successCodes": [2e2, "3xx"], "followRedirects": 1.0}
     job = parse(
         maxRetries=3.0,
@@ -64,6 +61,11 @@ def test_an_integer_may_have_a_decimal_point() -> None:
     assert json.dumps([job.max_retries, job.max_concurrency, job.qos, job.active]) == "[3, 100, 1, false]"
     assert json.dumps([job.request[0].success_codes, job.request[0].follow_redirects]) == '[[200, "3xx"], 1]'
     assert repr(job.retry[0].max_attempts) == "4"
+    # A member that is null has its default; the body null is a body (SPEC section 4)
+    definition = parse(objectId=None, retry=None, request=step(body=None, sign=None))
+    assert definition.retry == []
+    assert definition.request[0].has_body
+    assert definition.request[0].sign is None
 
 
 @each_row(("given_", "meant"), [(0, False), (1, True), (False, False), (True, True)])
@@ -89,14 +91,6 @@ def test_check_url_may_be_a_string() -> None:
     )
 
 
-def test_null_is_absent_but_for_a_body() -> None:
-    """A member that is null has its default; the body null is a body (SPEC section 4)."""
-    definition = parse(objectId=None, retry=None, request=step(body=None, sign=None))
-    assert definition.retry == []
-    assert definition.request[0].has_body
-    assert definition.request[0].sign is None
-
-
 def test_codes_are_kept_as_given() -> None:
     """`errorEquals` and `stateEquals` are a string or a list, kept as given (SPEC sections 6, 7)."""
     definition = parse(
@@ -105,17 +99,14 @@ def test_codes_are_kept_as_given() -> None:
     )
     assert [policy.error_equals for policy in definition.retry] == ["500", ["5xx", "timeout"]]
     assert [entry.keys for entry in definition.notification] == [frozenset(), frozenset()]
+    # The fields for `service://` and `queue://` are part of the wire format (SPEC section 4)
+    routed = step(route="shard", tags=["a"], parallelism=2, priority=-1, leaseSeconds=60, sign="main")[0]
+    assert isinstance(parse(request=[routed]).request[0], RequestStep)
 
 
 def test_methods_are_upper_case() -> None:
     """`post` and `POST` are the same method, so that equal definitions compare equal (SPEC section 10)."""
     assert parse(request=step(method="put")).request[0].method == "PUT"
-
-
-def test_fields_of_queues_and_routing_parse() -> None:
-    """The fields for `service://` and `queue://` are part of the wire format (SPEC section 4)."""
-    routed = step(route="shard", tags=["a"], parallelism=2, priority=-1, leaseSeconds=60, sign="main")[0]
-    assert isinstance(parse(request=[routed]).request[0], RequestStep)
 
 
 @each_row(
@@ -229,6 +220,17 @@ def test_everything_wrong_is_said_at_once() -> None:
         "/jobNmae",
         "/request/0/url",
     }
+    # Looking for the right name has its limit, so that no definition keeps the service busy
+    with pytest.raises(ModelError) as caught:
+        parse(**{f"jobNam{index:03}": 1 for index in range(300)})
+    messages = [problem.message for problem in caught.value.problems]
+    assert len(messages) == 300
+    assert sum("did you mean" in message for message in messages) == 50
+    # A body is at most 64 levels deep (SPEC section 10), also in the SDK
+    deep: Any = 1
+    for _ in range(200):
+        deep = [deep]
+    assert refuse(request=step(body=deep))[0][1] == "too_deep"
 
 
 def test_a_typo_is_answered_with_the_right_name() -> None:
@@ -268,28 +270,11 @@ def test_a_typo_inside_is_answered_as_well(members: dict[str, Any], remedy: str)
     assert caught.value.problems[0].message.endswith(remedy)
 
 
-def test_many_typos_are_all_said_and_the_first_ones_explained() -> None:
-    """Looking for the right name has its limit, so that no definition keeps the service busy."""
-    with pytest.raises(ModelError) as caught:
-        parse(**{f"jobNam{index:03}": 1 for index in range(300)})
-    messages = [problem.message for problem in caught.value.problems]
-    assert len(messages) == 300
-    assert sum("did you mean" in message for message in messages) == 50
-
-
 @each_row("data", [None, 5, "x", [], [1], True])
 def test_only_an_object_is_a_definition(data: object) -> None:
     """Anything but an object is refused."""
     with pytest.raises(ModelError):
         parse_definition(data)
-
-
-def test_too_deep_a_body_is_refused() -> None:
-    """A body is at most 64 levels deep (SPEC section 10), also in the SDK."""
-    deep: Any = 1
-    for _ in range(200):
-        deep = [deep]
-    assert refuse(request=step(body=deep))[0][1] == "too_deep"
 
 
 JSON = st.recursive(

@@ -130,22 +130,19 @@ async def test_the_interface_is_that_to_the_scheduler() -> None:
     """Nothing is sent to find it; a name that leads nowhere gives none."""
     assert await find_host("http://127.0.0.1:1") == "127.0.0.1"
     assert await find_host("http://no-such-host.invalid") is None
-
-
-@contextmanager
-def listening() -> Iterator[int]:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield server.getsockname()[1]
-
-
-def test_the_sockets_of_this_process_are_seen() -> None:
-    """Those that listen, and no others; looking at them leaves them open."""
+    # Those that listen, and no others; looking at them leaves them open
     with listening() as port:
         assert ListeningSocket("127.0.0.1", port) in find_listeners()
         assert ListeningSocket("127.0.0.1", port) in find_listeners()
         with socket.create_connection(("127.0.0.1", port)) as client:
             assert ListeningSocket(*client.getsockname()) not in find_listeners()
     assert ListeningSocket("127.0.0.1", port) not in find_listeners()
+
+
+@contextmanager
+def listening() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
 
 
 @pytest.fixture
@@ -178,10 +175,7 @@ async def test_an_application_registers_without_an_address() -> None:
             await registry.until(lambda: "one" in registry.instances)
             assert registry.instances["one"].address == url
         assert registry.told[-1] == "deregistered"
-
-
-async def test_a_service_whose_address_is_not_found_can_be_stopped() -> None:
-    """It was never registered."""
+    # It was never registered
     registry = Registry()
     async with Client("http://no-such-host.invalid", transport=registry.transport) as client:
         service = Service("reports", client=client, port=9001, signals=())

@@ -59,6 +59,9 @@ def test_defaults() -> None:
         "request": [{"url": f"service://reports/punctual/jobs/{job_id}", "body": "${trigger}|json"}],
     }
     assert compiled(definition).timer.kind == "external"
+    # With its arguments and its result
+    assert nightly() is None
+    assert nightly.__doc__ is not None
 
 
 def test_every_member_can_be_given() -> None:
@@ -73,16 +76,7 @@ def test_every_member_can_be_given() -> None:
     assert step["timeoutSeconds"] == 5
     assert definition["cancelUrl"]["url"] == "service://files/jobs/import/cancel"
     assert compiled(definition).asynchronous
-
-
-def test_a_declared_function_is_still_a_function() -> None:
-    """With its arguments and its result."""
-    assert nightly() is None
-    assert nightly.__doc__ is not None
-
-
-def test_a_shard_knows_its_place() -> None:
-    """The scheduler writes it into headers; what routing takes goes into the step."""
+    # The scheduler writes it into headers; what routing takes goes into the step
 
     @job(step={"route": "shard", "tags": ["big"]})
     def scan(execution: Execution) -> None: ...
@@ -93,10 +87,7 @@ def test_a_shard_knows_its_place() -> None:
         "Shard-Total": "${schedulingShardTotal}",
     }
     assert (step["route"], step["tags"]) == ("shard", ["big"])
-
-
-def test_work_may_go_to_a_queue() -> None:
-    """Then nobody is called, and nothing is signed."""
+    # Then nobody is called, and nothing is signed
 
     @job(queue="imports")
     def fetch(name: str) -> None: ...
@@ -214,10 +205,7 @@ def test_a_class_is_declared_like_a_function() -> None:
         ["thing"],
     )
     assert isinstance(declared(Shop()), Sale)
-
-
-def test_a_class_that_only_calls() -> None:
-    """`__call__` does where there is no `run`; the description is the method's where the class has none."""
+    # `__call__` does where there is no `run`; the description is the method's where the class has none
 
     @dataclass
     class Tidy:
@@ -311,7 +299,7 @@ async def test_a_context_that_suppresses_makes_no_success(
         assert (answer.status_code, answer.json()["message"]) == (status, message)
 
 
-async def test_a_class_without_needs_is_made_by_the_service() -> None:
+async def test_a_class_without_needs_is_made_by_the_service(caplog: pytest.LogCaptureFixture) -> None:
     """A new object each time; a method that is not async runs in a thread."""
 
     class Counter:
@@ -325,19 +313,7 @@ async def test_a_class_without_needs_is_made_by_the_service() -> None:
     async with place() as at:
         at.service.job(job_id="count")(Counter)
         assert [(await at.call("count")).json() for _ in range(2)] == [1, 1]
-
-
-async def test_what_nothing_provides_is_refused_at_once() -> None:
-    """When it is declared, and not when it is called for the first time."""
-    async with Client("http://scheduler.test") as client:
-        service = Service("shop", client=client, address="http://127.0.0.1:9", signals=())
-        with pytest.raises(DeclarationError, match="Sale: its constructor takes shop, and nothing provides"):
-            service.job()(Sale)
-        assert service.definitions() == []
-
-
-async def test_what_cannot_be_made_fails_the_job(caplog: pytest.LogCaptureFixture) -> None:
-    """As any exception that nobody meant, with its text; so does an object of another class."""
+    # As any exception that nobody meant, with its text; so does an object of another class
 
     def broken(declared: type[Any]) -> Any:
         raise LookupError("no Shop is bound")
@@ -347,3 +323,12 @@ async def test_what_cannot_be_made_fails_the_job(caplog: pytest.LogCaptureFixtur
             at.service.job(job_id="sale")(Sale)
             answer = await at.call("sale", {"thing": "tea"})
             assert (answer.status_code, said in answer.json()["message"]) == (500, True)
+
+
+async def test_what_nothing_provides_is_refused_at_once() -> None:
+    """When it is declared, and not when it is called for the first time."""
+    async with Client("http://scheduler.test") as client:
+        service = Service("shop", client=client, address="http://127.0.0.1:9", signals=())
+        with pytest.raises(DeclarationError, match="Sale: its constructor takes shop, and nothing provides"):
+            service.job()(Sale)
+        assert service.definitions() == []

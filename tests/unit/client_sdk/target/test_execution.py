@@ -57,10 +57,7 @@ async def test_a_failure_has_the_code_of_the_business() -> None:
         assert (ended.error, ended.failure_type, ended.attempt_count) == ("E1", "business", 2)
         other = await client.wait_for(await client.jobs.trigger("fetch"), timeout=20)
         assert (other.state, other.error) == ("terminated", "500")
-
-
-async def test_work_that_nobody_wants_is_stopped() -> None:
-    """The scheduler calls `cancelUrl`; and whoever reports afterwards is told."""
+    # The scheduler calls `cancelUrl`; and whoever reports afterwards is told
     held = Held()
     async with scheduled(fetch=(held.run, {})) as (_, client):
         fired = await client.jobs.trigger("fetch")
@@ -109,10 +106,7 @@ async def test_a_function_in_a_thread_reports_too() -> None:
     async with scheduled(fetch=(fetch, {})) as (_, client):
         ended = await client.wait_for(await client.jobs.trigger("fetch"), timeout=20)
         assert (ended.state, ended.progress) == ("succeeded", "3/3")
-
-
-def test_a_thread_that_outlives_its_application_is_told_to_stop() -> None:
-    """Its loop is closed, and no report is left that nobody awaits."""
+    # Its loop is closed, and no report is left that nobody awaits
     loop = asyncio.new_event_loop()
     loop.close()
     with (
@@ -210,10 +204,7 @@ async def test_progress_is_told_once_a_second() -> None:
     assert book.told == [*counts, ("10/10", "at 3.6")]
     with pytest.raises(ValueError, match="total 0 is too small"):
         execution.progress(0)
-
-
-async def test_progress_of_what_failed_is_not_rounded_up() -> None:
-    """Leaving by an exception tells no further progress."""
+    # Leaving by an exception tells no further progress
     book = Book()
 
     async def work(execution: Execution) -> None:

@@ -294,10 +294,7 @@ async def test_a_caller_that_leaves_ends_the_work() -> None:
         slow.go.set()
         assert (await again).json() == "done"
     assert slow.events == ["begin 7", "end 7, False", "begin 7", "end 7, True"]
-
-
-async def test_work_that_another_caller_waits_for_goes_on() -> None:
-    """One of two has left."""
+    # One of two has left
     slow = Slow()
     async with slow_job(slow.run) as call:
         first = call(7)

@@ -262,10 +262,7 @@ async def test_a_call_after_its_deadline_is_not_started() -> None:
         said = await at.call(-2.5)
         assert (said.status, b"arrived 2.5 s after its X-Scheduling-Deadline" in said.body) == (500, True)
         assert b"compare the clocks" in said.body
-
-
-async def test_a_call_without_a_deadline_has_none() -> None:
-    """As from an older scheduler; what is no moment is refused."""
+    # As from an older scheduler; what is no moment is refused
 
     @job()
     async def slow(execution: Execution) -> bool:

@@ -39,10 +39,7 @@ async def test_heartbeats_and_registrations_go_on(caplog: pytest.LogCaptureFixtu
         "reports/one drains: 0 executions run, up to 30 s",
         "reports/one has drained",
     ]
-
-
-async def test_heartbeats_come_as_often_as_the_scheduler_asks() -> None:
-    """Its setting wins over the 3 s of the contract, unless the service was told otherwise."""
+    # Its setting wins over the 3 s of the contract, unless the service was told otherwise
     async with registered(heartbeat_seconds=None, registration_seconds=1_000) as (service, registry):
         registry.heartbeat_seconds = 0.001
         await service.start()
@@ -78,10 +75,7 @@ async def test_a_forgotten_instance_that_drains_registers_again() -> None:
             assert (await call).status_code == 200
             await stop
         assert registry.told[-1] == "deregistered"
-
-
-async def test_an_idle_instance_that_drains_registers_no_more() -> None:
-    """A scheduler that forgot it need not hear of it: nothing of it can be lost."""
+    # A scheduler that forgot it need not hear of it: nothing of it can be lost
     async with registered(heartbeat_seconds=1_000) as (service, registry):
         await service.start()
         registry.instances.clear()
@@ -98,18 +92,12 @@ async def test_a_scheduler_that_is_not_there_yet_stops_nobody(caplog: pytest.Log
         registry.is_down = False
         await registry.until(lambda: "instance" in registry.told)
         assert sum("failed" in record.message for record in caplog.records) == 1
-
-
-async def test_stopping_needs_no_scheduler() -> None:
-    """It ends all the same."""
+    # It ends all the same
     async with registered() as (service, registry):
         await service.start()
         registry.is_down = True
         await service.stop()
-
-
-def test_ids_of_instances_are_their_own() -> None:
-    """Two of one machine differ."""
+    # Two of one machine differ
     assert name_instance() != name_instance()
 
 

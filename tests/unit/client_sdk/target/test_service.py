@@ -14,26 +14,11 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 
 from client_sdk import Client
-from client_sdk.errors import DeclarationError
-from client_sdk.target import Service, job
+from client_sdk.target import Service
 from client_sdk.target.service import SignalDrain
 from tests.rows import each_row
 from tests.unit.client_sdk.registry import registered
 from tests.unit.client_sdk.target.called_service import place
-
-
-async def test_a_job_is_declared_once() -> None:
-    """Two functions under one id are a mistake; the same one twice is none."""
-
-    @job(job_id="one")
-    def first() -> None: ...
-
-    @job(job_id="one")
-    def second() -> None: ...
-
-    async with registered(jobs=[first, first]) as (service, _):
-        with pytest.raises(DeclarationError, match="declared twice"):
-            service.add(second)
 
 
 @each_row(("name", "shown"), [("a b", "'a b'"), ("", "''"), (None, "None"), (5, "5")])

@@ -15,7 +15,7 @@ from tests.unit.client_sdk.target.called_service import Held
 from tests.unit.client_sdk.worker.workers import make, running
 
 
-async def test_no_more_is_begun_than_was_asked_for() -> None:
+async def test_no_more_is_begun_than_was_asked_for(caplog: pytest.LogCaptureFixture) -> None:
     """Whatever an answer holds beyond that is left to the end of its lease."""
     queue, worker = Queue(), make(concurrency=2)
     queue.is_generous = True
@@ -36,10 +36,7 @@ async def test_no_more_is_begun_than_was_asked_for() -> None:
         gate.set()
         await queue.until_completed(2)
     assert begun == 2
-
-
-async def test_a_lease_that_leads_elsewhere_is_not_begun(caplog: pytest.LogCaptureFixture) -> None:
-    """Its end could be reported to no address; the others are done."""
+    # Its end could be reported to no address; the others are done
     queue, worker = Queue(), make()
     begun: list[int] = []
 
@@ -215,10 +212,7 @@ async def test_a_scheduler_that_is_away_is_asked_again() -> None:
         queue.is_down = False
         await queue.publish("any")
         await queue.until_completed(1)
-
-
-async def test_a_worker_without_the_right_key_ends() -> None:
-    """Asking again would not help; it says so and leaves."""
+    # Asking again would not help; it says so and leaves
     queue, worker = Queue(), make()
     queue.key = "right"
 

@@ -4,10 +4,8 @@ import json
 
 from scheduler_service.domain.effects import AbandonPart, PublishParts, ResolveInstances
 from scheduler_service.domain.execution import ExecutionState
-from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.records import AttemptEnded
-from scheduler_service.domain.replies import Unchanged
-from scheduler_service.domain.turn_events import CancelRequested, InstancesResolved, Paused, Triggered
+from scheduler_service.domain.turn_events import CancelRequested, Triggered
 from tests.rows import each_row
 from tests.unit.engine.parts.service_rig import (
     BROADCAST,
@@ -49,10 +47,7 @@ def test_a_broadcast_is_the_same_for_all() -> None:
     assert len(set(keys.values())) == 2
     other = parted(step, "b", "c", route="broadcast")
     assert dict(parts_of(other)[0].request.headers)["Idempotency-Key"] == keys["b"]
-
-
-def test_a_spread_over_one() -> None:
-    """One instance alone is a spread of one part: the response is still an array."""
+    # One instance alone is a spread of one part: the response is still an array
     rig = parted(SHARDED, "a")
     answer(rig, 0, 200, 7)
     assert steps_of(rig)[-1].exchange.response_body == b"[7]"
@@ -83,15 +78,6 @@ def test_cancelling_gives_up_all_parts() -> None:
     assert kinds == ["part", "resolve"]
 
 
-def test_cancelling_a_step_that_looks_for_its_instance() -> None:
-    """The search is given up."""
-    rig = Rig(request=[SHARDED]).without_instances().triggered()
-    rig.deliver(Paused())
-    assert len(rig.of(AbandonPart, rig.effects)) == 1
-    late = InstancesResolved(rig.of(ResolveInstances, rig.effects)[0].token, (Chosen("a", "http://a.test"),))
-    assert isinstance(rig.deliver(late).reply, Unchanged)
-
-
 def test_a_crash_sends_only_the_open_parts_again() -> None:
     """At qos 1 the ends of parts are durable; what is open goes out again byte for byte."""
     rig = parted(SHARDED, "a", "b", "c", qos=1)
@@ -103,10 +89,7 @@ def test_a_crash_sends_only_the_open_parts_again() -> None:
     answer(rig, 1, 200, 2)
     assert rig.states() == [S.SUCCEEDED]
     assert steps_of(rig)[-1].exchange.response_body == b'[0,{"n":1},2]'
-
-
-def test_a_part_that_is_sent_again_is_awaited_anew() -> None:
-    """For what is left of the attempt by then."""
+    # For what is left of the attempt by then
     rig = parted(SHARDED, "a", "b", qos=1, timeoutSeconds=600, **{"async": True})
     assert [part.request.awaited for part in parts_of(rig)] == [600_000, 600_000]
     rig.stand_still(10_000)
@@ -127,13 +110,6 @@ def test_a_crash_repeats_a_search() -> None:
     rig.restart()
     assert rig.of(ResolveInstances, rig.effects) == [second]
     assert parts_of(rig) == [open_part]
-
-
-def test_a_crash_at_qos_0_loses_the_execution() -> None:
-    """As with any call in flight."""
-    rig = parted(SHARDED, "a", "b")
-    rig.restart()
-    assert rig.execution(1).error == "lost"
 
 
 @each_row(

@@ -1,6 +1,5 @@
 """Claims and lost leases as a job takes them: its limit, its history (SPEC section 13)."""
 
-from scheduler_service.domain.document import PartsQueued
 from scheduler_service.domain.effects import AcceptChanges
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.moments import DAY, HOUR
@@ -8,7 +7,6 @@ from scheduler_service.domain.parts import LeaseChange, PartEnd, end_of_unclaime
 from scheduler_service.domain.records import LeaseChanged
 from scheduler_service.domain.replies import Taken, Unchanged
 from scheduler_service.domain.turn_events import LeasesChanged, PartEnded, Updated
-from scheduler_service.engine.snapshot import decode, encode
 from tests.rows import each_row
 from tests.unit.engine.parts.queue_rig import NOBODYS, STEP, claimed, end, parts_of, queued
 from tests.unit.engine.rig import START, Rig, program
@@ -29,10 +27,7 @@ def test_what_waits_has_no_limit_of_its_own() -> None:
     rig.pass_time(DAY)
     end(rig, said=end_of_unclaimed(DAY))
     assert (rig.execution(1).error, rig.execution(1).failure_type) == ("queue_timeout", FailureType.TIMEOUT)
-
-
-def test_what_waits_in_a_paused_queue_waits_on() -> None:
-    """The queue has not ended it by its latest end: the job looks again, and a claim starts the limit."""
+    # The queue has not ended it by its latest end: the job looks again, and a claim starts the limit
     rig = queued()
     for _ in "ab":
         rig.pass_time(DAY + 60_000)
@@ -84,18 +79,12 @@ def test_each_change_counts_once() -> None:
     assert len(told(rig)) == 2
     assert rig.of(AcceptChanges, rig.effects)[0] == AcceptChanges(first.name, 2)
     assert isinstance(rig.deliver(LeasesChanged(first.name, ())).reply, Unchanged)
-
-
-def test_a_claim_that_nobody_awaits_changes_nothing() -> None:
-    """The step is over; so its row is gone, and nothing needs to be accepted."""
+    # The step is over; so its row is gone, and nothing needs to be accepted
     rig = queued()
     end(rig)
     assert isinstance(claimed(rig), Unchanged)
     assert rig.of(AcceptChanges, rig.effects) == []
-
-
-def test_an_end_brings_the_changes_that_were_not_taken() -> None:
-    """A completion may be faster than its claim."""
+    # A completion may be faster than its claim
     rig = queued(STEP | {"parallelism": 2})
     part = parts_of(rig)[1]
     done = PartEnd(body=b"1", instance="w")
@@ -117,15 +106,6 @@ def test_downtime_after_a_claim_is_not_held_against_the_worker(timeout: float, l
     rig.deliver(LeasesChanged(part.name, (change,)))
     assert rig.wait() == left
     assert told(rig) == [("claimed", "w", None, 0)]
-
-
-def test_who_holds_what_survives_the_snapshot() -> None:
-    """With the first claim, and what the job has heard of each part."""
-    rig = queued(STEP | {"parallelism": 2}, qos=1)
-    claimed(rig, 1)
-    phase = decode(encode(rig.document)).contexts[1].phase
-    assert isinstance(phase, PartsQueued)
-    assert (phase.claimed_at, phase.acknowledged, phase.holders) == (rig.steady, (0, 1), ("", "w"))
 
 
 def test_an_update_takes_a_part_from_its_holder() -> None:

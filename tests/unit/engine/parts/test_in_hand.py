@@ -121,19 +121,13 @@ def test_a_part_fails_alone() -> None:
     assert rig.states() == [S.PROCESSING]
     assert report(rig, 1, status="succeed") == Taken()
     assert rig.execution(1).error == "partial"
-
-
-def test_a_part_that_has_reported_stays() -> None:
-    """Its instance may go."""
+    # Its instance may go
     rig = asynchronous("a", "b")
     report(rig, 0, status="succeed")
     assert lose(rig, 0) == Unchanged()
     report(rig, 1, status="succeed")
     assert rig.states() == [S.SUCCEEDED]
-
-
-def test_all_parts_lost_is_that_error() -> None:
-    """Not `partial`: each has failed."""
+    # Not `partial`: each has failed
     rig = asynchronous("a", "b")
     lose(rig, 0)
     lose(rig, 1)

@@ -71,20 +71,6 @@ def test_one_instance_ends_the_step_as_any_other() -> None:
     assert (step.instance, step.part, step.exchange.status) == ("b", None, 200)
 
 
-@each_row(("is_full", "sent"), [(False, 1), (True, 0)])
-def test_a_body_that_a_template_makes_larger_needs_room_in_the_process(is_full: bool, sent: int) -> None:
-    """As with a step that is called directly."""
-    rig = Rig(request=[{"url": "service://shop/x", "body": ["${trigger.p}"] * 30}])
-    rig.instances = None
-    rig.create()
-    rig.deliver(Triggered(params=b'{"p":"%s"}' % (b"x" * 4_000)))
-    rig.is_full = is_full
-    rig.resolve("b", route="random")
-    assert len(parts_of(rig)) == sent
-    if not sent:
-        assert rig.execution(1).error == "template"
-
-
 def test_a_failing_answer_and_no_answer() -> None:
     """They fail the attempt with the codes of any step, and are retried by the policies."""
     rig = parted({"url": "service://shop/x"}, "b", route="random", retry=[{"errorEquals": "503"}])
@@ -175,10 +161,7 @@ def test_a_draining_instance_costs_no_attempt() -> None:
     assert rig.states() == [S.SUCCEEDED]
     assert rig.execution(1).attempt_count == 1
     assert [note.kind for note in rig.of(Noted, rig.records)] == ["draining"]
-
-
-def test_who_has_withdrawn_costs_no_attempt_either() -> None:
-    """It was not called at all, for it had left or drained since it was chosen."""
+    # It was not called at all, for it had left or drained since it was chosen
     rig = parted({"url": "service://shop/x"}, "a", route="random")
     rig.deliver(CallEnded(parts_of(rig)[0].token, WITHDRAWN))
     assert rig.of(ResolveInstances, rig.effects)[-1].excluded == ("a",)
@@ -219,10 +202,7 @@ def test_where_nobody_is_reached_the_last_fault_ends_the_attempt() -> None:
     assert (step.instance, step.error, step.exchange.fault) == ("a", "500", "refused by 0")
     rig.pass_time(1_000)
     assert rig.of(ResolveInstances, rig.effects)[-1].excluded == ()
-
-
-def test_503_without_the_mark_is_an_answer() -> None:
-    """Only the header says that it drains."""
+    # Only the header says that it drains
     rig = parted({"url": "service://shop/x"}, "a", route="random")
     answer(rig, 0, 503)
     assert rig.execution(1).error == "503"
@@ -264,10 +244,7 @@ def test_a_broadcast_leaves_a_draining_instance_out() -> None:
     answer(rig, 2, 200, 3)
     assert rig.states() == [S.SUCCEEDED]
     assert steps_of(rig)[-1].exchange.response_body == b"[1,3]"
-
-
-def test_a_broadcast_whose_instances_all_drain_asks_again() -> None:
-    """Those that came in their place get it; where none came, there is no instance."""
+    # Those that came in their place get it; where none came, there is no instance
     rig = parted(BROADCAST, "a", "b", route="broadcast")
     answer(rig, 0, 503, headers=DRAINING)
     answer(rig, 1, 503, headers=DRAINING)
@@ -294,6 +271,33 @@ def test_each_part_reports_for_itself() -> None:
     again = report(rig, 0, status="failed")
     assert again.code is RefusalCode.STALE
     report(rig, 1, status="succeed")
+    assert rig.states() == [S.SUCCEEDED]
+    # Verdicts that come while parts are in flight count when the chain is through
+    step = {"url": "service://shop/run", "route": "shard"}
+    rig = parted(step, "a", "b", **{"async": True})
+    report(rig, 1, status="succeed")
+    report(rig, 0, status="succeed")
+    answer(rig, 0, 202)
+    assert rig.states() == [S.PROCESSING]
+    answer(rig, 1, 202)
+    assert rig.states() == [S.SUCCEEDED]
+    # Its instance drains, so its report is not awaited
+    rig = parted(
+        {"url": "service://shop/run", "route": "broadcast"}, "a", "b", route="broadcast", **{"async": True}
+    )
+    answer(rig, 0, 503, headers=DRAINING)
+    answer(rig, 1, 202)
+    report(rig, 1, status="succeed")
+    assert rig.states() == [S.SUCCEEDED]
+    # A step that goes to one instance has no parts, and its feedback URL none either
+    rig = parted({"url": "service://shop/run"}, "a", route="random", **{"async": True})
+    assert isinstance(report(rig, None, status="succeed"), Taken)
+    answer(rig, 0, 202)
+    assert rig.states() == [S.SUCCEEDED]
+    # With a `checkUrl` feedback of the parts is recorded, and the check says how it ends
+    rig = asynchronous("a", "b", checkUrl="http://target.test/state")
+    rig.pass_time(1_000)
+    rig.answer(200, {"status": "succeed"})
     assert rig.states() == [S.SUCCEEDED]
 
 
@@ -340,18 +344,6 @@ def test_a_report_without_its_part_is_refused(shard: int | None) -> None:
     assert (reply.code, reply.pointer) == (RefusalCode.INVALID, "/shard")
 
 
-def test_a_report_before_the_answer_waits_for_the_chain() -> None:
-    """Verdicts that come while parts are in flight count when the chain is through."""
-    step = {"url": "service://shop/run", "route": "shard"}
-    rig = parted(step, "a", "b", **{"async": True})
-    report(rig, 1, status="succeed")
-    report(rig, 0, status="succeed")
-    answer(rig, 0, 202)
-    assert rig.states() == [S.PROCESSING]
-    answer(rig, 1, 202)
-    assert rig.states() == [S.SUCCEEDED]
-
-
 def test_a_verdict_stands_in_for_the_answer_of_its_part() -> None:
     """Where no answer came but the part has reported (SPEC section 5)."""
     rig = parted({"url": "service://shop/run", "route": "shard"}, "a", "b", **{"async": True})
@@ -360,33 +352,6 @@ def test_a_verdict_stands_in_for_the_answer_of_its_part() -> None:
     rig.deliver(CallEnded(parts_of(rig)[1].token, Fault(FaultKind.CONNECT, "cut")))
     assert rig.states() == [S.PROCESSING]
     report(rig, 0, status="succeed")
-    assert rig.states() == [S.SUCCEEDED]
-
-
-def test_a_dropped_part_of_a_broadcast_reports_nothing() -> None:
-    """Its instance drains, so its report is not awaited."""
-    rig = parted(
-        {"url": "service://shop/run", "route": "broadcast"}, "a", "b", route="broadcast", **{"async": True}
-    )
-    answer(rig, 0, 503, headers=DRAINING)
-    answer(rig, 1, 202)
-    report(rig, 1, status="succeed")
-    assert rig.states() == [S.SUCCEEDED]
-
-
-def test_one_instance_reports_without_naming_a_part() -> None:
-    """A step that goes to one instance has no parts, and its feedback URL none either."""
-    rig = parted({"url": "service://shop/run"}, "a", route="random", **{"async": True})
-    assert isinstance(report(rig, None, status="succeed"), Taken)
-    answer(rig, 0, 202)
-    assert rig.states() == [S.SUCCEEDED]
-
-
-def test_a_check_decides_over_all_parts() -> None:
-    """With a `checkUrl` feedback of the parts is recorded, and the check says how it ends."""
-    rig = asynchronous("a", "b", checkUrl="http://target.test/state")
-    rig.pass_time(1_000)
-    rig.answer(200, {"status": "succeed"})
     assert rig.states() == [S.SUCCEEDED]
 
 

@@ -65,10 +65,7 @@ def test_where_all_fail_the_first_one_says_why() -> None:
     answer(rig, 1, 500)
     answer(rig, 0, 404)
     assert rig.execution(1).error == "404"
-
-
-def test_retry_after_of_the_parts_lengthens_the_wait() -> None:
-    """The longest one that any part asks for."""
+    # The longest one that any part asks for
     rig = parted(SHARDED, "a", "b", retry=[{"errorEquals": "503"}])
     answer(rig, 0, 503, headers={"Retry-After": "5"})
     answer(rig, 1, 503, headers={"Retry-After": "9"})
@@ -134,10 +131,7 @@ def test_bodies_beyond_the_limit() -> None:
         answer(rig, 1, 200, "y" * 600_000)
         assert rig.states() == [end]
     assert rig.execution(1).error == "response_too_large"
-
-
-def test_bodies_beyond_the_room_of_the_process() -> None:
-    """A part is kept without its body then; where a later step needs it, the step fails."""
+    # A part is kept without its body then; where a later step needs it, the step fails
     reader = {"url": "http://target.test/", "body": "${A}|json"}
     step = SHARDED | {"respEnvName": "A"}
     for request, end in (([step], S.SUCCEEDED), ([step, reader], S.TERMINATED)):

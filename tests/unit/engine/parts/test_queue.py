@@ -2,7 +2,6 @@
 
 import json
 
-from scheduler_service.domain.document import PartsQueued
 from scheduler_service.domain.effects import Inform, ReconfigureParts, WithdrawParts
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.parts import PartEnd, PartName
@@ -18,7 +17,6 @@ from scheduler_service.domain.turn_events import (
 )
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.engine.scope import feedback_token
-from scheduler_service.engine.snapshot import decode, encode
 from tests.unit.engine.parts.queue_rig import NOBODYS, STEP, claimed, end, parts_of, queued
 from tests.unit.engine.rig import START, Rig, program
 
@@ -69,10 +67,7 @@ def test_a_failed_part_fails_the_attempt() -> None:
     assert len({dict(part.request.headers)["Idempotency-Key"] for part in parts_of(rig)}) == 1
     end(rig)
     assert rig.states() == [S.SUCCEEDED]
-
-
-def test_a_part_that_was_lost_too_often() -> None:
-    """It is a timeout, so that policies for one fit."""
+    # It is a timeout, so that policies for one fit
     rig = queued()
     end(rig, said=PartEnd(error="timeout", failure_type=FailureType.TIMEOUT, message="lost"))
     assert (rig.execution(1).error, rig.execution(1).failure_type) == ("timeout", FailureType.TIMEOUT)
@@ -91,14 +86,6 @@ def test_parallel_parts() -> None:
     records = rig.of(StepEnded, rig.records)
     assert [record.part for record in records] == [1, 2, 0, None]
     assert records[-1].exchange.response_body == b"[0,1,2]"
-
-
-def test_a_mixed_end_is_partial() -> None:
-    """Some of the parallel parts fail."""
-    rig = queued(STEP | {"parallelism": 2})
-    end(rig, 0)
-    end(rig, 1, FAILED)
-    assert rig.execution(1).error == "partial"
 
 
 def test_late_doubled_and_foreign_ends_change_nothing() -> None:
@@ -123,15 +110,17 @@ def test_cancelling_withdraws_the_parts() -> None:
     assert rig.states() == [S.CANCELLED]
     assert rig.of(WithdrawParts, rig.effects) == [WithdrawParts("uid", 1, 1)]
     assert len(rig.of(Inform, rig.effects)) == 1
-
-
-def test_an_attempt_over_its_limit_withdraws_its_parts() -> None:
-    """The limit counts from the first claim."""
+    # The limit counts from the first claim
     rig = queued()
     claimed(rig)
     rig.pass_time(60_000)
     assert rig.execution(1).error == "500"
     assert rig.of(WithdrawParts, rig.effects) == [WithdrawParts("uid", 1, 1)]
+    # At qos 0 the execution is lost, and what it had published is withdrawn
+    rig = queued()
+    rig.restart()
+    assert rig.execution(1).error == "lost"
+    assert rig.of(WithdrawParts, rig.effects) == [WithdrawParts("uid", 1)]
 
 
 def test_a_crash_publishes_nothing_again() -> None:
@@ -142,31 +131,11 @@ def test_a_crash_publishes_nothing_again() -> None:
     assert rig.effects == []
     rig.deliver(PartEnded(PartName("uid", 1, 1, 0, 1), PartEnd(instance="w"), NOBODYS))
     assert rig.states() == [S.SUCCEEDED]
-
-
-def test_a_lost_execution_leaves_no_part() -> None:
-    """At qos 0 the execution is lost, and what it had published is withdrawn."""
-    rig = queued()
-    rig.restart()
-    assert rig.execution(1).error == "lost"
-    assert rig.of(WithdrawParts, rig.effects) == [WithdrawParts("uid", 1)]
-
-
-def test_a_host_that_looks_again_changes_nothing() -> None:
-    """A failed write in the same process leaves the parts where they are."""
+    # A failed write in the same process leaves the parts where they are
     rig = queued(qos=1)
     rig.effects.clear()
     rig.deliver(Resumed())
     assert rig.effects == []
-
-
-def test_the_phase_survives_the_snapshot() -> None:
-    """With what has ended so far."""
-    rig = queued(STEP | {"parallelism": 2}, qos=1)
-    end(rig, 1)
-    phase = decode(encode(rig.document)).contexts[1].phase
-    assert isinstance(phase, PartsQueued)
-    assert phase == rig.context(1).phase
 
 
 def test_an_update_reconfigures_running_parts() -> None:
@@ -177,10 +146,7 @@ def test_an_update_reconfigures_running_parts() -> None:
     (changed,) = rig.of(ReconfigureParts, rig.effects)
     assert (changed.name.execute_number, changed.name.step) == (1, 0)
     assert (changed.options.specific, changed.options.lease, changed.options.renew) == (("b",), 5_000, 2_500)
-
-
-def test_an_update_without_that_step_leaves_them() -> None:
-    """There is nothing that the parts could follow."""
+    # There is nothing that the parts could follow
     rig = queued()
     rig.programs[2] = program(request=[{"url": "http://target.test/"}])
     rig.deliver(Updated(2))
@@ -252,19 +218,13 @@ def test_the_request_of_a_queue_step_is_recorded() -> None:
         assert (exchange.url, exchange.method) == ("queue://work", "POST")
         assert (exchange.request_headers, exchange.request_body) == (part.request.headers, b'{"n":1}')
         assert dict(exchange.request_headers)["X-Album"] == "7"
-
-
-def test_each_part_has_a_request_of_its_own() -> None:
-    """With its index; the step as a whole has none."""
+    # With its index; the step as a whole has none
     rig = queued(STEP | {"parallelism": 2, "body": "${schedulingShardIndex}"})
     for index in (1, 0):
         end(rig, index)
     found = {step.part: step.exchange.request_body for step in steps_of(rig)}
     assert found == {0: b'"0"', 1: b'"1"', None: None}
-
-
-def test_what_a_failed_part_gave_is_kept() -> None:
-    """Its data, beside the code and the message."""
+    # Its data, beside the code and the message
     rig = queued()
     end(rig, said=LOST)
     (step,) = steps_of(rig)
@@ -284,15 +244,6 @@ def test_an_attempt_over_its_limit_tells_what_nobody_completed() -> None:
     assert open_one.exchange.request_headers == parts_of(rig)[0].request.headers
     assert open_one.exchange.duration == 60_000
     assert "timeoutSeconds" in str(open_one.exchange.fault)
-
-
-def test_a_single_part_over_the_limit_is_the_step() -> None:
-    """Nobody completed it in time."""
-    rig = queued()
-    claimed(rig)
-    rig.pass_time(60_000)
-    (step,) = steps_of(rig)
-    assert (step.part, step.error, step.exchange.request_body) == (None, "timeout", b'{"n":1}')
 
 
 def test_what_a_part_leaves_for_later_steps_counts_with_the_rest() -> None:

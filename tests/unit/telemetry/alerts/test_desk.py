@@ -136,10 +136,7 @@ async def test_rounds_go_on_behind_trouble(tmp_path: Path) -> None:
                 await rig.table.marks()
         await desk.stop()
         assert rig.delayed
-
-
-async def test_a_round_that_is_cut_off_is_the_last(tmp_path: Path) -> None:
-    """A desk that has stopped in the middle of a round plans no other one."""
+    # A desk that has stopped in the middle of a round plans no other one
     async with at_a_desk(tmp_path, rule("finalFailed")) as rig:
         rig.desk.start()
         rig.clock.advance(1_000)
@@ -224,10 +221,7 @@ async def test_a_job_that_its_failures_paused_is_told_until_it_is_resumed(tmp_pa
         rig.jobs.put("shop")
         await rig.rounds(15)
         assert rig.told()[1:] == [("recovered", "shop", 1)]
-
-
-async def test_a_pause_that_is_over_when_it_is_found_is_not_told(tmp_path: Path) -> None:
-    """Somebody was faster."""
+    # Somebody was faster
     async with at_a_desk(tmp_path, rule("jobPaused")) as rig:
         rig.jobs.put("shop")
         await rig.end("shop", 3, error="E42")

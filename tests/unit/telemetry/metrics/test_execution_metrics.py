@@ -34,21 +34,22 @@ def test_a_success_is_two_turns_and_one_of_each() -> None:
     assert buckets(found, families.FIRING_LATENESS) == {0.005: 1}
     assert value(found, families.FIRING_LATENESS) == 0.003
     assert buckets(found, families.EXECUTION_DURATION) == {0.005: 1}
-
-
-def test_lateness_is_that_of_what_begins_in_this_turn() -> None:
-    """An execution that began before and is only changed now is not counted again."""
+    # An execution that began before and is only changed now is not counted again
     running = execution(execute_number=7, started_at=PLANNED - 500)
     both = (fired(8), fired(9), running)
     starts = [execution(execute_number=number, started_at=PLANNED + 40) for number in (8, 9)]
     found = seen(batch(*both, *starts))
     assert buckets(found, families.FIRING_LATENESS) == {0.05: 2}
-
-
-def test_a_trigger_has_no_lateness() -> None:
-    """It was not planned, so its turn has no firing."""
+    # It was not planned, so its turn has no firing
     found = seen(batch(execution(started_at=PLANNED + 40)))
     assert buckets(found, families.FIRING_LATENESS) == {}
+    # It is none
+    found = seen(batch(fired(), execution(started_at=PLANNED - 50)))
+    assert buckets(found, families.FIRING_LATENESS) == {0.001: 1}
+    # As one that is skipped
+    found = seen(batch(execution(ExecutionState.SKIPPED, ended_at=PLANNED)))
+    assert value(found, families.EXECUTIONS, "skipped", "none") == 1
+    assert buckets(found, families.EXECUTION_DURATION) == {}
 
 
 @each_row(("ms", "bound"), [(0, 0.001), (1_023, 2.5), (1_024, 2.5), (700_000, float("inf"))])
@@ -57,12 +58,6 @@ def test_short_and_long_times_are_in_their_buckets(ms: int, bound: float) -> Non
     found = seen(batch(fired(), execution(started_at=PLANNED + ms)))
     assert buckets(found, families.FIRING_LATENESS) == {bound: 1}
     assert value(found, families.FIRING_LATENESS) == ms / 1_000
-
-
-def test_a_clock_that_was_set_back_gives_no_negative_lateness() -> None:
-    """It is none."""
-    found = seen(batch(fired(), execution(started_at=PLANNED - 50)))
-    assert buckets(found, families.FIRING_LATENESS) == {0.001: 1}
 
 
 def test_failures_have_their_type_and_never_their_text() -> None:
@@ -92,13 +87,6 @@ def test_missed_firings_are_counted_by_their_number() -> None:
     assert value(found, families.FIRINGS, "late") == 1
     assert value(found, families.FIRINGS, "skipped") == 5
     assert buckets(found, families.FIRING_LATENESS) == {2.5: 1}
-
-
-def test_an_execution_that_never_began_has_no_duration() -> None:
-    """As one that is skipped."""
-    found = seen(batch(execution(ExecutionState.SKIPPED, ended_at=PLANNED)))
-    assert value(found, families.EXECUTIONS, "skipped", "none") == 1
-    assert buckets(found, families.EXECUTION_DURATION) == {}
 
 
 @each_row(

@@ -130,18 +130,7 @@ def test_a_histogram_is_cumulated() -> None:
     assert (counts["0.001"], counts["0.02"], counts["0.05"], counts["5.0"], counts["+Inf"]) == (1, 1, 3, 3, 4)
     (total,) = [one.value for one in family.samples if one.name.endswith("_sum")]
     assert total == pytest.approx(60.0605)
-
-
-@each_row("accept", ["", "*/*", "text/html", "nonsense;;q=", "x" * 10_000])
-def test_whatever_is_accepted_there_is_text(accept: str) -> None:
-    """A header that nobody understands is as good as none."""
-    answer = render([("0", Sample(families.TURNS.name, (), 1))], accept)
-    assert answer.content_type.startswith("text/plain")
-    assert values(answer.body.decode())[("punctual_turns_total", "0")] == 1
-
-
-def test_labels_are_escaped() -> None:
-    """A name with a quote or a line break stays one label."""
+    # A name with a quote or a line break stays one label
     name = 'a"b\\c\nd'
     answer = render([("0", Sample(families.QUEUE_DEPTH.name, (name,), 1))], TEXT)
     found = [
@@ -151,3 +140,11 @@ def test_labels_are_escaped() -> None:
         if one.name == families.QUEUE_DEPTH.name
     ]
     assert found == [name]
+
+
+@each_row("accept", ["", "*/*", "text/html", "nonsense;;q=", "x" * 10_000])
+def test_whatever_is_accepted_there_is_text(accept: str) -> None:
+    """A header that nobody understands is as good as none."""
+    answer = render([("0", Sample(families.TURNS.name, (), 1))], accept)
+    assert answer.content_type.startswith("text/plain")
+    assert values(answer.body.decode())[("punctual_turns_total", "0")] == 1

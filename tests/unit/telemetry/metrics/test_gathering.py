@@ -61,10 +61,7 @@ async def test_an_answer_is_kept_for_a_while() -> None:
         moment[0] += after
         assert value(await gathering.collect(), families.JOBS_HELD) == 3
         assert store.asked == asked
-
-
-async def test_an_answer_that_took_long_is_asked_for_seldom() -> None:
-    """Asking takes a tenth of the time at most; meanwhile the last answer stands."""
+    # Asking takes a tenth of the time at most; meanwhile the last answer stands
     moment = [100.0]
     store, gathering = Store(), Gathering(patience=0.01, clock=lambda: moment[0])
     gathering.ask("store", store.ask)
@@ -75,10 +72,7 @@ async def test_an_answer_that_took_long_is_asked_for_seldom() -> None:
         moment[0] += after
         assert value(await gathering.collect(), families.JOBS_HELD) == 3
         assert store.asked == asked
-
-
-async def test_an_old_answer_stands_only_for_a_while() -> None:
-    """A store that has stopped to answer is seen, at the latest after a quarter of a minute."""
+    # A store that has stopped to answer is seen, at the latest after a quarter of a minute
     moment = [100.0]
     store, gathering = Store(), Gathering(patience=0.01, clock=lambda: moment[0])
     store.may_answer.set()
