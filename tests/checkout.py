@@ -17,7 +17,8 @@ exec "{sys.executable}" "$@"
 def make_checkout(folder: Path) -> Path:
     """Makes it in `folder`; the path of its scripts."""
     shutil.copytree(ROOT / "scripts", folder / "scripts")
-    for name in ("pyproject.toml", "constraints.txt"):
+    shutil.copytree(ROOT / "components", folder / "components")
+    for name in ("pyproject.toml", "constraints.txt", "resiliency.yaml"):
         shutil.copy(ROOT / name, folder)
     python = folder / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)

@@ -81,15 +81,7 @@ def tell_damaged_page(log: Log) -> OnDamagedPage:
 
 def tell_trouble(log: Log) -> OnTrouble:
     """Says in the log when the files cannot be written, and when they can again."""
-    outage = Outage("store_not_written", "store_written_again", log=log)
-
-    def note(trouble: str | None) -> None:
-        if trouble is None:
-            outage.succeed()
-        else:
-            outage.fail(trouble)
-
-    return note
+    return Outage("store_not_written", "store_written_again", log=log).note
 
 
 def check_beginning(folder: Path, history: str) -> None:

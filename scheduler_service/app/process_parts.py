@@ -148,12 +148,7 @@ class ProcessParts(ABC):
             needed = how_to_install("service", "secrets")
             raise SettingsError(f"secrets_key needs the package {error.name}; {needed}") from error
         outage = Outage("secrets_not_read", "secrets_read_again", log=self.log)
-        return SecretVault(
-            table=self.secret_table,
-            seal=seal,
-            clock=self.clock,
-            on_trouble=lambda error: outage.succeed() if error is None else outage.fail(error),
-        )
+        return SecretVault(table=self.secret_table, seal=seal, clock=self.clock, on_trouble=outage.note)
 
     @cached_property
     def secret_table(self) -> SqlSecretTable:
@@ -164,11 +159,7 @@ class ProcessParts(ABC):
     def calendars(self) -> Calendars:
         """The calendars of all tenants."""
         outage = Outage("calendars_not_read", "calendars_read_again", log=self.log)
-        return Calendars(
-            table=self.calendar_table,
-            clock=self.clock,
-            on_trouble=lambda error: outage.succeed() if error is None else outage.fail(error),
-        )
+        return Calendars(table=self.calendar_table, clock=self.clock, on_trouble=outage.note)
 
     @cached_property
     def calendar_table(self) -> SqlCalendarTable:

@@ -231,11 +231,7 @@ class RunningService(ProcessParts):
     def key_ring(self) -> KeyRing:
         """The keys of callers."""
         outage = Outage("keys_not_read", "keys_read_again", log=self.log)
-        return KeyRing(
-            table=self.key_table,
-            clock=self.clock,
-            on_trouble=lambda error: outage.succeed() if error is None else outage.fail(error),
-        )
+        return KeyRing(table=self.key_table, clock=self.clock, on_trouble=outage.note)
 
     @cached_property
     def key_table(self) -> SqlKeyTable:

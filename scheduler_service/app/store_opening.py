@@ -242,7 +242,7 @@ async def open_contexts(settings: Settings, *, owner: str, log: Log) -> tuple[Li
         address=read_address(url),
         owner=owner,
         warn=lambda text: log("contexts_unsafe", warning=text),
-        on_trouble=lambda text: outage.succeed() if text is None else outage.fail(text),
+        on_trouble=outage.note,
     )
 
 

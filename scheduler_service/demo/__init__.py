@@ -1,1 +1,1 @@
-"""The demo service, its target and jobs, and a local cluster on Dapr."""
+"""The demo service, its target and its jobs."""

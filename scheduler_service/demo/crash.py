@@ -15,7 +15,7 @@ import httpx
 from scheduler_service.app.listener import listen
 from scheduler_service.demo import tie
 from scheduler_service.demo.demo_jobs import CREATOR, Receive, Scope, Send, answer_json, read_body
-from scheduler_service.demo.programs import free_ports
+from scheduler_service.demo.free_ports import free_ports
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.http_server.server import Server
 from scheduler_service.ports.log import Log

@@ -126,6 +126,13 @@ class Outage:
         self._since: float | None = None
         self._failures = 0
 
+    def note(self, error: str | None) -> None:
+        """It was met, or what failed has worked (None)."""
+        if error is None:
+            self.succeed()
+        else:
+            self.fail(error)
+
     def fail(self, error: str) -> None:
         """It was met."""
         self._failures += 1

@@ -28,7 +28,7 @@ from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.statements import insert_rows, write_together
 from tests.bench.page_clock import ROWS, time_rows, watch_rows
 from tests.bench.stage import Stage, show, stage
-from tests.console.chromium import MISSING, find_chromium, launch
+from tests.console.browsing import MISSING, find_chromium, launch
 
 GROUP = 2_000
 VISITS = 5

@@ -1,6 +1,7 @@
 """Pages of the console in a browser: opened, settled, and held to have no fault."""
 
 import json
+import shutil
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,6 +13,7 @@ from playwright.sync_api import (
     FloatRect,
     Locator,
     Page,
+    Playwright,
     Response,
     Route,
 )
@@ -128,3 +130,31 @@ def hold_up(page: Page, pattern: str) -> list[Route]:
     held: list[Route] = []
     page.route(pattern, lambda route: held.append(route))
     return held
+
+
+class Clicks:
+    """Clicks so far: `count`. Typing is not counted."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def on(self, target: Locator) -> None:
+        """Clicks on the target, as soon as it can be clicked on."""
+        target.click()
+        self.count += 1
+
+
+PROGRAMS = ("chromium-headless-shell", "chromium")
+"""The same engine. The shell has no window to build for each tab, which is a third of the work of a test."""
+
+MISSING = "chromium is missing: apt-get install chromium-headless-shell fonts-noto-cjk"
+
+
+def find_chromium() -> str | None:
+    """The path of the first of PROGRAMS that is installed."""
+    return next(filter(None, map(shutil.which, PROGRAMS)), None)
+
+
+def launch(driver: Playwright, program: str) -> Browser:
+    """A browser of its own, which whoever asked for it closes."""
+    return driver.chromium.launch(executable_path=program, args=["--no-sandbox"])

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
-from tests.console.browsing import Console
-from tests.console.chromium import MISSING, find_chromium, launch
+from tests.console.browsing import MISSING, Console, find_chromium, launch
 from tests.console.proxy import below
 from tests.console.seed import fill
 from tests.console.service import ConsoleService

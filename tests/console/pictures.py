@@ -10,8 +10,7 @@ import httpx
 from playwright.sync_api import Browser, sync_playwright
 
 from tests.checkout import ROOT
-from tests.console.browsing import Console
-from tests.console.chromium import MISSING, find_chromium, launch
+from tests.console.browsing import MISSING, Console, find_chromium, launch
 from tests.console.service import PATIENCE_SECONDS, ConsoleService
 from tests.wire.target import Reply
 

@@ -11,7 +11,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.checkout import ROOT
-from tests.console.browsing import Console, violations
+from tests.console.browsing import Console, evaluate, violations
+from tests.console.conftest import KEY
 from tests.console.service import ConsoleService
 from tests.console.starter import Starter
 from tests.wire.target import Reply
@@ -319,3 +320,172 @@ def test_a_taken_id_is_told_at_its_field(console: Console, started: Starter) -> 
     expect(page.locator(".notice")).to_have_count(0)
     field.fill("taken-id-no-more")
     expect(page.get_by_text("The service would take this definition")).to_be_visible()
+
+
+TEXT = '{\n  "a": 12345678901234567890,\n  "request": [{"url": "x"}, {"url": "y"}]\n}'
+
+
+def run_modules(console: Console, body: str, argument: Any = None) -> Any:
+    """What `body` returns; `editor` has what the editor's modules export."""
+    load = "const own = await import(new URL('screens/editor.en.js', core.ASSETS).href);"
+    load += "const editor = { ...core, ...own };"
+    return evaluate(console("#/settings"), f"{load} {body}", argument)
+
+
+def test_what_is_no_json_is_found_where_it_begins(console: Console) -> None:
+    """The first thing that is wrong, and its place."""
+    texts = ['{"a":1,}', '{"a":}', "{a:1}", "[1 2]", '{"a":1,"a":2}', "", '{"a":"\n"}', "{} x", "[1,", "01"]
+    read = "try { editor.readTree(text); return null; } catch (fault) { return [fault.code, fault.offset]; }"
+    assert run_modules(console, f"return argument.map((text) => {{ {read} }});", texts) == [
+        ["trailing", 6],
+        ["value", 5],
+        ["key", 1],
+        ["comma", 3],
+        ["twice", 7],
+        ["end", 0],
+        ["string", 5],
+        ["after", 3],
+        ["end", 3],
+        ["after", 1],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("edit", "expected"),
+    [
+        ('editor.withValue(text, ["b"], 1)', TEXT.replace("\n}", ',\n  "b": 1\n}')),
+        ('editor.withValue(text, ["request", 1, "n"], [1])', TEXT.replace('"y"}', '"y", "n": [1]}')),
+        ('editor.withValue(text, ["a"], undefined)', TEXT.replace('"a": 12345678901234567890,\n  ', "")),
+        ('editor.withItem(text, ["request"], 1, 5)', TEXT.replace('}, {"url": "y"', '}, 5, {"url": "y"')),
+        (
+            'editor.withSwapped(text, ["request"], 0, 1)',
+            TEXT.replace("x", "z").replace("y", "x").replace("z", "y"),
+        ),
+        (
+            'editor.without(editor.without(text, ["request", 0]), ["request", 0])',
+            TEXT.split("[")[0] + "[]\n}",
+        ),
+        ('editor.partOf(text, ["a"])', "12345678901234567890"),
+    ],
+)
+def test_an_edit_leaves_the_rest_of_the_text_alone(console: Console, edit: str, expected: str) -> None:
+    """Order, spacing and numbers stay as they are written."""
+    assert run_modules(console, f"const text = argument; return {edit};", TEXT) == expected
+
+
+def test_changes_of_two_meet_only_in_one_member(console: Console) -> None:
+    """Different members go together; the same one, or one that was removed, does not."""
+    merge = "return argument.map(([base, mine, theirs]) => editor.mergeValues(base, mine, theirs));"
+    base = {"a": 1, "b": {"c": 1, "d": 1}}
+    assert run_modules(
+        console,
+        merge,
+        [
+            [base, {**base, "a": 2}, {**base, "b": {"c": 1, "d": 2}}],
+            [base, {**base, "a": 2}, {**base, "a": 3}],
+            [base, {"a": 1}, {**base, "b": {"c": 2, "d": 1}}],
+            [base, {**base, "a": 2}, {"b": base["b"]}],
+            [base, {**base, "e": 1}, {**base, "f": 1}],
+        ],
+    ) == [
+        {"conflicts": [], "taken": [["b", "d"]]},
+        {"conflicts": ["/a"], "taken": []},
+        {"conflicts": ["/b"], "taken": []},
+        {"conflicts": ["/a"], "taken": []},
+        {"conflicts": [], "taken": [["f"]]},
+    ]
+
+
+@pytest.mark.long
+def test_a_draft_belongs_to_its_tab(console: Console, started: Starter) -> None:
+    """What one tab throws away is its own; a new tab may take over what another one has kept."""
+    started.job("draft-of-a-tab", STEP)
+    first, second = (console("#/jobs/draft-of-a-tab/edit") for _ in range(2))
+    for page, name in ((first, "Of the first"), (second, "Of the second")):
+        page.bring_to_front()
+        page.get_by_label("Name", exact=True).fill(name)
+    first.bring_to_front()
+    first.reload()
+    expect(first.get_by_label("Name", exact=True)).to_have_value("Of the first")
+    first.get_by_role("button", name="Back to what is saved").click()
+    first.close(run_before_unload=True)
+    second.bring_to_front()
+    second.reload()
+    expect(second.get_by_label("Name", exact=True)).to_have_value("Of the second")
+    second.close()
+    third = console("#/jobs/draft-of-a-tab/edit")
+    expect(third.get_by_label("Name", exact=True)).to_have_value("draft-of-a-tab")
+    third.get_by_role("button", name="Take it over").click()
+    expect(third.get_by_label("Name", exact=True)).to_have_value("Of the second")
+
+
+@pytest.mark.long
+def test_a_job_that_is_destroyed_is_created_again(
+    console: Console, started: Starter, service: ConsoleService
+) -> None:
+    """The text stays, also over a reload, and makes the job anew."""
+    console.expect("404")
+    started.job("edited-and-gone", STEP)
+    page = console("#/jobs/edited-and-gone/edit")
+    page.get_by_label("Name", exact=True).fill("Of the draft")
+    with service.caller() as client:
+        assert client.delete("/jobs/edited-and-gone").is_success
+        expect(page.get_by_text("This job has been destroyed meanwhile")).to_be_visible()
+        page.reload()
+        expect(page.get_by_text("This job has been destroyed meanwhile")).to_be_visible()
+        expect(page.get_by_label("Name", exact=True)).to_have_value("Of the draft")
+        page.get_by_role("button", name="Create it again").click()
+        expect(page.get_by_role("heading", level=1)).to_contain_text("Of the draft")
+        assert client.get("/jobs/edited-and-gone").is_success
+    page.close()
+
+
+@pytest.mark.long
+def test_the_newest_twenty_drafts_are_kept(console: Console) -> None:
+    """None is older than thirty days; the one that is written now stays."""
+    page = console("#/new")
+    page.evaluate(
+        """() => {
+            const some = { tenant: "default", text: "{}", saved: "{}", etag: null };
+            const keep = (name, age) => localStorage.setItem(
+                `punctual.draft.default.other.${name}`,
+                JSON.stringify({ ...some, name, at: Date.now() - age }),
+            );
+            for (const number of Array(25).keys()) keep(`job-${number}`, (number + 1) * 1000);
+            keep("forgotten", 31 * 24 * 3600 * 1000);
+        }"""
+    )
+    page.get_by_label("Name", exact=True).fill("The newest")
+    until_drafts(page, 20)
+    kept = page.evaluate("Object.keys(localStorage).filter((key) => key.startsWith('punctual.draft.'))")
+    others = {key.rpartition(".")[2] for key in kept if ".other." in key}
+    assert others == {f"job-{number}" for number in range(19)}
+    page.reload()
+    expect(page.get_by_label("Name", exact=True)).to_have_value("The newest")
+
+
+def until_drafts(page: Page, count: int) -> None:
+    """Returns once this browser keeps so many; the page's policy forbids `wait_for_function`."""
+    page.evaluate(
+        """(count) => new Promise((done) => {
+            const isDraft = (key) => key.startsWith("punctual.draft.");
+            const kept = () => Object.keys(localStorage).filter(isDraft).length;
+            const look = () => (kept() === count ? done() : requestAnimationFrame(look));
+            look();
+        })""",
+        count,
+    )
+
+
+def test_drafts_go_with_the_session(guarded_console: Console) -> None:
+    """Whoever signs out is asked, and no draft stays in the browser."""
+    guarded_console.expect("401")
+    page = guarded_console("#/new")
+    page.get_by_label("Key", exact=False).first.fill(KEY)
+    page.locator("form button").first.click()
+    page.get_by_label("Name", exact=True).fill("Not for the next one")
+    until_drafts(page, 1)
+    page.get_by_role("button", name="Sign out").click()
+    page.get_by_role("dialog").get_by_role("button", name="Sign out").click()
+    page.locator("form input[type=password]").wait_for()
+    until_drafts(page, 0)

@@ -1,6 +1,8 @@
-"""The list of jobs in a browser: many at once, out to a file and in again, and without a mouse."""
+"""The list of jobs and the page of one: many at once, out to a file and in again, and without a mouse."""
 
 import json
+import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.console.browsing import Console, box_of, violations
+from tests.console.browsing import Console, box_of, evaluate, violations
 from tests.console.service import ConsoleService
 from tests.console.starter import Starter
 
@@ -96,3 +98,227 @@ def _import(page: Page, file: Path, count: int) -> None:
     page.get_by_role("button", name="Import", exact=True).click()
     page.get_by_label("File").set_input_files(file)
     page.get_by_role("button", name=f"Import {count} jobs").click()
+
+
+USUAL, FURTHER = ("overview", "calendar"), ("executions", "schedule", "definition", "children")
+HOSTILE = "<img src=x onerror=\"document.title='hit'\">\u202eexe.png"
+
+
+@pytest.fixture
+def ledger(service: ConsoleService, console: Console) -> Iterator[dict[str, Any]]:
+    """A job in its second revision that fires at once and then each hour; it outlives its pages."""
+    definition: dict[str, Any] = {
+        "jobName": HOSTILE,
+        "labels": {"of": "first"},
+        "timer": {"dueTime": "0s", "period": "1h", "timezone": "Europe/Berlin"},
+        "request": [{"url": "service://shop/ok"}],
+        "paramsSchema": {"type": "object", "properties": {"size": {"type": "integer", "default": 3}}},
+    }
+    with service.caller() as client:
+        assert client.post("/jobs/ledger", json=definition).is_success
+        changed = {**definition, "labels": {"of": "second"}}
+        assert client.post("/jobs/ledger/update", json=changed).is_success
+        yield definition
+        console.close()
+        client.delete("/jobs/ledger")
+
+
+@pytest.mark.parametrize("tab", [*USUAL, *(pytest.param(one, marks=pytest.mark.long) for one in FURTHER)])
+@pytest.mark.usefixtures("ledger")
+def test_each_part_is_for_everyone(console: Console, tab: str) -> None:
+    """Nothing for axe to find; a hostile name is shown as it is and does nothing."""
+    page = console(f"#/jobs/ledger?tab={tab}", dark=tab == "calendar")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("\\u202eexe.png")
+    assert page.title() != "hit"
+    assert violations(page) == []
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("ledger")
+def test_executions_of_children_are_shown_of_one_execution(console: Console, started: Starter) -> None:
+    """Of the one that is chosen; without one, none are."""
+    started.job("grandchild", {"url": "service://shop/ok"}, parentJob="ledger", parentJobExecution=1)
+    started.ended("grandchild")
+    page = console("#/jobs/ledger?tab=children")
+    panel = page.get_by_role("table", name="Newest executions of the children")
+    expect(panel).to_have_count(0)
+    page.get_by_label("Of execution").fill("1")
+    page.get_by_label("Of execution").press("Enter")
+    expect(panel.get_by_role("row")).to_have_count(2)
+    page.get_by_label("Of execution").fill("")
+    page.get_by_label("Of execution").press("Enter")
+    expect(panel).to_have_count(0)
+
+
+def test_past_moments_are_shown_and_run(console: Console, service: ConsoleService, started: Starter) -> None:
+    """First the moments of the last week, then their executions."""
+    started.job("filled", {"url": "service://shop/ok"}, timer={"dueTime": "0s", "period": "0 0 0 * * ?"})
+    page = console("#/jobs/filled")
+    page.get_by_label("More actions").click()
+    page.get_by_role("button", name="Run past moments").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Show them").click()
+    expect(dialog.get_by_role("listitem")).to_have_count(7)
+    assert violations(page) == []
+    dialog.get_by_role("button", name="Run 7").click()
+    page.wait_for_url("**triggeredBy=backfill**")
+    with service.caller() as client:
+        items = client.get("/jobs/filled/executions").json()["data"]["items"]
+    assert [one["triggeredBy"] for one in items] == ["backfill"] * 7
+
+
+def test_revisions_are_compared_and_one_restored(
+    console: Console, service: ConsoleService, ledger: dict[str, Any]
+) -> None:
+    """The difference line by line; the first definition becomes the third revision."""
+    page = console("#/jobs/ledger?tab=definition")
+    difference = page.get_by_role("region", name="Comparison")
+    expect(difference.get_by_role("row", name="removed")).to_contain_text('"of": "first"')
+    expect(difference.get_by_role("row", name="added")).to_contain_text('"of": "second"')
+    page.get_by_role("row", name="Compare from revision 1").get_by_role("button", name="Restore").click()
+    page.get_by_role("dialog").get_by_role("button", name="Restore").click()
+    expect(page.get_by_text("Revision 1 is restored")).to_be_visible()
+    with service.caller() as client:
+        job = client.get("/jobs/ledger").json()["data"]
+    assert (job["revision"], job["labels"]) == (3, ledger["labels"])
+
+
+def test_a_change_meanwhile_is_not_overwritten(
+    console: Console, service: ConsoleService, ledger: dict[str, Any]
+) -> None:
+    """Somebody else's revision stays: the restoration of one that was read before it is refused."""
+    page = console("#/jobs/ledger?tab=definition")
+    page.get_by_role("row", name="Compare from revision 1").get_by_role("button", name="Restore").click()
+    page.route("**/jobs/ledger", lambda route: route.abort())
+    console.expect("ERR_FAILED", "412")
+    with service.caller() as client:
+        assert client.post("/jobs/ledger/update", json={**ledger, "labels": {"of": "third"}}).is_success
+    page.get_by_role("dialog").get_by_role("button", name="Restore").click()
+    expect(page.get_by_role("status").filter(has_text="revision")).to_be_visible()
+    with service.caller() as client:
+        assert client.get("/jobs/ledger").json()["data"]["labels"] == {"of": "third"}
+
+
+@pytest.mark.long
+def test_the_copied_command_creates_the_job(console: Console, service: ConsoleService) -> None:
+    """A shell runs it as it is, quotes and all."""
+    definition = {
+        "jobName": 'It\'s "quoted" $HOME',
+        "timer": {"period": "external"},
+        "request": [{"url": "service://shop/ok"}],
+    }
+    with service.caller() as client:
+        assert client.post("/jobs/copied", json=definition).is_success
+        console.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page = console("#/jobs/copied")
+        page.get_by_label("More actions").click()
+        page.get_by_role("button", name="Copy as curl").click()
+        expect(page.get_by_text("Copied", exact=True)).to_be_visible()
+        command = page.evaluate("navigator.clipboard.readText()")
+        page.close()
+        assert client.delete("/jobs/copied").is_success
+        subprocess.run(["sh", "-c", command], check=True, capture_output=True, timeout=60)
+        assert client.get("/jobs/copied").json()["data"]["jobName"] == definition["jobName"]
+        client.delete("/jobs/copied")
+
+
+@pytest.mark.usefixtures("ledger")
+def test_the_calendar_has_planned_and_actual_firings(console: Console) -> None:
+    """What happened and what is still to come on each day; a day that is chosen lists both."""
+    page = console("#/jobs/ledger?tab=calendar")
+    page.get_by_role("button", name="Today").click()
+    today = page.get_by_role("button", pressed=True).and_(page.locator("[aria-current=date]"))
+    expect(today).to_have_accessible_name(re.compile("succeeded"))
+    expect(page.get_by_role("row", name="fired")).not_to_have_count(0)
+
+
+def test_the_calendar_says_how_executions_ended(console: Console, service: ConsoleService) -> None:
+    """A firing whose execution failed is no success: another sign and word, not the colour alone."""
+    service.target.always("/broken", 500)
+    definition: dict[str, Any] = {
+        "jobName": "breaking",
+        "timer": {"dueTime": "0s", "period": "1h"},
+        "request": [{"url": "service://shop/broken"}],
+    }
+    with service.caller() as client:
+        assert client.post("/jobs/breaking", json=definition).is_success
+        page = console("#/jobs/breaking?tab=calendar")
+        page.get_by_role("button", name="Today").click()
+        today = page.get_by_role("button", pressed=True).and_(page.locator("[aria-current=date]"))
+        expect(today).to_have_accessible_name(re.compile("1 failed"))
+        expect(today).not_to_have_accessible_name(re.compile("fired|succeeded"))
+        expect(today.locator(".day-count.bad .icon")).to_have_count(1)
+        expect(today.locator(".day-count.good")).to_have_count(0)
+        expect(today.locator(".day-bar .bad.failed")).to_have_count(1)
+        expect(today.locator(".day-bar .good")).to_have_count(0)
+        row = page.get_by_role("row", name="fired")
+        expect(row.locator(".badge.bad")).to_have_text("failed")
+        assert [one["state"] for one in client.get("/jobs/breaking/firings").json()["data"]["items"]] == [
+            "terminated"
+        ]
+        console.close()
+        client.delete("/jobs/breaking")
+
+
+@pytest.mark.long
+def test_a_paused_job_says_what_was_missed(console: Console, service: ConsoleService) -> None:
+    """Paused so that what runs may end, and resumed with a choice."""
+    page = console("#/jobs/hourly")
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("paused")
+    page.get_by_role("button", name="Resume").click()
+    page.get_by_label("Run once").check()
+    page.get_by_role("dialog").get_by_role("button", name="Resume").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("active")
+
+
+@pytest.mark.long
+def test_a_disabled_job_says_so_and_is_enabled(console: Console, service: ConsoleService) -> None:
+    """It is marked there and in the list, promises nothing and takes no run; the editor carries it."""
+    page = console("#/jobs/hourly")
+    page.get_by_label("More actions").click()
+    page.get_by_role("button", name="Disable").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("disabled")
+    expect(page.get_by_role("button", name="Run now")).to_be_disabled()
+    expect(page.get_by_text("disabled: nothing of it runs").first).to_be_visible()
+    assert violations(page) == []
+    page = console("#/jobs?text=hourly")
+    expect(page.get_by_role("row", name="hourly")).to_contain_text("disabled")
+    page = console("#/jobs/hourly/edit")
+    page.get_by_role("heading", name="Options").click()
+    expect(page.get_by_label("Disabled")).to_be_checked()
+    page = console("#/jobs/hourly")
+    page.get_by_label("More actions").click()
+    page.get_by_role("button", name="Enable").click()
+    expect(page.get_by_role("button", name="Run now")).to_be_enabled()
+
+
+def test_a_chart_is_read_by_keys(console: Console) -> None:
+    """One stop of the keyboard: arrows read it, Enter lists what stands behind a bar."""
+    page = console("#/jobs/orders?range=24h")
+    chart = page.get_by_role("slider", name="Executions by state")
+    chart.focus()
+    chart.press("ArrowLeft")
+    if "succeeded" not in (chart.get_attribute("aria-valuetext") or ""):
+        chart.press("ArrowLeft")  # a new bucket may have begun since they ran
+    expect(chart).to_have_attribute("aria-valuetext", re.compile("succeeded"))
+    chart.press("Enter")
+    expect(page.get_by_role("button", name="Executions", pressed=True)).to_be_visible()
+    assert "from=" in page.url
+
+
+def test_scales_differences_and_days(console: Console) -> None:
+    """What charts and calendars compute: full steps from nought, days of a clock change, lines that moved."""
+    page = console("#/jobs")
+    assert evaluate(page, "return core.scaleOfCounts(7).ticks.map((one) => one.value)") == [0, 5, 10]
+    assert evaluate(page, "return core.scaleOfDurations(65000).ticks.map((one) => one.text)") == [
+        "0",
+        "30 s",
+        "1 min",
+        "1 min 30 s",
+    ]
+    hours = "(core.startOfDate('2027-03-29', argument) - core.startOfDate('2027-03-28', argument)) / 3600000"
+    assert evaluate(page, f"return {hours}", "Europe/Berlin") == 23
+    lines = evaluate(page, "return core.diffLines('a\\nb\\nc', 'a\\nc\\nd').map((one) => one.kind)")
+    assert lines == ["same", "removed", "same", "added"]

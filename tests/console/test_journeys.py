@@ -5,8 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.console.browsing import Console
-from tests.console.clicks import Clicks
+from tests.console.browsing import Clicks, Console
 from tests.console.service import ConsoleService
 from tests.console.starter import Starter
 from tests.wire.target import Reply

@@ -1,11 +1,12 @@
-"""The overview counts what is planned and what waits (SPEC section 17)."""
+"""The overview, tables, how values are written, and the first rows of lists (SPEC section 17)."""
 
 import re
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from tests.console.browsing import Console
+from tests.console.browsing import Console, box_of, evaluate, hold_up
 from tests.console.service import ConsoleService
 from tests.console.starter import Starter
 
@@ -59,3 +60,234 @@ def test_a_job_that_needs_attention_is_listed_once(browser: Browser) -> None:
         starter.close()
         console.close()
     assert console.faults == []
+
+
+LOW, PHONE = 420, 390
+
+
+def to_the_end(table: Locator) -> None:
+    """Scrolls the window until the end of the table is in its upper half."""
+    table.evaluate("element => scrollBy(0, element.getBoundingClientRect().bottom - innerHeight / 2)")
+    assert table.evaluate("scrollY > 100")
+
+
+@pytest.mark.parametrize("place", ["#/executions", "#/jobs", "#/settings"])
+def test_heads_stick_to_the_window(console: Console, place: str) -> None:
+    """Whoever has scrolled down still reads what the columns are."""
+    page = console(place, height=LOW)
+    table = page.get_by_role("table").first
+    to_the_end(table)
+    assert box_of(table.get_by_role("columnheader").last)["y"] == pytest.approx(0, abs=2)
+
+
+@pytest.mark.long
+def test_days_and_hours_to_come_stick_to_the_window(console: Console, started: Starter) -> None:
+    """One panel a day with its hours, where a job fires often."""
+    timer = {"dueTime": "10m", "period": "10m"}
+    started.job("often", {"url": "service://shop/ok"}, timer=timer)
+    page = console("#/upcoming?jobId=often", height=LOW)
+    days, hours = page.locator("main section"), page.locator("main .hour th")
+    expect(days.first).to_contain_text("firing")
+    assert days.count() <= 3
+    assert hours.count() >= 15
+    day = max(days.all(), key=lambda one: one.locator(".hour").count())
+    third = "element.querySelectorAll('.hour')[2].getBoundingClientRect()"
+    day.evaluate(f"element => scrollBy(0, {third}.top - 60)")
+    head = box_of(day.locator(".panel-head"))
+    assert head["y"] == pytest.approx(0, abs=2)
+    tops = [box_of(hour)["y"] for hour in day.locator(".hour th").all()[:3]]
+    assert pytest.approx(head["height"], abs=3) in tops
+
+
+def test_on_a_phone_rows_are_cards(console: Console) -> None:
+    """All that a row says is within the window, with the heads beside the values; the head's choice stays."""
+    page = console("#/executions?jobId=orders", width=PHONE)
+    row = page.get_by_role("row").nth(1)
+    for cell in row.get_by_role("cell").all():
+        box = cell.bounding_box()
+        assert box is None or box["x"] + box["width"] <= PHONE
+    told = "element => getComputedStyle(element, '::before').content"
+    assert row.locator("[data-label]").first.evaluate(told) == '"Planned"'
+    expect(page.get_by_role("checkbox", name="Choose all on this page")).to_be_visible()
+    assert page.locator("thead [data-label]").evaluate(told) == '"Choose all on this page"'
+
+
+NUMBERS = """
+const digits = [undefined, 0, 1, 2];
+const whole = [0, 1, 999, 1000, 12345, 1234567, -4321, 1e14, 2e15, 1e21];
+const numbers = [...whole, 0.5, 2.25, 999.9996, 1234.5678, -0.25];
+return numbers.flatMap((number) => digits.map((most) => {
+  const options = most === undefined ? undefined : { maximumFractionDigits: most };
+  return [core.formatNumber(number, options), new Intl.NumberFormat(argument, options).format(number)];
+}));
+"""
+DISTANCES = """
+const units = { second: 1000, minute: 60000, hour: 3600000, day: 86400000 };
+const format = new Intl.RelativeTimeFormat(argument, { numeric: "always", style: "short" });
+const counts = { second: [1, 2, 59], minute: [1, 2, 59], hour: [1, 47], day: [2, 3, 1200] };
+const pair = (count, unit) => [core.formatRelative(count * units[unit], 0), format.format(count, unit)];
+const now = new Intl.RelativeTimeFormat(argument, { numeric: "auto" }).format(0, "second");
+const pairs = Object.entries(counts).flatMap(
+  ([unit, list]) => list.flatMap((count) => [pair(count, unit), pair(-count, unit)])
+);
+return [...pairs, [core.formatRelative(500, 0), now]];
+"""
+MOMENTS = """
+const moments = [
+  "2026-03-29T00:59:59.999Z", "2026-03-29T01:00:00Z", "2026-10-25T00:30:00Z", "1969-12-31T23:59:59.001Z",
+  "1890-01-01T00:00:00Z", "2400-02-29T12:00:00Z", "9999-12-31T23:30:00Z", "+012345-01-01T00:00:00Z",
+];
+const options = {
+  year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit",
+  hourCycle: "h23", fractionalSecondDigits: 3, timeZone: argument ?? undefined,
+};
+core.preferences.zone = argument === null ? "browser" : "utc";
+return moments.map((at) => [core.formatMoment(at, { withMs: true }),
+  new Intl.DateTimeFormat("sv-SE", options).format(new Date(at)).replace(",", ".")]);
+"""
+USED = """
+window.made = [];
+for (const name of ["NumberFormat", "DateTimeFormat", "RelativeTimeFormat"]) {
+  Intl[name] = new Proxy(Intl[name], { construct(target, values) {
+    window.made.push([name, ...values]);
+    return new target(...values);
+  } });
+}
+"""
+ZONE_ALONE = [["DateTimeFormat", "en-GB", None]]
+"""What is made of `Intl` for the name of the browser's zone."""
+
+
+@pytest.mark.parametrize(("language", "tag"), [("en", "en-GB"), ("zh", "zh-CN")])
+@pytest.mark.parametrize("script", [NUMBERS, DISTANCES])
+def test_figures_are_those_of_intl(console: Console, language: str, tag: str, script: str) -> None:
+    """Numbers with and without fractions, and distances of each unit, in both languages."""
+    page = console.in_language(language)("#/jobs")
+    _hold_equal(evaluate(page, script, tag))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_moments_are_those_of_intl(console: Console, zone: str | None) -> None:
+    """In the browser's zone and in UTC: about changes of its clock, before 1970, and after the year 9999."""
+    _hold_equal(evaluate(console("#/jobs"), MOMENTS, zone))
+
+
+def test_rows_are_drawn_without_intl(console: Console) -> None:
+    """All that is made of it is for the name of the zone, which titles have once that is known."""
+    console.context.add_init_script(USED)
+    for place in ("#/jobs", "#/executions"):
+        page = console(place)
+        expect(page.locator("main tbody time").first).to_have_attribute("title", re.compile("Europe/Berlin"))
+        assert page.evaluate("made") == ZONE_ALONE, place
+
+
+def _hold_equal(pairs: list[Any]) -> None:
+    assert pairs
+    assert [ours for ours, _ in pairs] == [theirs for _, theirs in pairs]
+
+
+SHOWN_BEFORE = """
+let frames = 0;
+const count = () => {
+  const isDrawn = document.querySelector("main tbody tr, main .figure") !== null;
+  const page = document.getElementById("application");
+  if (isDrawn && !page.hidden) frames += 1;
+  requestAnimationFrame(count);
+};
+requestAnimationFrame(count);
+const ask = window.fetch;
+window.framesBefore = {};
+window.fetch = (url, options) => {
+  window.framesBefore[new URL(url).pathname] ??= frames;
+  return ask(url, options);
+};
+"""
+"""How many frames with rows had begun when something was asked for first."""
+
+
+FIRST_FRAME = """
+const look = () => {
+  const page = document.getElementById("application");
+  if (page === null || page.hidden || page.childElementCount === 0) return void requestAnimationFrame(look);
+  const find = (what) => document.querySelector(`main ${what}`);
+  window.firstFrame = find(".waiting") === null && find("tbody tr") !== null;
+};
+requestAnimationFrame(look);
+"""
+
+SEEN_FRAME = "new Promise((then) => requestAnimationFrame(() => then(window.firstFrame)))"
+
+LONG_SOON = """
+const wait = window.setTimeout;
+window.setTimeout = (then, ms, ...rest) => wait(then, ms === 150 ? 600_000 : ms, ...rest);
+"""
+"""`soon` (main.js, FIRST_ANSWERS_MS) is as long as a busy machine takes."""
+
+
+def test_counts_and_outcomes_come_after_the_rows(console: Console) -> None:
+    """They are asked for when the rows are there, once, and rows do not wait for them."""
+    page = console("#/jobs")
+    place = _leave(page)
+    listed, counted = hold_up(page, "**/jobs?*"), hold_up(page, "**/counts/jobs*")
+    seen = hold_up(page, "**/outcomes*")
+    page.goto(place, wait_until="commit")
+    _until_held(page, [listed])
+    assert (counted, seen) == ([], [])
+    _until_held(page, [counted, seen], passing=listed)
+    expect(page.locator("main tbody tr").first).to_be_visible()
+    assert len(counted) == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("place", "rows", "rest"),
+    [
+        ("jobs", "/jobs", ["/counts/jobs", "/outcomes"]),
+        ("executions", "/executions", ["/counts/executions"]),
+        ("", "/stats", ["/nodes", "/series/executions", "/counts/jobs", "/services", "/alerts"]),
+        ("jobs/orders", "/executions", ["/jobs/orders/statistics", "/outcomes", "/series/executions"]),
+    ],
+)
+def test_the_rest_is_asked_for_when_the_rows_are_seen(
+    console: Console, place: str, rows: str, rest: list[str]
+) -> None:
+    """Service and browser do nothing else until the frame with the rows is on the screen."""
+    console.context.add_init_script(SHOWN_BEFORE)
+    frames = console(f"#/{place}").evaluate("framesBefore")
+    assert frames[rows] == 0
+    assert min(frames[one] for one in rest) >= 2
+
+
+def test_the_first_frame_has_the_rows_where_they_come_soon(console: Console) -> None:
+    """A page without them is not drawn before; it is where they come late."""
+    console.context.add_init_script(FIRST_FRAME)
+    page = console("#/upcoming")
+    place = _leave(page)
+    listed = hold_up(page, "**/upcoming?*")
+    page.goto(place, wait_until="commit")
+    expect(page.locator("main .waiting")).to_be_visible()
+    assert page.evaluate("firstFrame") is False
+    for route in listed:
+        route.continue_()
+    page.unroute("**/upcoming?*")
+    expect(page.locator("main tbody tr").first).to_be_visible()
+    console.context.add_init_script(LONG_SOON)
+    page.reload(wait_until="commit")
+    expect(page.locator("main tbody tr").first).to_be_visible()
+    assert page.evaluate(SEEN_FRAME) is True
+
+
+def _leave(page: Page) -> str:
+    """The address of the page that was shown; what it still asks for comes to nobody."""
+    place = page.url
+    page.goto("about:blank")
+    return place
+
+
+def _until_held(page: Page, held: list[list[Route]], passing: list[Route] | None = None) -> None:
+    """Returns when each of the lists has a request; those that are `passing` go on as they come."""
+    while not all(held):
+        while passing:
+            passing.pop(0).continue_()
+        page.context.cookies()  # what the browser has said meanwhile arrives before its answer

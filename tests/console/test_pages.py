@@ -1,15 +1,20 @@
-"""The console's pages in a browser: what they load, and that nothing is refused on the way."""
+"""The console's pages: what they load, their keys, notices and languages; nothing is refused on the way."""
 
+import json
+import re
 from collections.abc import Iterator
+from importlib.resources import as_file
 from itertools import product
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Locator, Page, expect
 
-from tests.console.browsing import Console, violations
+from scheduler_service.console.assets import own_files
+from tests.console.browsing import Console, evaluate, violations
 from tests.console.conftest import KEY, PREFIX
 from tests.console.places import PLACES, address_of
 from tests.console.service import ConsoleService
+from tests.console.starter import Starter
 
 KIB = 1_024
 FIRST_VISIT = 116 * KIB
@@ -93,3 +98,208 @@ def _overhang(page: Page) -> int:
     """By how many pixels the page is wider than the window."""
     found: int = page.evaluate("document.scrollingElement.scrollWidth - innerWidth")
     return found
+
+
+MOST_TABS = 5
+
+
+def test_jobs_are_found_paused_and_opened_without_a_mouse(console: Console, started: Starter) -> None:
+    """The palette opens one; the list is searched, two are chosen and paused; `?` tells the keys."""
+    for number in range(3):
+        started.job(f"keyed-{number}", {"url": "service://shop/ok"})
+    page = console()
+    head = page.get_by_role("heading", level=1)
+    page.keyboard.press("Control+k")
+    page.keyboard.type("keyed-2")
+    expect(page.get_by_role("listbox").get_by_role("option").first).to_contain_text("keyed-2")
+    page.keyboard.press("Enter")
+    expect(head).to_contain_text("keyed-2")
+    press(page, "g", "j")
+    expect(head).to_contain_text("Jobs")
+    console.settle(page)
+    page.keyboard.press("/")
+    page.keyboard.type("keyed-")
+    rows = page.get_by_role("checkbox", name=re.compile("^Choose (?!all )"))
+    expect(rows).to_have_count(3)
+    press(page, "Enter", "j", "j", "k", "x", "j", "x")
+    for row, is_chosen in zip(rows.all(), (True, True, False), strict=True):
+        expect(row).to_be_checked(checked=is_chosen)
+    actions = page.get_by_role("region", name="Actions on what is chosen")
+    page.keyboard.press("a")
+    expect(actions.get_by_role("button", name="Pause")).to_be_focused()
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Pause 2 jobs?")
+    to(page, dialog.get_by_role("button", name="Pause"))
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("region", name="Report of the action")).to_contain_text("2 done, 0 failed")
+    expect(page.get_by_role("row", name="Choose keyed-1")).to_contain_text("paused")
+    page.keyboard.press("Enter")
+    expect(head).to_contain_text("keyed-1paused")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_contain_text("Search and commands")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def press(page: Page, *keys: str) -> None:
+    """Presses them one after the other."""
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def to(page: Page, target: Locator) -> None:
+    """Presses Tab until the target has the keyboard."""
+    for _ in range(MOST_TABS):
+        page.keyboard.press("Tab")
+        if target.evaluate("element => element === document.activeElement"):
+            return
+    raise AssertionError(f"Tab does not come to {target}")
+
+
+pytestmark = pytest.mark.long
+
+
+def test_equal_notices_are_one_with_a_count(console: Console, started: Starter) -> None:
+    """Three times the same is said once; something else stands beside it."""
+    for job_id in ("notice-one", "notice-two"):
+        started.job(job_id, {"url": "service://shop/ok"})
+    page = console("#/jobs?text=notice-")
+    notices = page.locator(".notice")
+    for row in ("notice-one", "notice-one", "notice-one", "notice-two"):
+        page.get_by_role("row", name=row).get_by_role("button", name="Run now").click()
+        expect(notices.last).to_contain_text(row)
+    expect(notices.filter(has_text="notice-one")).to_contain_text("× 3")
+    expect(notices).to_have_count(2)
+    expect(notices.filter(has_text="notice-two")).not_to_contain_text("×")
+
+
+def test_an_absent_job_is_asked_for_once(console: Console) -> None:
+    """What depends on the job is not asked for then."""
+    console.expect("404")
+    page = console("#/jobs/not-there")
+    expect(page.get_by_role("heading", name="There is no such thing")).to_be_visible()
+    asked = [one.url for one in console.answers if "/jobs/not-there" in one.url]
+    assert len(asked) == 1, asked
+
+
+def test_the_overview_is_found_by_its_name_too(console: Console) -> None:
+    """The root of the console is the overview."""
+    page = console("#/overview")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+    link = page.get_by_role("navigation").get_by_role("link", name="Overview")
+    expect(link).to_have_attribute("aria-current", "page")
+
+
+def test_a_queue_tells_what_waits(console: Console, started: Starter) -> None:
+    """How much, and since when, while no instance has claimed it."""
+    started.job("films-waiting", {"url": "queue://films-waiting"})
+    started.run("films-waiting")
+    page = console("#/queues/films-waiting")
+    expect(page.get_by_text("1 part waits for an instance.")).to_contain_text("The oldest was put here")
+
+
+def test_without_a_key_none_is_told(console: Console) -> None:
+    """The page of keys says that there is none, and what that means."""
+    page = console("#/keys")
+    expect(page.get_by_role("heading", name="No key")).to_be_visible()
+
+
+TRANSLATED = (
+    "", "jobs", "new", "jobs/orders", "jobs/orders/edit", "executions", "upcoming", "calendars",
+    "calendars/office", "new-calendar", "deliveries", "services",
+    "queues", "nodes", "alerts", "keys", "audit", "settings",
+)  # fmt: skip
+ARE_HAN = """(wanted) => {
+  const told = [...document.querySelectorAll("main h1, main h2, main th, main dt")];
+  return told.length > 0 && told.some((one) => /[\\u4e00-\\u9fff]/.test(one.textContent)) === wanted;
+}"""
+"""Whether the headings are in the language that is wanted: those of a screen may come after the switch."""
+READ = """(known) => {
+  const found = [document.title];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const { currentNode: node } = walker;
+    if (node.nodeType === Node.TEXT_NODE) found.push(node.data);
+    else for (const name of ["aria-label", "title", "placeholder"]) found.push(node.getAttribute(name) ?? "");
+  }
+  const keys = new Set(known);
+  return found.flatMap((text) => text.split(/[\\s,;:·()]+/)).filter((word) => keys.has(word));
+}"""
+
+
+def keys() -> list[str]:
+    """The keys of all texts, as modules name them."""
+    with as_file(own_files() / "language/en.json") as file:
+        return [re.sub(r"\.(one|other)$", "", key) for key in json.loads(file.read_text(encoding="utf-8"))]
+
+
+def switch(console: Console, page: Page, name: str) -> None:
+    """Chooses the language that its button names."""
+    page.get_by_role("button", name=name, exact=True).click()
+    page.locator(f"html[lang='{'zh-CN' if name == '中文' else 'en'}']").wait_for(state="attached")
+    console.settle(page)
+
+
+def test_each_screen_has_its_texts_after_a_switch(
+    console: Console, service: ConsoleService, request: pytest.FixtureRequest
+) -> None:
+    """Screen by screen (`--long`: all) in one page, back and forth: no key, and headings of the language."""
+    known = keys()
+    with service.caller() as client:
+        execution = client.get("/executions", params={"jobId": "orders", "limit": 1}).json()["data"]["items"][
+            0
+        ]
+    page = console("#/jobs")
+    switch(console, page, "中文")
+    places = [*TRANSLATED, f"executions/{execution['executionId']}"]
+    for place in places if request.config.getoption("--long") else places[::4]:
+        page.goto(f"{service.url}/console/#/{place}")
+        console.settle(page)
+        for button, other in (("EN", "中文"), ("中文", "EN")):
+            switch(console, page, button)
+            expect(page.get_by_role("button", name=other, exact=True)).to_be_visible()
+            page.wait_for_function(ARE_HAN, arg=button == "中文")
+            assert page.evaluate(READ, known) == [], (place, button)
+
+
+def test_a_switch_while_a_screen_comes(console: Console) -> None:
+    """The screen has its texts in the language that was chosen meanwhile."""
+    page = console("#/jobs")
+    held = []
+    page.route("**/screens/queues.en.js", lambda route: held.append(route))
+    page.goto(f"{console.url}/console/#/queues")
+    page.get_by_role("button", name="中文", exact=True).click()
+    page.get_by_role("button", name="EN", exact=True).wait_for()
+    for route in held:
+        route.continue_()
+    expect(page.get_by_role("heading", level=1)).to_have_text("队列")
+    console.settle(page)
+    assert page.evaluate(READ, keys()) == []
+
+
+@pytest.mark.long
+def test_moments_are_written_alike_in_each_language(console: Console) -> None:
+    """In the zone that is given; without a date, and with milliseconds."""
+    at = "2026-03-04T05:06:07.089Z"
+    for page in (console("#/jobs"), console.in_language("zh")("#/jobs")):
+        formats = "[{}, {withMs: true}, {withDate: false}].map((one) => core.formatMoment(argument, one))"
+        assert evaluate(page, f"return {formats}", at) == [
+            "2026-03-04 06:06:07",
+            "2026-03-04 06:06:07.089",
+            "06:06:07",
+        ]
+
+
+@pytest.mark.long
+def test_timers_are_told_in_the_language_of_the_page(console: Console) -> None:
+    """The service words them; after a switch they are asked for anew, on each screen."""
+    page = console("#/jobs?text=nightly")
+    for place in ("jobs?text=nightly", "jobs/nightly", "jobs/nightly/edit"):
+        page.goto(f"{console.url}/console/#/{place}")
+        main = page.get_by_role("main")
+        expect(main).to_contain_text("At 02:30 every day")
+        switch(console, page, "中文")
+        expect(main).to_contain_text("每天 02:30（Europe/Berlin 时间）")
+        expect(main).not_to_contain_text("every day")
+        switch(console, page, "EN")

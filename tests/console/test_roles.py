@@ -1,9 +1,11 @@
-"""Each page for each role and each kind of key: nothing that is always refused (SPEC sections 14 and 17)."""
+"""Each page for each role and kind of key; pages of keys, secrets and the audit (SPEC sections 14 and 17)."""
 
 import re
+import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -11,7 +13,8 @@ from tests.console.browsing import Console, violations
 from tests.console.conftest import KEY, SEAL_KEY
 from tests.console.places import PLACES, address_of
 from tests.console.seed import fill
-from tests.console.service import ConsoleService
+from tests.console.service import PATIENCE_SECONDS, ConsoleService
+from tests.wire.target import Reply
 
 EVERYWHERE = ["Overview", "Jobs", "Executions", "Upcoming", "Deliveries"]
 OF_A_SERVICE = [*EVERYWHERE, "Services", "Queues"]
@@ -137,3 +140,182 @@ def test_no_page_asks_what_is_refused(visitor: Console, company: ConsoleService,
     page.evaluate("location.hash = '#/settings'")
     visitor.settle(page)
     assert violations(page) == []
+
+
+def sign_in_by_key(page: Page, key: str) -> None:
+    page.locator("form input[type=password]").fill(key)
+    page.locator("form button").first.click()
+    page.locator("nav").first.wait_for()
+
+
+def status(service: ConsoleService, key: str) -> int:
+    """What a program with this key is answered."""
+    headers = {"Authorization": f"Bearer {key}"}
+    return httpx.get(f"{service.url}/jobs", headers=headers, trust_env=False).status_code
+
+
+def shown(page: Page) -> str:
+    """The text of a key, where it is shown."""
+    return page.locator(".code pre").inner_text()
+
+
+def test_a_key_is_made_rotated_and_revoked(guarded_console: Console, guarded: ConsoleService) -> None:
+    """Its text is shown until it is put away; the old one goes on as long as was asked for."""
+    guarded_console.expect("401")
+    page = guarded_console("#/keys")
+    sign_in_by_key(page, KEY)
+    page.get_by_role("button", name="Make a key").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("billing worker")
+    dialog.get_by_label("Role").select_option("editor")
+    dialog.get_by_label("Service").fill("billing")
+    dialog.get_by_role("button", name="Make a key").click()
+    page.get_by_text("Copy it now").wait_for()
+    first = shown(page)
+    assert status(guarded, first) == 200
+    page.get_by_role("button", name="I have kept it").click()
+    expect(page.locator("body")).not_to_contain_text(first)
+    row = page.get_by_role("row").filter(has_text="billing worker")
+    expect(row).to_contain_text("service billing")
+    row.get_by_role("button", name="New text").click()
+    page.get_by_role("dialog").get_by_role("button", name="New text").click()
+    page.get_by_text("Copy it now").wait_for()
+    second = shown(page)
+    assert (second != first, status(guarded, first), status(guarded, second)) == (True, 200, 200)
+    row.get_by_role("button", name="Revoke").click()
+    page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
+    expect(row).to_contain_text("revoked")
+    assert (status(guarded, first), status(guarded, second)) == (401, 401)
+
+
+def test_a_viewer_is_shown_what_it_may_do(guarded_console: Console, guarded: ConsoleService) -> None:
+    """No keys, no settings, no audit, no button that would be refused; its session ends with its key."""
+    guarded_console.expect("401")
+    with guarded.caller() as admin:
+        made = admin.post("/keys", json={"name": "eve", "role": "viewer", "tenant": "shop"}).json()["data"]
+        page = guarded_console("#/jobs")
+        sign_in_by_key(page, made["key"])
+        navigation = page.locator(".navigation")
+        expect(navigation).to_contain_text("viewer · shop")
+        for name in ("Access keys", "Settings", "Nodes", "Alerts"):
+            expect(navigation.get_by_role("link", name=name, exact=True)).to_have_count(0)
+        expect(navigation.get_by_role("link", name="Jobs", exact=True)).to_have_count(1)
+        page.goto(re.sub("#.*", "#/keys", page.url))
+        page.get_by_text("for the role admin").wait_for()
+        admin.delete(f"/keys/{made['keyId']}")
+        page.goto(re.sub("#.*", "#/jobs", page.url))
+        page.locator("form input[type=password]").wait_for()
+
+
+VALUE = "t0p-secret-of-the-shop"
+
+
+def test_a_secret_is_stored_replaced_and_removed(console: Console, service: ConsoleService) -> None:
+    """Its value is typed unseen, and in no answer after that."""
+    page = console("#/secrets")
+    page.get_by_role("button", name="Store a secret").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("SHOP_TOKEN")
+    value = dialog.locator("#secret-value")
+    assert value.get_attribute("type") == "password"
+    value.fill(VALUE)
+    dialog.get_by_role("button", name="Store a secret").click()
+    row = page.get_by_role("row").filter(has_text="SHOP_TOKEN")
+    expect(row).to_contain_text("stored")
+    row.get_by_role("button", name="Replace").click()
+    dialog.locator("#secret-value").fill(f"{VALUE}-2")
+    dialog.get_by_label("Keep the value before").check()
+    dialog.get_by_role("button", name="Store a secret").click()
+    expect(row).to_contain_text("two values")
+    assert VALUE not in page.content()
+    with service.caller() as client:
+        assert VALUE not in client.get("/secrets").text + client.get("/audit").text
+    row.get_by_role("button", name="Remove").click()
+    page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    expect(row).to_have_count(0)
+
+
+def test_no_page_shows_what_a_target_says_back(console: Console, service: ConsoleService) -> None:
+    """Of a step and a notification that fail: in answers, errors, parameters and definitions."""
+    told = f"wrong key {VALUE}"
+    service.target.always("/echo", lambda seen: Reply(500, {"message": told, "got": seen.headers["x-own"]}))
+    named = {"url": f"{service.target.url}/echo?k=${{secrets.ECHO}}", "headers": {"X-Own": "${secrets.ECHO}"}}
+    definition = {
+        "jobName": "echo", "creator": "1", "creatorName": "one", "timer": {"period": "external"},
+        "request": [named], "notification": [named],
+    }  # fmt: skip
+    with service.caller() as client:
+        assert client.put("/secrets/ECHO", json={"value": VALUE}).is_success
+        assert client.post("/jobs/echo", json=definition).is_success
+        started = client.post("/jobs/echo/trigger", json={"given": VALUE}).json()["data"]["executionId"]
+        end = time.monotonic() + PATIENCE_SECONDS
+        while client.get(f"/executions/{started}").json()["data"]["endedAt"] is None:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+    shown = []
+    for place in (
+        "/jobs/echo",
+        "/jobs/echo/edit",
+        f"/executions/{started}",
+        "/executions",
+        "/deliveries",
+        "/audit",
+    ):
+        page = console(f"#{place}")
+        for details in page.locator("details").all():
+            details.evaluate("one => { one.open = true }")
+        shown.append(page.content())
+        page.close()
+    assert all(VALUE not in text for text in shown)
+    assert "***" in "".join(shown)
+    with service.caller() as client:
+        assert client.delete("/jobs/echo").is_success
+        assert client.delete("/secrets/ECHO").is_success
+
+
+DEFINITION: dict[str, Any] = {
+    "jobName": "found by its audit",
+    "creator": "1",
+    "creatorName": "one",
+    "timer": {"period": "external"},
+    "request": [{"url": "http://127.0.0.1:9/run", "headers": {"X-Tie": "a secret tie"}}],
+}
+
+
+def test_who_paused_a_job_is_found(console: Console, service: ConsoleService) -> None:
+    """By the job, in the address too; a line that is opened has the difference, with no value of a header."""
+    step = {"url": "http://127.0.0.1:9/run", "headers": {"X-Tie": "another tie"}}
+    with service.caller() as caller:
+        caller.post("/jobs/audited", json=DEFINITION).raise_for_status()
+        changed = DEFINITION | {"jobName": "renamed", "request": [step]}
+        caller.post("/jobs/audited/update", json=changed).raise_for_status()
+        caller.put("/jobs/audited?active=0").raise_for_status()
+    page = console("#/audit?jobId=audited")
+    rows = page.locator("tbody tr")
+    expect(rows).to_have_count(3)
+    expect(rows.nth(0)).to_contain_text("switchJob")
+    expect(rows.nth(0)).to_contain_text("127.0.0.1")
+    rows.nth(1).get_by_role("button").click()
+    opened = page.locator("tr.unfolded")
+    expect(opened).to_contain_text("/jobName")
+    expect(opened).to_contain_text("found by its audit")
+    expect(opened).to_contain_text("renamed")
+    expect(opened).to_contain_text("***")
+    expect(page.locator("body")).not_to_contain_text("a secret tie")
+    page.get_by_label("Operation").fill("switchJob")
+    page.get_by_label("Operation").press("Enter")
+    expect(rows).to_have_count(1)
+    assert "operation=switchJob" in page.url
+    rows.first.get_by_role("link", name="audited").click()
+    expect(page).to_have_url(re.compile("#/jobs/audited"))
+    page.locator(".job-menu summary").click()
+    page.get_by_role("link", name="Who changed it").click()
+    expect(rows).to_have_count(3)
+
+
+def test_what_fits_nothing_says_so(console: Console) -> None:
+    """And leads back to all changes."""
+    page = console("#/audit?who=nobody")
+    page.get_by_text("No change fits").wait_for()
+    page.get_by_role("link", name="All changes").click()
+    expect(page.locator("tbody tr").first).to_be_visible()

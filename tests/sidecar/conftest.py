@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from scheduler_service.demo.programs import describe_missing, find_programs
+from scripts.local_programs import describe_missing, find_programs
 
 VERSION = "1.18.3"
 

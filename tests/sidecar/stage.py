@@ -12,10 +12,10 @@ from typing import Any
 
 import psycopg
 
-from scheduler_service.demo.cluster import LocalCluster
-from scheduler_service.demo.programs import DemoProgram
 from scheduler_service.domain.records import StepEnded
 from scheduler_service.persistence.history.stored_records import split
+from scripts.local_cluster import LocalCluster
+from scripts.local_programs import DemoProgram
 from tests.http_program import Asked, HttpProgram, Said
 
 ENDED = ("succeeded", "terminated", "cancelled", "skipped")

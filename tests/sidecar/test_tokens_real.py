@@ -5,8 +5,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from scheduler_service.demo.cluster import NodePorts
-from scheduler_service.demo.programs import free_ports
+from scheduler_service.demo.free_ports import free_ports
+from scripts.local_cluster import NodePorts
 from tests.sidecar.stage import Stage, definition, staged, until
 
 EXTERNAL = {"period": "external"}

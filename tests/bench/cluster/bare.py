@@ -19,9 +19,10 @@ from typing import Any
 import httpx
 import uvloop
 
-from scheduler_service.demo.cluster import LocalCluster, NodePorts
-from scheduler_service.demo.programs import DemoProgram, describe_missing, find_programs, free_ports, listens
+from scheduler_service.demo.free_ports import free_ports
 from scheduler_service.transport.sidecar_exchanges import KeptConnections
+from scripts.local_cluster import LocalCluster, NodePorts
+from scripts.local_programs import DemoProgram, describe_missing, find_programs, listens
 from tests.bench.cluster.stage import cpu_of, each, end_orderly, shared_cpu
 from tests.bench.stage import figures, show
 

@@ -17,9 +17,10 @@ from typing import Any
 import httpx
 from redis import Redis
 
-from scheduler_service.demo.cluster import APP_ID, LocalCluster
-from scheduler_service.demo.programs import DemoProgram, describe_missing, find_programs, free_ports
+from scheduler_service.demo.free_ports import free_ports
 from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE, STATE
+from scripts.local_cluster import APP_ID, LocalCluster
+from scripts.local_programs import DemoProgram, describe_missing, find_programs
 from tests.bench.stage import ROOT
 from tests.sidecar.stage import Stage
 

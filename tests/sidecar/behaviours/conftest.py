@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from scheduler_service.demo.cluster import LocalCluster
+from scripts.local_cluster import LocalCluster
 from tests.sidecar.behaviours.bare import Node, World
 
 HOSTED = ("Plain", "job_scheduler", "Chained", "Brief", "Lasting")

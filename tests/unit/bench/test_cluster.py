@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from scheduler_service.demo.cluster import LocalCluster
+from scripts.local_cluster import LocalCluster
 from tests.bench.cluster.herd import repeated
 from tests.bench.cluster.schedules import by_firing, firings, rfc3339, spread
 from tests.bench.cluster.stage import REGISTERED, read_counter, tell_metrics

@@ -1,8 +1,10 @@
-"""The documentation is tested: what it names exists, and what exists is named."""
+"""The documentation is tested: what it names exists, and what exists is named; installing, contributing."""
 
 import re
+import subprocess
 import tomllib
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, get_args
@@ -10,6 +12,7 @@ from typing import Any, get_args
 import msgspec
 
 from client_sdk.models import answers, parse_definition
+from scheduler_service import DISTRIBUTION, __version__, how_to_install
 from scheduler_service.api.application import OPERATIONS
 from scheduler_service.api.openapi import describe
 from scheduler_service.cli.errors import Exit
@@ -335,3 +338,110 @@ def test_the_index_has_each_decision_once() -> None:
     assert Counter(rows) == Counter(
         (title[1], title[2], page.name) for page, title in zip(DECISIONS, titled, strict=True) if title
     )
+
+
+# In the public index `punctual` alone is another program, and nobody holds the name of the distribution:
+# it would install what whoever takes it puts there.
+OFFERS = re.compile(
+    r"\b(?:pipx?|uv|poetry)\b[^\n|`]*?\b(?:install|add)\b[^\n|`]*?[\s'\"]punctual(?:-scheduler)?(?![\w/.-])"
+    r"|(?<![\w-])punctual(?:-scheduler)?\[(?!console\]\",)"
+)
+
+TAG = re.compile(rf"{DISTRIBUTION}:([\w.-]+)")
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """(path, text) of every file of the checkout that git knows, but for this one."""
+    listed = subprocess.run(
+        ["git", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, text=True, timeout=60, check=False
+    )
+    names = listed.stdout.split("\0")[:-1] or [
+        str(path.relative_to(ROOT)) for path in ROOT.rglob("*.*") if ".venv" not in path.parts
+    ]
+    for name in names:
+        path = ROOT / name
+        if path.is_file() and path != Path(__file__).resolve():
+            yield name, path.read_text(encoding="utf-8", errors="replace")
+
+
+def test_no_text_offers_the_program_of_somebody_else() -> None:
+    """No message, page, script or file of a container installs it by a name (SPEC section 16)."""
+    offers = [f"{name}: {found[0]}" for name, text in texts() for found in OFFERS.finditer(text)]
+    assert offers == []
+
+
+@each_row(
+    "offer",
+    ["pip install punctual", "pipx install 'punctual'", "uv pip install -U punctual", "punctual[redis]"],
+)
+def test_such_an_offer_is_found(offer: str) -> None:
+    """With blanks, quotes or an extra behind it; a checkout is none."""
+    assert OFFERS.search(offer)
+    assert OFFERS.search(offer.replace("punctual", DISTRIBUTION))
+    assert not OFFERS.search(how_to_install("service", "redis"))
+
+
+def test_the_distribution_and_its_command_have_their_names() -> None:
+    """As SPEC section 16 says; README says it where it says how to install."""
+    project = tomllib.loads(read("pyproject.toml"))["project"]
+    assert project["name"] == DISTRIBUTION
+    assert list(project["scripts"]) == ["punctual"]
+    section = read("README.md").partition("\n## Install\n")[2].partition("\n## ")[0]
+    assert f"`{DISTRIBUTION}`" in section
+    assert all(word in section for word in ("pipx install", "pip install", "docker run", "docker compose"))
+
+
+def test_all_places_name_one_version() -> None:
+    """The package, the chart, what is rendered from it, the tags of images, and the newest release."""
+    releases = re.findall(r"^## (\S+) - \d{4}-\d\d-\d\d$", read("CHANGELOG.md"), re.MULTILINE)
+    chart = read("deploy/helm/punctual/Chart.yaml")
+    named = {
+        tomllib.loads(read("pyproject.toml"))["project"]["version"],
+        releases[0],
+        *re.findall(r"^(?:version|appVersion): (\S+)", chart, re.MULTILINE),
+        *re.findall(r'app\.kubernetes\.io/version: "(.+)"', read("deploy/kubernetes/punctual.yaml")),
+        *(found[1] for _, text in texts() for found in TAG.finditer(text)),
+    }
+    assert named == {__version__}
+
+
+PAGE = "CONTRIBUTING.md"
+PATH = re.compile(r"`([a-z_]+(?:/[\w.]+)+)`")
+
+
+def changes() -> dict[str, list[str]]:
+    """change → the paths to open."""
+    _, _, table = read(PAGE).partition("## Where do I change X")
+    cells = [line.strip("| ").split(" | ", 1) for line in table.splitlines() if line.startswith("| ")]
+    return {change: PATH.findall(where) for change, where in cells[2:]}
+
+
+def floors() -> set[str]:
+    """The packages that import-linter knows; those in brackets are optional."""
+    contracts = tomllib.loads(read("pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    layers = next(one["layers"] for one in contracts if one["type"] == "layers")
+    names = {name.strip() for layer in layers for name in layer.split("|")}
+    return {name for name in names if not name.startswith(("(", "__"))}
+
+
+@each_row(("change", "paths"), changes().items())
+def test_every_file_to_open_exists(change: str, paths: list[str]) -> None:
+    """Below scheduler_service, or from the root of the checkout; each row names one at least."""
+    assert paths, change
+    missing = [
+        path for path in paths if not any((ROOT / top / path).exists() for top in ("scheduler_service", "."))
+    ]
+    assert missing == []
+
+
+def test_there_are_many_of_them() -> None:
+    """And no change stands twice."""
+    _, _, table = read(PAGE).partition("## Where do I change X")
+    assert len(changes()) == len([line for line in table.splitlines() if line.startswith("| ")]) - 2
+    assert len(changes()) >= 25
+
+
+def test_the_picture_shows_every_floor() -> None:
+    """The packages of the contract of floors."""
+    picture = fences(read(PAGE), "text")[0]
+    assert {name for name in floors() if not re.search(rf"\b{name}\b", picture)} == set()

@@ -1,9 +1,12 @@
-"""The page of promises names tests that exist, a test for each rule, and every section of the contract."""
+"""The page of promises names tests that exist for each rule; the table of roles is that of the code."""
 
 import re
 
+from scheduler_service.api.application import OPERATIONS
+from scheduler_service.api.request import ApiOperation, KeyScope
 from tests.rows import each_row
 from tests.unit.docs.pages import NAMED_TEST, functions_of, read
+from tests.unit.docs.roles import Row, table
 
 PAGE = "docs/promises.md"
 ORDERS = "docs/decisions/0118-one-commit-on-three-placements.md"
@@ -54,3 +57,16 @@ def test_each_section_of_the_contract_is_there() -> None:
     assert [heading for heading in sections() if heading in wanted] == wanted
     assert len(wanted) == LAST - FIRST + 1
     assert len(rows()) > 150
+
+
+def row_of(operation: ApiOperation) -> Row:
+    """What the code says of an operation."""
+    if operation.is_open:
+        return Row(operation.route, "none", True, True, operation.of_platform)
+    scopes = (KeyScope.SERVICE in operation.scopes, KeyScope.LABELS in operation.scopes)
+    return Row(operation.route, operation.role.value, *scopes, operation.of_platform)
+
+
+def test_the_table_is_that_of_the_code() -> None:
+    """Each operation is in it, and no other route."""
+    assert table() == {operation.route: row_of(operation) for operation in OPERATIONS}

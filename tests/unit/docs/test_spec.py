@@ -1,4 +1,4 @@
-"""docs/spec.md: what refers to the contract finds its section, and the words of the wire stand in it."""
+"""The contract: references to it, words of the wire, what is not built yet; and the glossary."""
 
 import re
 from collections.abc import Iterator
@@ -13,11 +13,13 @@ from client_sdk.models import JobDefinition, answers
 from scheduler_service.api.application import OPERATIONS
 from scheduler_service.api.openapi import describe
 from scheduler_service.api.queues import RESERVED
+from scheduler_service.cli.main import commands
 from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.replies import RefusalCode
 from scheduler_service.engine.warnings import CODES
+from scheduler_service.settings import Settings
 from tests.rows import each_row
-from tests.unit.docs.pages import ROOT, prose, read
+from tests.unit.docs.pages import ROOT, prose, read, rows
 
 PAGE, LAST, LATER = "docs/spec.md", 17, "**Not built yet**"
 FOLDERS = ("scheduler_service", "client_sdk", "tests", "examples", "docs")
@@ -145,3 +147,130 @@ def test_what_is_not_built_yet_is_a_list_at_the_end(number: int) -> None:
     _, *later = sections()[number].split(LATER)
     assert len(later) <= 1
     assert all(line.startswith(("* ", "  ")) for text in later for line in text.splitlines() if line)
+
+
+CODE_SPAN = re.compile(r"`([^`]+)`")
+# A sentence behind this says what there is instead.
+PRESENT = "At present"
+# Named to say what the missing thing belongs to.
+THERE = {
+    "default", "env", "fire_all", "one_time", "overlapPolicy", "queue://", "rateLimit", "server.key",
+    "timeoutSeconds", "timers",
+}  # fmt: skip
+
+
+def lists() -> str:
+    """Those at the end of the sections of docs/spec.md; what is there at present is left out."""
+    _, *parts = re.split(r"^## \d+\. .*$", read("docs/spec.md"), flags=re.MULTILINE)
+    return "\n".join(_missing_alone(text.partition(LATER)[2]) for text in parts)
+
+
+def _missing_alone(text: str) -> str:
+    """The items without what is there at present."""
+    return "\n* ".join(item.partition(PRESENT)[0] for item in text.split("\n* "))
+
+
+def spans() -> set[str]:
+    """What they set as code."""
+    return set(CODE_SPAN.findall(lists())) - THERE
+
+
+@cache
+def known_commands() -> frozenset[str]:
+    """`punctual jobs list` and so on, and the groups."""
+    found: set[str] = set()
+
+    def walk(command: Any, name: str) -> None:
+        found.add(name)
+        for word, inner in getattr(command, "commands", {}).items():
+            walk(inner, f"{name} {word}")
+
+    walk(commands(), "punctual")
+    return frozenset(found)
+
+
+@cache
+def settings() -> frozenset[str]:
+    """`group.name`; a group alone where it is a setting itself."""
+    given = Settings.model_validate({"egress": {}}).model_dump(mode="json")
+    groups = {group: values for group, values in given.items() if isinstance(values, dict)}
+    return frozenset(f"{group}.{name}" for group, values in groups.items() for name in values) | set(given)
+
+
+@cache
+def words() -> frozenset[str]:
+    """Members of a definition, and codes."""
+    schema = JobDefinition.model_json_schema(by_alias=True)
+    fields = {name for one in (schema, *schema["$defs"].values()) for name in one.get("properties", {})}
+    codes = {str(word) for word in get_args(get_args(answers.FailureType)[0])} | {*map(str, RESERVED)}
+    return frozenset(fields | codes)
+
+
+@cache
+def paths() -> dict[str, Any]:
+    """The paths of the description and their methods."""
+    described: dict[str, Any] = describe(OPERATIONS, version="1")["paths"]
+    return described
+
+
+def test_what_is_listed_as_missing_is_missing() -> None:
+    """No route, command, setting, member of a definition or error code of that name is there."""
+    assert "\n* " in lists()
+    built = known_commands() | settings() | words()
+    for span in sorted(spans()):
+        method, _, path = span.rpartition(" ")
+        if path.startswith("/"):
+            assert method.lower() not in paths().get(path, {}), span
+            assert method or path not in paths(), span
+        assert span not in built, span
+
+
+GLOSSARY = "docs/glossary.md"
+
+
+def glossary_words() -> list[str]:
+    """The first cells of all rows but the headings."""
+    headings = ("---", "meaning", "`failureType`")
+    return [cells[0] for cells in rows(read(GLOSSARY)) if cells[1] not in headings]
+
+
+def closed_words() -> set[str]:
+    """Those of the sets that JSON knows; the kinds of a drift have a table of their own in services.md."""
+    sets = (
+        answers.ExecutionState, answers.FailureType, answers.FiringOutcome, answers.InstanceState,
+        answers.ItemStatus, answers.JobState, answers.RetryReason, answers.TimerKind, answers.TriggeredBy,
+    )  # fmt: skip
+    return {str(word) for one in sets for word in get_args(get_args(one)[0])} | {*map(str, DeliveryState)}
+
+
+def test_every_closed_word_of_the_wire_is_explained() -> None:
+    """In the part about them, set as code."""
+    _, _, part = read(GLOSSARY).partition("## Words of the wire")
+    explained = set(re.findall(r"`(\w+)`", part.partition("\n## ")[0]))
+    assert closed_words() - explained == set()
+    assert len(closed_words()) > 30
+
+
+def test_what_is_confused_is_told_apart() -> None:
+    """`failed` waits for a retry, `terminated` is an end."""
+    assert "**`failed` and `terminated`.**" in read(GLOSSARY)
+
+
+def test_the_floors_are_the_packages() -> None:
+    """Those directly below scheduler_service, each once in the picture of the house."""
+    picture = read("CONTRIBUTING.md").partition("```text\n")[2].partition("```")[0]
+    floors = re.findall(r"^  (\w+(?: \| \w+)*)  ", picture, re.MULTILINE)
+    packages = sorted(path.parent.name for path in ROOT.glob("scheduler_service/*/__init__.py"))
+    assert sorted(" | ".join(floors).split(" | ")) == packages
+    assert len(packages) > 10
+
+
+def test_no_word_has_two_rows() -> None:
+    """One word, one meaning."""
+    assert sorted(glossary_words()) == sorted(set(glossary_words()))
+
+
+def test_the_pages_for_readers_and_contributors_link_to_it() -> None:
+    """Where somebody begins to read."""
+    assert "(docs/glossary.md)" in read("README.md")
+    assert "(docs/glossary.md)" in read("CONTRIBUTING.md")

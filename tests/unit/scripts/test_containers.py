@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from scheduler_service.cli.main import run
-from scheduler_service.demo.cluster import APP_ID, LocalCluster
 from scheduler_service.settings import Settings, load_settings
+from scripts.local_cluster import APP_ID, LocalCluster
 from tests.unit.docs.pages import read
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.demo.cluster import APP_ID, LocalCluster
 from scheduler_service.settings import Settings
+from scripts.local_cluster import APP_ID, LocalCluster
 from tests.unit.docs.pages import fences, read
 from tests.unit.scripts.deployment import sidecar_options
 

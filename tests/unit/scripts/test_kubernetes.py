@@ -11,8 +11,8 @@ import yaml
 from scheduler_service.api.health import ROUTES
 from scheduler_service.app.lifetime import LAST_ANSWERS_SECONDS
 from scheduler_service.cli.main import run
-from scheduler_service.demo.cluster import APP_ID
 from scheduler_service.settings import Settings, load_settings
+from scripts.local_cluster import APP_ID
 from tests.unit.docs.pages import ROOT, fences, read
 from tests.unit.scripts.deployment import KEY, SECRETS, VERSIONS, environ_of, sidecar_options
 

@@ -6,9 +6,17 @@ from pathlib import Path
 import pytest
 
 from tests.rows import each_row
-from tests.wire.docs.executor import Executor, WrongPage, executor
-from tests.wire.docs.shown import compare, fill_in
-from tests.wire.docs.steps import Enter, Save, Start, steps
+from tests.wire.docs.executor import (
+    Enter,
+    Executor,
+    Save,
+    Start,
+    WrongPage,
+    compare,
+    executor,
+    fill_in,
+    steps,
+)
 
 RIGHT = """
 Save this as `names.txt`:

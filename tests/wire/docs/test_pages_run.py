@@ -1,5 +1,6 @@
 """Pages that a reader follows: all their commands run, and print what the page shows."""
 
+import json
 import re
 from pathlib import Path
 
@@ -8,10 +9,11 @@ import pytest
 import yaml
 
 from tests.rows import each_row
-from tests.unit.docs.pages import ROOT, anchors, read
+from tests.unit.docs.pages import ROOT, anchors, fences, read
 from tests.wire.docs.executor import PLAIN, enter_here, executor, file_of
 from tests.wire.docs.shell import Shell
 from tests.wire.processes.process import bare_environment, serve
+from tests.wire.service import data_of, running
 
 TUTORIAL = "docs/tutorial.md"
 QUESTIONS = "docs/how-do-i.md"
@@ -94,3 +96,19 @@ def test_there_are_thirty_answers() -> None:
     listed = re.findall(r"\]\(#([^)]*)\)", top)
     assert {"how-do-i-", *listed} == anchors(read(QUESTIONS))
     assert len(listed) >= 30
+
+
+DEFINING_PAGES = ("docs/guide.md", "docs/queues.md", "docs/cli.md")
+
+
+@each_row("page", DEFINING_PAGES)
+async def test_the_definitions_of_a_page_can_be_posted(page: str) -> None:
+    """With the id that each has, all of them beside each other, without a warning."""
+    definitions = [json.loads(text) for text in fences(read(page), "json")]
+    assert definitions
+    async with running(egress={"allow": ["127.0.0.1"]}) as world:
+        for definition in definitions:
+            text = json.dumps(definition).replace("127.0.0.1:9000", f"127.0.0.1:{world.target.port}")
+            answer = await world.client.post(f"/jobs/{definition['jobId']}", json=json.loads(text))
+            assert data_of(answer, 201)["jobId"] == definition["jobId"]
+            assert answer.json()["warnings"] == []

@@ -4,10 +4,8 @@ As a program it names those that are missing, with the standard library alone: b
 """
 
 import contextlib
-import errno
 import http.client
 import os
-import random
 import shutil
 import signal
 import socket
@@ -34,10 +32,6 @@ INSTALL_HINTS = {
 USER = "punctual"
 MISSING = 2
 """The exit code where a program is missing."""
-
-# Ports that systems give to no outgoing connection by default (Linux: from 32,768, others from 49,152): daprd
-# listens some seconds after its start, and one of those could have its port by then.
-LISTENING = range(20_000, 32_768)
 
 # PostgreSQL refuses to run as root: then it runs as the distribution's user for it, with the right to pass
 # through folders that only root may enter.
@@ -74,34 +68,6 @@ def name_missing() -> int:
 def describe_missing(found: Mapping[str, str]) -> list[str]:
     """What to install, a line for each missing program."""
     return [f"{name} is missing: {where}" for name, where in INSTALL_HINTS.items() if name not in found]
-
-
-def free_ports(count: int, among: Sequence[int] = LISTENING) -> list[int]:
-    """Ports of this machine that are not in use at the moment. Raises OSError where there are too few."""
-    with contextlib.ExitStack() as probes:
-        found: list[int] = []
-        for port in random.sample(among, len(among)):
-            if len(found) == count:
-                break
-            with contextlib.suppress(OSError):  # in use; others are tried
-                probes.enter_context(_bound(port))
-                found.append(port)
-    if len(found) < count:
-        raise OSError(
-            errno.EADDRINUSE,
-            f"{len(found)} of {count} ports are free from {min(among)} to {max(among)}; end what uses them",
-        )
-    return found
-
-
-def _bound(port: int) -> socket.socket:
-    probe = socket.socket()
-    try:
-        probe.bind(("127.0.0.1", port))
-    except OSError:
-        probe.close()
-        raise
-    return probe
 
 
 @contextlib.contextmanager

@@ -12,22 +12,22 @@ from urllib.parse import quote
 
 import msgspec
 
-from scheduler_service.demo.programs import (
+from scheduler_service.demo.free_ports import free_ports
+from scheduler_service.persistence.sqlite.folder import FolderLock
+from scheduler_service.ports.errors import StoreRefused
+from scripts.local_programs import (
     MISSING,
     PYTHON,
     STOP_SIGNALS,
     DemoProgram,
     Postgres,
     find_programs,
-    free_ports,
     is_ready,
     listens,
     name_missing,
 )
-from scheduler_service.persistence.sqlite.folder import FolderLock
-from scheduler_service.ports.errors import StoreRefused
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "data" / "cluster"
 APP_ID = "scheduler"
 PORT_STEP = 10

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_service.demo.cluster import LocalCluster
-from scheduler_service.demo.programs import (
+from scheduler_service.demo.free_ports import free_ports
+from scheduler_service.persistence.history.database import HistoryDatabase, inspect, migrate
+from scheduler_service.ports.errors import StoreUnavailable
+from scripts.local_cluster import LocalCluster
+from scripts.local_programs import (
     Postgres,
     describe_missing,
     find_programs,
-    free_ports,
     is_ready,
     listens,
 )
-from scheduler_service.persistence.history.database import HistoryDatabase, inspect, migrate
-from scheduler_service.ports.errors import StoreUnavailable
 from tests.http_program import Asked, HttpProgram, Said
 from tests.rows import each_row
 

@@ -1,0 +1,1 @@
+"""What a newcomer runs, and the local cluster of `./scripts/cluster`."""
