@@ -86,7 +86,7 @@ class CommitBuilder:
             return True
         if not turn.decision.records:
             return False
-        # A job without a context may be evicted, and the sequence that only memory has would be lost with it.
+        # A job without a context may leave the memory, and would number its records from its row again.
         return after is None or not after.contexts or turn.programs[after.head.revision].qos == 1
 
     def prepare(self, cached: CachedJob, turn: DecidedTurn) -> PendingCommit:
@@ -96,7 +96,7 @@ class CommitBuilder:
         job = Job(after, programs, self._holder)
         batch = self.batch(cached, turn)
         qos = 1
-        if after is not None:  # without a function: this is counted
+        if after is not None:
             qos = programs[after.head.revision].qos
             for run in after.head.opens:
                 qos = qos or run.qos
@@ -119,8 +119,8 @@ class CommitBuilder:
     def detach(self, cached: CachedJob) -> CachedJob:
         """A copy from which `prepare` or `batch` makes the writes of one turn in another thread.
 
-        Their sequence is used up at once: a turn that is cancelled meanwhile gives the job's lock back, and
-        the next turn must not use it again.
+        Their sequence is taken now: a turn that is cancelled meanwhile gives the job's lock back, and the
+        next one must not take the same.
         """
         detached = copy(cached)
         cached.sequence = max(cached.sequence + 1, self._first)

@@ -44,8 +44,8 @@ from scheduler_service.timing.timer import Timer
 class SureSender:
     """An error of the sender behind it is a Fault (`ports.sending.Sender`).
 
-    `observe_call` sees every outcome; a request that did not leave, or was abandoned, has none. `begin` only
-    sends, for whoever does the rest by `explain` and `show`: a coroutine more costs more than the count.
+    `observe_call` sees every outcome; a request that did not leave, or was abandoned, has none.
+    `CallsInFlight._run` calls `begin`, `explain` and `show` itself, which spares a coroutine for each call.
     """
 
     def __init__(self, *, sender: Sender, log: Log, observe_call: ObserveCall | None) -> None:
@@ -210,7 +210,7 @@ class CallsInFlight:
         return len(self._informs)
 
     def abort(self) -> None:
-        """Cancels everything where it is, as the death of the process does."""
+        """Cancels all requests where they are, as the death of the process does."""
         self._running.cancel()
         self._informs.cancel()
 
@@ -309,7 +309,7 @@ class CallsInFlight:
 class InstanceWatches:
     """Delivers `InstanceLost` to a job when an instance that it watches is lost.
 
-    Nothing waits for a watch: a host that drains leaves it, and the job begins it anew when it is loaded.
+    A host that drains does not wait for watches: the job begins them anew when it is loaded.
     """
 
     def __init__(self, *, router: Router, redelivery: Redelivery, log: Log) -> None:

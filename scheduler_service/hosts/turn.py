@@ -1,4 +1,10 @@
-"""The turn: load, decide, arm, commit, act; act, then arm, where nothing is durable."""
+"""The turn. Decision 118 has every order in which a process may die on the way.
+
+```text
+load ─► decide ─► durable:    set the alarm ─► store.commit: put contexts that lie apart, claim ─► effects
+            └───► in memory:  effects ─► set the alarm    (qos 0: neither a begin nor an end of an execution)
+```
+"""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -64,16 +70,16 @@ REPORTS = (FeedbackArrived, PartEnded, PartProgressed)
 BEGINNING = (AlarmRang, Resumed, Triggered, Created, Updated, Activated, Replanned, Backfilled)
 """Events with which executions begin."""
 UNREPORTED_DELAY_MS = 2
-"""By so much an early turn may be released late without correcting its records."""
+"""A turn that was decided ahead and starts so much late at most keeps its records as they are."""
 
 
 class Turn:
     """Takes turns on cached jobs. The caller holds the job's lock from before `run` to after it.
 
     `boot` numbers the starts of this store's process; `alive` names the calls of a life that really are in
-    flight; `wait_until` waits for a steady moment. A turn on much may wait in line for `longest_line` ms.
-    `begun` outlives a kill. `lacks_room` says which deliveries without a guarantee are to be written as well.
-    `act` starts effects.
+    flight; `wait_until` waits for a steady moment. A turn on large bodies waits `longest_line` ms at most for
+    its place. `begun` tells a later start up to which moment executions have begun. `lacks_room` says which
+    deliveries without a guarantee are to be written as well. `act` starts effects.
     """
 
     def __init__(
@@ -114,7 +120,7 @@ class Turn:
 
     def run(self, cached: CachedJob, command: Command, moment: int | None = None) -> Awaitable[Reply]:
         """Takes one turn; to be awaited at once. Raises StoreError: no effect was started, and `cached` is
-        unchanged or in doubt.
+        unchanged, or has a `doubt`: whether the store has the turn is found out by the next one.
 
         Where the wall `moment` is still to come, the turn is decided as of that moment and made durable now;
         it is applied to `cached`, and its effects start, at that moment. A job with live executions is not
@@ -141,11 +147,11 @@ class Turn:
         return await self._take(cached, command, moment)
 
     def begin_life(self, cached: CachedJob, command: Command) -> PendingCommit | None:
-        """Decides the creation of a job of which the store should know nothing: its commit counts only then.
+        """Decides the creation of a job that the store does not know; if it does, the commit is refused.
 
         It goes by `expect`, its commit to the store, and `settle`. Where the store refuses it, `cached` knows
-        as little as before. None: the creation is refused. Nor has the store an answer under the command's
-        Idempotency-Key: that goes when the life that it began ends.
+        as little as before. None: the creation is refused. No answer is looked up under the command's
+        Idempotency-Key: one would have gone with the job that it created.
         """
         event, definition, remembered = command.event, command.definition, command.remembered
         assert definition is not None, "a creation has a definition"
@@ -176,7 +182,7 @@ class Turn:
         cached.doubt = pending
 
     async def settle(self, cached: CachedJob, pending: PendingCommit, error: StoreError | None) -> None:
-        """What the store said of the commit. The early alarm stays when it failed: it only makes us look."""
+        """What the store said of the commit. If it failed the alarm stays: an early ring changes nothing."""
         if error is None:
             await self._finish(cached, pending)
             return
@@ -306,7 +312,7 @@ class Turn:
             await self._wait_for(until, place)
             return await self._take(cached, command)
         is_apart = (place and keeps_much(decision)) or (self._reads_bodies and has_large_bodies(decision))
-        own = self._commits  # not its method: an object that would live as long as the turn waits
+        own = self._commits
         if command.act is not None or own.must_be_durable(cached, turn):
             pending = await self._apart(own.prepare, cached, turn) if is_apart else own.prepare(cached, turn)
             await self._commit(cached, pending, place)
@@ -395,7 +401,7 @@ class Turn:
             await self._set_alarm(cached)
 
     async def _finish_in_time(self, cached: CachedJob, pending: PendingCommit) -> None:
-        """`_finish`, not ahead of its moment; what begins late begins then, with all of its time."""
+        """`_finish` at its moment. Where that has passed, its starts and deadlines are so much later."""
         until = pending.until
         if until is not None:
             await self._wait_until(until.steady)

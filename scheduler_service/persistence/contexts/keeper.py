@@ -7,8 +7,8 @@ put(version 7) ──► commit: the row names 7 ──► later, or with the ne
       │ the row names 6    │ the other one is removed later
 ```
 
-A version is the number of a start of a process, drawn at random, and a count within it. So no version is
-used twice, not over a row that was restored from a backup either: it names what is there, or what is lost.
+A version is a number of 64 random bits, drawn at each start of a process, and a count. So none is used twice,
+and a row that was restored from a backup never finds the contexts of a later turn: its own, or none.
 """
 
 import asyncio
@@ -111,8 +111,8 @@ class ContextKeeper:
     async def load(self, read: Read) -> StoredJob | None:
         """The job that `read` reads, with its contexts. Raises StoreUnavailable.
 
-        Where the store of contexts has lost them the job comes without: they are what its executions were
-        about, and those end by name. Where it cannot be reached nothing is known, and the job does not come.
+        Where the store of contexts has lost them the job comes without, and its executions, which cannot go
+        on, end as `lost`. Where it cannot be reached nothing is known, and the job does not come.
         """
         stored = await read()
         while stored is not None and stored.document is not None and is_apart(stored.document):
@@ -176,7 +176,7 @@ class ContextKeeper:
         self.drop(job_id, self._jobs.pop(job_id).unused)
 
     def _give_up(self, job_id: str, version: int) -> None:
-        """No row will name `version`, which may yet arrive."""
+        """No row will name `version`; its put may still arrive after its error."""
         versions = self._jobs.get(job_id)
         if versions is not None and version in versions.kept:
             versions.kept.remove(version)

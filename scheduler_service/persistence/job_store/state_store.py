@@ -69,7 +69,7 @@ Owns = Callable[[str], bool]
 MAX_CONFIRMED = 1_024
 """So many records that the history has are left in the database."""
 CONFIRMED_SECONDS = 10.0
-"""And not longer: after a kill the history would take them again, also those that it has removed since."""
+"""Nor for longer: what is left at a kill is told to the history again, which may have removed it since."""
 _DROP_DELIVERIES = sa.delete(outbox).where(IsIn(outbox.c.delivery_id, sa.bindparam("ids", type_=sa.Text)))
 _AFTER: sa.BindParameter[str] = sa.bindparam("after", type_=sa.Text)
 _LIMIT: sa.BindParameter[int] = sa.bindparam("limit", type_=sa.Integer)
@@ -280,7 +280,10 @@ class SqlStateStore:
         return self._database.write_together(self._write, value, may_wait=may_wait)
 
     def _drop_confirmed(self) -> Awaitable[None]:
-        """Deletes the records that the history has, if there are any; those that stay are tried again."""
+        """Deletes the records that the history has, behind the deletions under way.
+
+        What could not be deleted is tried again with the next.
+        """
         if self._dropping is not None:
             self._dropping.cancel()
             self._dropping = None

@@ -102,7 +102,7 @@ _decode_batch = msgspec.msgpack.Decoder(PackedBatch).decode
 
 
 class Again(Enum):
-    """Of a load: it is to be put in again, behind those that wait, as it is large and others were."""
+    """Of a load: it was not read, as large rows before it filled the page; it is to be asked for again."""
 
     LATER = auto()
 
@@ -119,7 +119,7 @@ def plan_claims(
 
 
 class TurnStore:
-    """ports.ClusterStore over the shared database."""
+    """`ports.ClusterStore`; a service alone has its own over it (`state_store`)."""
 
     def __init__(self, *, database: JobDatabase, plan: Plan = plan_claims) -> None:
         self._database = database
@@ -192,10 +192,9 @@ class TurnStore:
         table = outbox.c
         ids = [one.delivery_id for one in deliveries]
         is_own = (table.node == holder.node) & (table.boot == holder.boot) & table.done_at.is_(None)
-        known = await self._database.scalars(
-            sa.select(table.delivery_id).where(table.delivery_id.in_(ids), is_own)
-        )
-        return [one for one in deliveries if one.delivery_id in set(known)]
+        asked = sa.select(table.delivery_id).where(table.delivery_id.in_(ids), is_own)
+        known = set(await self._database.scalars(asked))
+        return [one for one in deliveries if one.delivery_id in known]
 
     async def settle(self, settlements: Sequence[Settlement], now: int, holder: Holder) -> None:
         records = records_of((one.batch for one in settlements if one.batch is not None), holder)
@@ -327,9 +326,11 @@ class TurnStore:
         verdicts: list[StoreConflict | None] = [None] * len(claims)
         waiting = dict(enumerate(claims))
         while waiting:
-            latest = {claim.commit.entry.job_id: place for place, claim in reversed(waiting.items())}
-            taken = self._take(connection, [waiting[place] for place in latest.values()])
-            for job_id, place in latest.items():
+            first: dict[str, int] = {}
+            for place, claim in waiting.items():
+                first.setdefault(claim.commit.entry.job_id, place)
+            taken = self._take(connection, [waiting[place] for place in first.values()])
+            for job_id, place in first.items():
                 verdicts[place] = None if job_id in taken else _other_was_first(job_id)
                 del waiting[place]
         return verdicts
