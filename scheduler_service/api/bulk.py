@@ -33,10 +33,10 @@ from scheduler_service.hosts.operations.operation import (
     RUNNING,
     Operation,
     Outcome,
+    Work,
     read_piece,
 )
 from scheduler_service.hosts.operations.operations import NoRoom
-from scheduler_service.hosts.operations.run import Work
 from scheduler_service.security.callers import Role
 
 ROUTES = Routes("bulk")

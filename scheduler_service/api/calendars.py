@@ -23,8 +23,8 @@ from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.moments import as_datetime, rfc3339
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.persistence.common.pagination import count_fitting, mark_list, write_cursor
-from scheduler_service.ports.calendars import StoredCalendar
 from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.ports.shared_tables import StoredCalendar
 from scheduler_service.security.callers import Role
 from scheduler_service.services.calendar_users import CalendarUsers
 from scheduler_service.services.shared_calendars import (

@@ -26,8 +26,7 @@ from scheduler_service.domain.leases import QueueQuery
 from scheduler_service.domain.moments import DAY, HOUR, MINUTE, SECOND, rfc3339
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.pacing.slices import Slices
-from scheduler_service.persistence.history.day_counts import SLOT, SLOT_DAYS
-from scheduler_service.persistence.history.day_statistics import DayQuery, write_day
+from scheduler_service.persistence.history.day_statistics import SLOT, SLOT_DAYS, DayQuery, write_day
 from scheduler_service.persistence.history.queries import SeriesQuery
 from scheduler_service.ports.catalogue import CatalogueEntry, LastOutcome
 from scheduler_service.security.callers import Role

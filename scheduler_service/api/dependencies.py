@@ -20,10 +20,10 @@ from scheduler_service.pacing.room import Room
 from scheduler_service.persistence.history.history_reads import HistoryReads
 from scheduler_service.ports.alerts import AlertLine
 from scheduler_service.ports.audit import AuditLog
-from scheduler_service.ports.calendars import StoredCalendar
 from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
+from scheduler_service.ports.shared_tables import StoredCalendar
 from scheduler_service.ports.state import RequestStore
 from scheduler_service.security.audited_changes import MaskedChanges
 from scheduler_service.security.key_ring import KeyRing

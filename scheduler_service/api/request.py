@@ -56,7 +56,7 @@ Handler = Callable[["ApiRequest"], Coroutine[Any, Any, Response]]
 _STRONG_TAG = re.compile(r'"(0|[1-9][0-9]{0,17})"')
 KEY_LENGTH = 255
 LONGEST_SCOPE = 300
-"""What stores keep of a scope (`persistence.sql.kept_answers`)."""
+"""What stores keep of a scope (`persistence.sql.job_tables`)."""
 LONGEST_IN_PATH = 256
 FORM_OF_ID = "letters, digits, '.', '_', ':' and '-', the first a letter or digit"
 FORM_OF_NAME = "letters, digits, '.', '_' and '-', the first a letter or digit"

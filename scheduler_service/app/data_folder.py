@@ -10,14 +10,14 @@ from scheduler_service.domain.acts import AuditEntry
 from scheduler_service.persistence.history.database import count_executions
 from scheduler_service.persistence.history.schema import MIGRATIONS as HISTORY
 from scheduler_service.persistence.job_store.database import OnTrouble
-from scheduler_service.persistence.keys.key_table import has_keys
 from scheduler_service.persistence.sql.sqlite import IN_MEMORY, address_of, file_of, is_database, misread
+from scheduler_service.persistence.sqlite.files import OnDamagedPage
 from scheduler_service.persistence.sqlite.folder import (
     has_state,
     narrow_files,
 )
-from scheduler_service.persistence.sqlite.journal import OnDamagedPage
 from scheduler_service.persistence.sqlite.schema import MIGRATIONS as STATE
+from scheduler_service.persistence.tables.marked_tables import has_keys
 from scheduler_service.ports.errors import StoreDamaged, StoreRefused
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings

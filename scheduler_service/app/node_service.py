@@ -27,10 +27,9 @@ from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.engine import params_schema  # noqa: F401 - else the first schema's turn would import it
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.dapr.actor import register
-from scheduler_service.hosts.dapr.build import build_dapr_host
 from scheduler_service.hosts.dapr.cluster_jobs import ClusterJobs
 from scheduler_service.hosts.dapr.cluster_view import ClusterView, keep_app_id, node_wire
-from scheduler_service.hosts.dapr.dapr_host import DaprHost
+from scheduler_service.hosts.dapr.dapr_host import DaprHost, build_dapr_host
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.hosts.dapr.liveness import RUNNING
 from scheduler_service.hosts.dapr.node import Cluster, DaprParts
@@ -39,11 +38,9 @@ from scheduler_service.hosts.dapr.sidecar import ActorContexts, Sidecar
 from scheduler_service.hosts.dapr.sidecar_client import SidecarClient
 from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch
 from scheduler_service.http_server.server import Server
-from scheduler_service.persistence.cluster.events import SharedEvents
-from scheduler_service.persistence.cluster.nodes import Nodes
+from scheduler_service.persistence.cluster.nodes import Nodes, SharedEvents
 from scheduler_service.persistence.cluster.queues import ClusterQueues
-from scheduler_service.persistence.cluster.rates import SqlRates
-from scheduler_service.persistence.cluster.shared_registry import SqlSharedRegistry
+from scheduler_service.persistence.cluster.shared_registry import SqlRates, SqlSharedRegistry
 from scheduler_service.persistence.job_store.database import JobDatabase
 from scheduler_service.persistence.job_store.schema import MIGRATIONS
 from scheduler_service.persistence.job_store.turn_store import TurnStore

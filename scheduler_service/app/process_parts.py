@@ -27,10 +27,9 @@ from scheduler_service.hosts.host import Host, HostStatus
 from scheduler_service.hosts.host_parts import Core, HostLimits, HostParts
 from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.pacing.room import Room
-from scheduler_service.persistence.calendars.calendar_table import SqlCalendarTable
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.writer import HistoryWriter
-from scheduler_service.persistence.secrets.secret_table import SqlSecretTable
+from scheduler_service.persistence.tables.marked_tables import SqlCalendarTable, SqlSecretTable
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import CallingSender

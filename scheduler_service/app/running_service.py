@@ -30,11 +30,11 @@ from scheduler_service.hosts.limited_jobs import LimitedJobs
 from scheduler_service.hosts.operations.operations import Operations
 from scheduler_service.hosts.processes.shards import Shard, Shards
 from scheduler_service.pacing.interpreter import short_turns
-from scheduler_service.persistence.audit.lines import SqlAudit
 from scheduler_service.persistence.history.history_reads import HistoryReads
 from scheduler_service.persistence.history.retention import Retention
-from scheduler_service.persistence.keys.key_table import SqlKeyTable
 from scheduler_service.persistence.sql.database import Database
+from scheduler_service.persistence.tables.audit_lines import SqlAudit
+from scheduler_service.persistence.tables.marked_tables import SqlKeyTable
 from scheduler_service.ports.catalogue import JOBS, WAITS, Catalogue
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.queues import Queues

@@ -9,7 +9,7 @@ from scheduler_service.domain.registered_services import Kind
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.persistence.services.table import SqlServiceTable
+from scheduler_service.persistence.tables.service_table import SqlServiceTable
 from scheduler_service.ports.catalogue import Catalogue
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.delivery import Compile, Deliver

@@ -53,8 +53,7 @@ from scheduler_service.hosts.commit_builder import (
 from scheduler_service.hosts.host_parts import Act, Alarms, TurnParts
 from scheduler_service.hosts.job_cache import CachedJob, LoadedJob, OpenBytes, PendingCommit, weigh_open
 from scheduler_service.hosts.job_loading import JobLoading
-from scheduler_service.hosts.large_turns import LargeTurns, takes_long
-from scheduler_service.hosts.large_work import work_apart
+from scheduler_service.hosts.large_work import LargeTurns, takes_long, work_apart
 from scheduler_service.hosts.revisions import accepted, bind
 from scheduler_service.pacing.room import Place
 from scheduler_service.ports.delivery import Command

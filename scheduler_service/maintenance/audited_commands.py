@@ -13,9 +13,9 @@ from scheduler_service.app.own_process import machine_user
 from scheduler_service.domain.acts import Act, ActKind, ActOutcome, AuditEntry, Via, name_in_audit
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.persistence.audit.lines import SqlAudit
 from scheduler_service.persistence.history.database import HistoryDatabase, inspect
 from scheduler_service.persistence.sql.sqlite import file_of
+from scheduler_service.persistence.tables.audit_lines import SqlAudit
 from scheduler_service.ports.errors import StoreError
 
 

@@ -24,7 +24,6 @@ from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.maintenance.findings import DoctorFinding, ExaminedPart, ExaminedService
 from scheduler_service.maintenance.folder_formats import check_state
-from scheduler_service.persistence.calendars.calendar_table import read_calendars
 from scheduler_service.persistence.sql.sqlite import file_of
 from scheduler_service.persistence.sqlite.database import inspect, read_definitions
 from scheduler_service.persistence.sqlite.folder import (
@@ -35,8 +34,9 @@ from scheduler_service.persistence.sqlite.folder import (
     has_state,
     is_divided,
 )
-from scheduler_service.ports.calendars import StoredCalendar
+from scheduler_service.persistence.tables.marked_tables import read_calendars
 from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.shared_tables import StoredCalendar
 from scheduler_service.services.shared_calendars import lacks_year, lists_none_of, read_calendar
 from scheduler_service.settings import LoadedSettings
 

@@ -16,8 +16,8 @@ from scheduler_service.persistence.contexts.address import read_address
 from scheduler_service.persistence.history.database import inspect
 from scheduler_service.persistence.history.schema import MIGRATIONS as HISTORY_TABLES
 from scheduler_service.persistence.job_store.schema import MIGRATIONS as JOB_TABLES
+from scheduler_service.persistence.sql.database import ServerReport, read_report
 from scheduler_service.persistence.sql.migrations import Migrations
-from scheduler_service.persistence.sql.report import ServerReport, read_report
 from scheduler_service.persistence.sql.sqlite import address_of, file_of
 from scheduler_service.persistence.sqlite.folder import find_holder
 from scheduler_service.ports.errors import StoreError

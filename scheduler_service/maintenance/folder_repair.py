@@ -12,7 +12,15 @@ from scheduler_service.maintenance.folder_formats import history_files, is_reada
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.history.database import inspect, migrate
 from scheduler_service.persistence.sql.sqlite import address_of
-from scheduler_service.persistence.sqlite.damage import Saved, find_damage, save_rows
+from scheduler_service.persistence.sqlite.damage import (
+    Replacement,
+    Saved,
+    find_damage,
+    finish_replacement,
+    passing,
+    replace_file,
+    save_rows,
+)
 from scheduler_service.persistence.sqlite.database import inspect as inspect_state
 from scheduler_service.persistence.sqlite.database import (
     open_reading,
@@ -20,6 +28,7 @@ from scheduler_service.persistence.sqlite.database import (
     read_documents,
     translated,
 )
+from scheduler_service.persistence.sqlite.files import take_over
 from scheduler_service.persistence.sqlite.folder import (
     REPAIRING,
     FolderLock,
@@ -30,13 +39,6 @@ from scheduler_service.persistence.sqlite.folder import (
     is_divided,
     state_file,
     write_private,
-)
-from scheduler_service.persistence.sqlite.journal import take_over
-from scheduler_service.persistence.sqlite.replacement import (
-    Replacement,
-    finish_replacement,
-    passing,
-    replace_file,
 )
 from scheduler_service.persistence.sqlite.schema import transaction
 from scheduler_service.ports.errors import FolderUnusable, StoreDamaged, StoreRefused

@@ -19,8 +19,8 @@ from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.maintenance.audited_commands import audited_command
 from scheduler_service.maintenance.folder_formats import NOT_USED
 from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.persistence.keys.key_table import SqlKeyTable
 from scheduler_service.persistence.sql.sqlite import file_of
+from scheduler_service.persistence.tables.marked_tables import SqlKeyTable
 from scheduler_service.security.key_ring import KeyRing
 from scheduler_service.settings import Settings
 

@@ -41,3 +41,13 @@ class CallingSender(Sender, Protocol):
 
     def open_calls(self) -> Mapping[str, Mapping[str, int]]:
         """`open`, `idle` and `opening` connections and `waiting` calls of the 20 busiest origins."""
+
+
+class Secrets(Protocol):
+    """The secrets of all tenants. Asked on the event loop, just before a request leaves: it never waits."""
+
+    def find(self, tenant: str, name: str) -> tuple[str, ...]:
+        """The values of the secret `name` of a tenant: one, or two while it is rotated, the first one first.
+
+        Empty: there is none. Never raises.
+        """

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from scheduler_service.domain.access_keys import AccessKey, Role, read_key, write_key
 from scheduler_service.pacing.table_follower import Follower
 from scheduler_service.ports.clock import Clock
-from scheduler_service.ports.keys import KeyTable, Mark
+from scheduler_service.ports.shared_tables import KeyTable, Mark
 from scheduler_service.security.callers import Session, SessionSeal
 
 _PROOF = b"punctual session 2"

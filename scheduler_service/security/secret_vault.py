@@ -10,7 +10,7 @@ import msgspec
 
 from scheduler_service.pacing.table_follower import Follower
 from scheduler_service.ports.clock import Clock
-from scheduler_service.ports.secrets import Mark, SecretTable, StoredSecret
+from scheduler_service.ports.shared_tables import Mark, SecretTable, StoredSecret
 from scheduler_service.security.secrets import KnownSecret
 
 MOST_SECRETS = 1_000

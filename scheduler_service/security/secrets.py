@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.secret_places import SECRET_NAME, Unfilled, fill_places
 from scheduler_service.domain.wire import OutboundRequest
-from scheduler_service.ports.secrets import Secrets
+from scheduler_service.ports.sending import Secrets
 
 TENANT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 LEAST_CHARACTERS = 4
@@ -90,7 +90,7 @@ class KnownSecret(NamedTuple):
 
 
 class GivenSecrets:
-    """Those of the settings (`ports.secrets.Secrets`)."""
+    """Those of the settings (`ports.sending.Secrets`)."""
 
     def __init__(self, by_tenant: Mapping[str, Mapping[str, tuple[str, ...]]]) -> None:
         self._by_tenant = by_tenant
@@ -223,7 +223,7 @@ class Source(Secrets, Protocol):
 
 
 class SecretSources:
-    """Several sources as one: the first that has a secret decides (`ports.secrets.Secrets`)."""
+    """Several sources as one: the first that has a secret decides (`ports.sending.Secrets`)."""
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self._sources = tuple(sources)

@@ -14,7 +14,7 @@ from client_sdk.signing import HEADERS as OF_SIGNATURE
 from client_sdk.signing import ID, Signer, read_named
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.wire import Headers
-from scheduler_service.ports.secrets import Secrets
+from scheduler_service.ports.sending import Secrets
 
 MD5 = "md5"
 """What `sign` names for the scheme of old peers, where settings enable it."""

@@ -16,7 +16,7 @@ from scheduler_service.domain.registered_services import RateLimit
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.errors import StoreError, StoreUncertain, explain
 from scheduler_service.ports.log import Log
-from scheduler_service.ports.shared_rates import RatePage, SharedRates
+from scheduler_service.ports.shared_registry import RatePage, SharedRates
 from scheduler_service.telemetry.tally import Outage
 
 LOAN_MS = 3 * SECOND
@@ -398,7 +398,7 @@ class SharedWindow:
 
 
 class MemoryRates:
-    """Implements `ports.shared_rates.SharedRates` for the processes of one machine, in one of them."""
+    """Implements `ports.shared_registry.SharedRates` for the processes of one machine, in one of them."""
 
     def __init__(self) -> None:
         self._pages: dict[Key, RatePage] = {}

@@ -11,8 +11,8 @@ from scheduler_service import how_to_install
 from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
 from scheduler_service.domain.moments import as_datetime
 from scheduler_service.pacing.table_follower import Follower
-from scheduler_service.ports.calendars import REMOVED, CalendarTable, Mark, StoredCalendar
 from scheduler_service.ports.clock import Clock
+from scheduler_service.ports.shared_tables import REMOVED, CalendarTable, Mark, StoredCalendar
 from scheduler_service.timing.calendar_days import FREE, WORK, Calendar, make_calendar
 from scheduler_service.timing.calendar_text import day_of, read_span, read_spans, write_spans
 from scheduler_service.timing.zones import load_zone

@@ -24,7 +24,7 @@ from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Command, Compile, Definition, Deliver
 from scheduler_service.ports.errors import StateUnreadable
 from scheduler_service.ports.log import Log
-from scheduler_service.ports.secrets import Secrets
+from scheduler_service.ports.sending import Secrets
 from scheduler_service.ports.state import Remembered
 from scheduler_service.security.concealment import hide_query
 from scheduler_service.services.reconcile import ReadJob

@@ -13,11 +13,11 @@ import contextlib
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply
 from scheduler_service.domain.turn_events import Replanned
-from scheduler_service.ports.calendars import StoredCalendar
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Command, Deliver
 from scheduler_service.ports.errors import StoreError, explain
 from scheduler_service.ports.log import Log
+from scheduler_service.ports.shared_tables import StoredCalendar
 from scheduler_service.services.calendar_users import CalendarUsers
 from scheduler_service.services.shared_calendars import Calendars
 

@@ -6,8 +6,7 @@ from typing import Any
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.secret_places import Unfilled
 from scheduler_service.domain.wire import AtSend, Fault, FaultKind, OutboundRequest, Outcome
-from scheduler_service.ports.secrets import Secrets
-from scheduler_service.ports.sending import MayGo, NotSent, Sender, always
+from scheduler_service.ports.sending import MayGo, NotSent, Secrets, Sender, always
 from scheduler_service.security.secret_masks import SecretMasks
 from scheduler_service.security.secrets import fill_request
 

@@ -18,7 +18,7 @@ from tests.faults.callers import Feedback
 from tests.faults.homes import ContextsHome
 from tests.faults.processes import PATIENCE, Caller, Crashed, Run, start_run
 from tests.faults.stories import Story, Sweep
-from tests.faults.sweeping import DURABLE, SETTINGS, House, Tell, kills, survive, sweep_group
+from tests.faults.sweeping import DURABLE, SETTINGS, House, Tell, kills, survive
 from tests.faults.target import open_target
 from tests.redis_server import SYNCING, RedisServer
 
@@ -39,23 +39,6 @@ async def test_each_place_of_a_turn_may_be_the_last(tmp_path: Path, contexts_hou
         return await survive(home, partial(Sweep, qos=1), 2, only=(place,))
 
     assert await asyncio.gather(*map(crash, PLACES)) == [[place] for place in PLACES]
-
-
-@pytest.mark.parametrize("points", kills(45, 50))
-async def test_qos_1_goes_on_from_where_it_stood(
-    tmp_path: Path, contexts_house: House, points: Sequence[int]
-) -> None:
-    """No recorded step is sent again, one in flight is with its key, nothing is doubled or forgotten."""
-    tell = partial(Sweep, qos=1)
-    await sweep_group(tmp_path, tell, points=points, least=2, house=contexts_house)
-
-
-@pytest.mark.parametrize("points", kills(17, 20))
-async def test_every_accepted_feedback_has_its_effect(
-    tmp_path: Path, contexts_house: House, points: Sequence[int]
-) -> None:
-    """A report that was answered 200 is never needed again; one that was not may be repeated."""
-    await sweep_group(tmp_path, Feedback, points=points, house=contexts_house)
 
 
 class Patient(Caller):

@@ -16,8 +16,7 @@ from dapr.clients.exceptions import DaprInternalError
 
 from scheduler_service.domain.replies import Reply
 from scheduler_service.hosts.clock import SystemClock
-from scheduler_service.hosts.dapr.build import build_dapr_host
-from scheduler_service.hosts.dapr.dapr_host import DaprHost
+from scheduler_service.hosts.dapr.dapr_host import DaprHost, build_dapr_host
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.hosts.dapr.node import Cluster, DaprParts
 from scheduler_service.hosts.dapr.sidecar import ActorContexts, Sidecar

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.hosts.dapr.node import DaprParts
-from scheduler_service.persistence.common.row_state import OldState, RowState, read_old_state
+from scheduler_service.persistence.common.packing import OldState, RowState, read_old_state
 from scheduler_service.ports.cluster import ClaimedJob, QueueTurn
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit, Remembered

@@ -15,7 +15,7 @@ from scheduler_service.domain.wire import Flights, Holder
 from scheduler_service.hosts.dapr.cached_state import CachedState, CachedStates, OldStates
 from scheduler_service.hosts.dapr.node import DaprParts
 from scheduler_service.hosts.dapr.sidecar import StateNotWritten
-from scheduler_service.persistence.common.row_state import (
+from scheduler_service.persistence.common.packing import (
     RowState,
     is_old_state,
     read_row_state,

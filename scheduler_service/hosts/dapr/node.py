@@ -16,9 +16,9 @@ from scheduler_service.hosts.job_cache import JobCache
 from scheduler_service.hosts.tasks import Tasks, ends_within
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.cluster import ClusterNodes, ClusterStore
-from scheduler_service.ports.contexts import Contexts
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
+from scheduler_service.ports.state import Contexts
 
 LONGEST_WAIT_MS = SECOND
 """The longest wait of a reply for records that the history cannot take."""

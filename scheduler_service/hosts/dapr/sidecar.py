@@ -160,7 +160,7 @@ WRITE_MS = SECOND // 2
 
 
 class ActorContexts:
-    """`ports.contexts.Contexts` in the actor state store: a key of the job's actor for each version.
+    """`ports.state.Contexts` in the actor state store: a key of the job's actor for each version.
 
     A version is written in one transaction with the removal of older ones, where the actor is active. What a
     sidecar writes late is a version that no row names.

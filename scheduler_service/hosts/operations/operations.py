@@ -10,12 +10,16 @@ from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.operations.operation import (
+    PATIENCE_SECONDS,
     RUNNING,
     Operation,
+    OperationRun,
+    Pace,
+    Work,
+    name_of,
     read_kept,
     scope_of,
 )
-from scheduler_service.hosts.operations.run import PATIENCE_SECONDS, OperationRun, Pace, Work, name_of
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log

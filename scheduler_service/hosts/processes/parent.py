@@ -30,7 +30,7 @@ from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.sending import CallingSender, MayGo, always
 from scheduler_service.ports.services import Router
-from scheduler_service.ports.shared_rates import RatePage, SharedRates
+from scheduler_service.ports.shared_registry import RatePage, SharedRates
 from scheduler_service.telemetry.occurrences import Occurrences, Take
 
 _NAME = re.compile(r"(?i:service)://([^/?#{]+)")
@@ -83,7 +83,7 @@ class RemoteRouter:
 
 
 class RemoteRates:
-    """`ports.shared_rates.SharedRates` of the service's process."""
+    """`ports.shared_registry.SharedRates` of the service's process."""
 
     def __init__(self, *, connection: RpcConnection) -> None:
         self._connection = connection

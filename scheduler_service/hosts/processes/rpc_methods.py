@@ -13,7 +13,7 @@ from scheduler_service.domain.registered_services import Loss
 from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.host import HostStatus
 from scheduler_service.hosts.processes.rpc_connection import RpcConnection
-from scheduler_service.ports.shared_rates import RatePage
+from scheduler_service.ports.shared_registry import RatePage
 from scheduler_service.telemetry.metrics.samples import Sample
 
 Argument = TypeVar("Argument")

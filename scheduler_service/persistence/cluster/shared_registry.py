@@ -1,4 +1,4 @@
-"""Instances of services in the shared database, with a number for each writing, by which nodes find it."""
+"""Instances of services and their rates in the shared database; by the number of a writing nodes find it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,12 +13,14 @@ from scheduler_service.persistence.job_store.schema import (
     node_reports,
     service_notices,
     shared_instances,
+    shared_rates,
 )
-from scheduler_service.persistence.sql.expressions import replacing
+from scheduler_service.persistence.sql.expressions import Upsert, overwrite, replacing
 from scheduler_service.ports.shared_registry import (
     Changes,
     NodeReport,
     Old,
+    RatePage,
     ServiceNotice,
     SharedInstance,
     Unread,
@@ -144,3 +146,35 @@ def _read_report(row: sa.Row[Any]) -> NodeReport | Unread:
 
 def _read_notice(row: sa.Row[Any]) -> ServiceNotice:
     return ServiceNotice(row.tenant, row.name, bool(row.anew))
+
+
+_rate = shared_rates.c
+_FIRST_RATE = Upsert(
+    table=shared_rates, columns=("tenant", "service", "number", "content"), key=("tenant", "service")
+)
+_NEXT_RATE = msgspec.structs.replace(
+    _FIRST_RATE,
+    changes=overwrite("number", "content"),
+    guard="shared_rates.number = excluded.number - 1",
+)
+
+
+class SqlRates:
+    """ports.SharedRates. Writings have transactions of their own, so that no turn waits for them."""
+
+    def __init__(self, *, database: JobDatabase) -> None:
+        self._database = database
+
+    async def read(self, tenant: str, service: str) -> RatePage:
+        statement = sa.select(_rate.content, _rate.number).where(
+            _rate.tenant == tenant, _rate.service == service
+        )
+        found = await self._database.first(statement)
+        return RatePage() if found is None else RatePage(bytes(found.content), found.number)
+
+    async def write(self, tenant: str, service: str, page: RatePage) -> bool:
+        row = (tenant, service, page.number + 1, page.content)
+        insert_many = self._database.dialect.insert_many
+        return await self._database.write_apart(
+            lambda connection: insert_many(connection, _NEXT_RATE if page.number else _FIRST_RATE, [row]) == 1
+        )

@@ -1,16 +1,20 @@
-"""What stores keep, packed, and how it is read again."""
+"""What stores keep, packed, and how it is read again; also what 0.1.0 and 0.2.0 have kept."""
 
 from collections.abc import Iterable
 
 import msgspec
 
-from scheduler_service.domain.effects import Delivery
+from scheduler_service.domain.effects import Delivery, QueueWrite
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.leases import LOST
+from scheduler_service.domain.moments import Due
 from scheduler_service.domain.parts import LeaseChange, PartEnd, QueuedPart, QueueOptions
 from scheduler_service.domain.records import AnyRecord
-from scheduler_service.ports.errors import DeliveryUnreadable
+from scheduler_service.domain.wire import Flights, Holder
+from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.ports.errors import DeliveryUnreadable, StoreUnavailable
 from scheduler_service.ports.history import Batch
+from scheduler_service.ports.state import Remembered
 
 
 class PackedBatch(Batch, frozen=True, array_like=True, gc=False):
@@ -67,3 +71,110 @@ def lost_part_end(instance: str, retries: int) -> PartEnd:
     """The end of a part whose last lease expired."""
     text = f"instance {instance} gave no sign of life within its lease, after {retries} unexpected retries"
     return PartEnd(error="timeout", failure_type=FailureType.TIMEOUT, message=text, instance=instance)
+
+
+FORMAT = 2
+
+
+class RowState(msgspec.Struct, frozen=True):
+    """`document` None: the job is destroyed. `batches`: those that the history has not confirmed.
+
+    `messages`: the answers to the latest messages. `flights`: the calls that nodes which gave the job away
+    still have in flight, and whose answers they deliver.
+    """
+
+    document: bytes | None = None
+    batches: tuple[Batch, ...] = ()
+    messages: tuple[Remembered, ...] = ()
+    flights: Flights = ()
+
+
+class _Packed(msgspec.Struct, frozen=True, array_like=True):
+    """A RowState as an array; later formats may add members."""
+
+    format: int
+    document: bytes | None
+    batches: tuple[PackedBatch, ...] = ()
+    messages: tuple[Remembered, ...] = ()
+    flights: Flights = ()
+
+
+class OldState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The state of a job after the turn `sequence` of `writer`, as nodes of 0.1.0 have written it.
+
+    `deliveries`, `remembered`, `queued`: what the shared tables may not have of it.
+    """
+
+    format: int
+    sequence: int
+    writer: Holder
+    entry: CatalogueEntry
+    due: Due
+    document: bytes | None = None
+    batches: tuple[PackedBatch, ...] = ()
+    deliveries: tuple[Delivery, ...] = ()
+    remembered: tuple[Remembered, ...] = ()
+    queued: tuple[QueueWrite, ...] = ()
+    messages: tuple[Remembered, ...] = ()
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_ROWS = msgspec.msgpack.Decoder(_Packed)
+_OLD = msgspec.msgpack.Decoder(OldState)
+OLD_FORMAT = 1
+_MAPS = {bytes([first]) for first in (*range(0x80, 0x90), 0xDE, 0xDF)}
+
+
+def write_row_state(state: RowState) -> bytes:
+    """The packed state."""
+    return _ENCODER.encode(
+        _Packed(
+            FORMAT,
+            state.document,
+            pack_batches(state.batches) if state.batches else (),
+            state.messages,
+            state.flights,
+        )
+    )
+
+
+def read_row_state(raw: bytes) -> RowState:
+    """The state in `raw`. Raises StoreUnavailable: damaged, or written by a newer program."""
+    try:
+        packed = _ROWS.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StoreUnavailable(f"the state in the row of a job cannot be read: {error}") from error
+    _check_format(packed.format, FORMAT)
+    return RowState(packed.document, tuple(unpack_batches(packed.batches)), packed.messages, packed.flights)
+
+
+def is_old_state(raw: bytes) -> bool:
+    """Whether 0.1.0 or 0.2.0 have written it: as a map of MessagePack, not as an array."""
+    return raw[:1] in _MAPS
+
+
+def read_old_state(raw: bytes) -> OldState:
+    """The state in `raw`, which 0.1.0 has written. Raises StoreUnavailable: damaged, or another format."""
+    try:
+        old = _OLD.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StoreUnavailable(f"the actor state of a job cannot be read: {error}") from error
+    _check_format(old.format, OLD_FORMAT)
+    return old
+
+
+def pack_batches(batches: Iterable[Batch]) -> tuple[PackedBatch, ...]:
+    """Batches as they are kept."""
+    return tuple(PackedBatch(*msgspec.structs.astuple(one)) for one in batches)
+
+
+def unpack_batches(found: Iterable[PackedBatch]) -> list[Batch]:
+    """Batches as the history takes them."""
+    return [Batch(*msgspec.structs.astuple(one)) for one in found]
+
+
+def _check_format(found: int, known: int) -> None:
+    if found > known:
+        raise StoreUnavailable(
+            f"the state of a job has format {found}, this program knows {known}; install a newer one"
+        )

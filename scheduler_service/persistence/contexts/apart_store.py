@@ -6,9 +6,8 @@ from typing import Protocol
 
 from scheduler_service.engine.snapshot import APART
 from scheduler_service.persistence.contexts.keeper import ApartCommit, ContextKeeper
-from scheduler_service.ports.contexts import Contexts
 from scheduler_service.ports.errors import StoreError
-from scheduler_service.ports.state import Commit, OpenJob, OpenStore, OwnedStore, StoredJob
+from scheduler_service.ports.state import Commit, Contexts, OpenJob, OpenStore, OwnedStore, StoredJob
 from scheduler_service.telemetry.metrics.samples import Sample
 
 

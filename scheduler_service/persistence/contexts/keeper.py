@@ -19,10 +19,9 @@ import msgspec
 
 from scheduler_service.engine.snapshot import is_apart, name_version, read_version, without_contexts
 from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
-from scheduler_service.ports.contexts import Contexts
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.log import Log
-from scheduler_service.ports.state import Commit, StoredJob
+from scheduler_service.ports.state import Commit, Contexts, StoredJob
 
 COUNT_BITS = 32
 DROPS_AT_ONCE = 200

@@ -59,7 +59,7 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
 
 
 class RedisContexts:
-    """`ports.contexts.Contexts`, which documents the methods."""
+    """`ports.state.Contexts`, which documents the methods."""
 
     def __init__(self, *, address: Address, on_trouble: OnTrouble, timeout: float = TIMEOUT_SECONDS) -> None:
         self._address = address

@@ -9,7 +9,6 @@ import sqlalchemy as sa
 from scheduler_service.domain.acts import PAUSE_OF_FAILURES, PAUSE_OF_GONE
 from scheduler_service.domain.execution import DeliveryState, ExecutionState, FailureType, TriggeredBy
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
-from scheduler_service.persistence.audit.lines import audit
 from scheduler_service.persistence.history.row_shapes import last_answer
 from scheduler_service.persistence.history.schema import (
     ENDED_BADLY,
@@ -22,6 +21,7 @@ from scheduler_service.persistence.history.schema import (
 from scheduler_service.persistence.history.stored_records import read_failures
 from scheduler_service.persistence.sql.database import Database, DatabaseThreads
 from scheduler_service.persistence.sql.expressions import replacing
+from scheduler_service.persistence.tables.audit_lines import audit
 from scheduler_service.ports.alerts import (
     AlertLine,
     AlertOccasion,

@@ -14,9 +14,7 @@ from msgspec.structs import astuple
 
 from scheduler_service.domain.execution import TERMINAL
 from scheduler_service.domain.moments import DAY
-from scheduler_service.persistence.audit.lines import audit
-from scheduler_service.persistence.history.day_counts import SLOT, SLOT_DAYS
-from scheduler_service.persistence.history.day_statistics import fold_days
+from scheduler_service.persistence.history.day_statistics import SLOT, SLOT_DAYS, fold_days
 from scheduler_service.persistence.history.schema import (
     deliveries,
     entries,
@@ -29,6 +27,7 @@ from scheduler_service.persistence.history.schema import (
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.persistence.sql.dialect import Dialect
 from scheduler_service.persistence.sql.expressions import IsIn, StoredSize, json_rows
+from scheduler_service.persistence.tables.audit_lines import audit
 
 # Removal under pressure goes on to this part of `max_bytes`, so that the next flush does not reach it again.
 TARGET_FILL = 0.9

@@ -2,13 +2,9 @@
 
 import sqlalchemy as sa
 
-from scheduler_service.persistence.audit import lines as audit
-from scheduler_service.persistence.calendars import calendar_table
-from scheduler_service.persistence.keys import key_table
-from scheduler_service.persistence.secrets import secret_table
-from scheduler_service.persistence.services import table as services
 from scheduler_service.persistence.sql.expressions import WHERE, text
 from scheduler_service.persistence.sql.migrations import Migrations
+from scheduler_service.persistence.tables import audit_lines, marked_tables, service_table
 
 metadata = sa.MetaData()
 
@@ -128,8 +124,8 @@ sa.Index("deliveries_given_up", deliveries.c.given_up_at, sqlite_where=GIVEN_UP,
 
 # What is counted of executions that have ended, by day (UTC, counted from 1970) of the planned moment; with
 # the job '' the sum over all. What the writer adds is cells: each combination of outcome, failure type and
-# the buckets of lateness and duration (`day_counts`; in ms the sums). Days that are over become a row of each
-# job.
+# the buckets of lateness and duration (`day_statistics`; in ms the sums). Days that are over become a row of
+# each job.
 statistic_cells = sa.Table(
     "statistic_cells",
     metadata,
@@ -162,7 +158,7 @@ statistic_days = sa.Table(
 
 # What is counted of executions that have ended, by the five minutes (counted from 1970) of the planned
 # moment, over all jobs of a tenant but the scheduler's own. `figure` is the state that they ended in,
-# `lateness` or `duration`; `bucket` is that of `day_counts`, 0 for a state. Kept for some days.
+# `lateness` or `duration`; `bucket` is that of `day_statistics`, 0 for a state. Kept for some days.
 statistic_slots = sa.Table(
     "statistic_slots",
     metadata,
@@ -204,13 +200,6 @@ MIGRATIONS = Migrations(
     subject="the history",
     scripts="scheduler_service.persistence.history:migrations",
     version_table="history_version",
-    metadata=(
-        metadata,
-        services.metadata,
-        key_table.metadata,
-        audit.metadata,
-        secret_table.metadata,
-        calendar_table.metadata,
-    ),
+    metadata=(metadata, service_table.metadata, audit_lines.metadata, marked_tables.metadata),
     lock=1_347_767_876,
 )

@@ -8,15 +8,16 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.execution import ExecutionState, TriggeredBy
 from scheduler_service.domain.moments import HOUR, MINUTE, rfc3339
-from scheduler_service.persistence.history.day_counts import (
+from scheduler_service.persistence.history.day_statistics import (
     DURATION,
     LATENESS,
     SLOT,
+    Figures,
+    add,
     bucket_of,
     percentile,
     spread,
 )
-from scheduler_service.persistence.history.day_statistics import Figures, add
 from scheduler_service.persistence.history.queries import ExecutionQuery, SeriesQuery, Wire, read_lists
 from scheduler_service.persistence.history.schema import NOT_SUCCEEDED, executions, statistic_slots
 from scheduler_service.persistence.history.sums import MOST_EXAMINED, select_examined

@@ -10,9 +10,9 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.execution import TriggeredBy
 from scheduler_service.domain.records import AttemptEnded, Detail, Exchange, ResultKept, StepEnded
-from scheduler_service.persistence.audit.lines import MOST_BACKFILLED
 from scheduler_service.persistence.history.queries import select_entry_sizes, select_notification_sizes
 from scheduler_service.persistence.history.schema import deliveries, entries
+from scheduler_service.persistence.tables.audit_lines import MOST_BACKFILLED
 
 ROWS = 1_000
 """Rows whose sizes are looked up at once."""

@@ -13,16 +13,17 @@ import sqlalchemy as sa
 
 from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.persistence.history.buffer import Load, save_good_rows
-from scheduler_service.persistence.history.coalesce import Rows, coalesce
-from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.persistence.history.statements import (
+from scheduler_service.persistence.history.coalesce import (
     Repetition,
+    Rows,
     WriteExecutions,
+    coalesce,
     insert_rows,
     mark_dropped,
     write_singly,
     write_together,
 )
+from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.sql.dialect import LONG_ANSWER_SECONDS, Dialect
 from scheduler_service.ports.errors import StoreUnavailable, store_closed
 from scheduler_service.ports.history import Batch

@@ -8,12 +8,10 @@ from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
 from scheduler_service.domain.wire import Holder
-from scheduler_service.persistence.common.packing import pack
-from scheduler_service.persistence.common.row_state import pack_batches
+from scheduler_service.persistence.common.packing import pack, pack_batches
 from scheduler_service.persistence.job_store.schema import outbox, queue_turns, untold
 from scheduler_service.persistence.sql.expressions import GuardedUpsert, Row, Upsert, overwrite
-from scheduler_service.persistence.sql.job_tables import ENTRY, definitions, entry_row, jobs
-from scheduler_service.persistence.sql.kept_answers import answer_of
+from scheduler_service.persistence.sql.job_tables import ENTRY, answer_of, definitions, entry_row, jobs
 from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit, Settlement

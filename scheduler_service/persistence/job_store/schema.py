@@ -4,8 +4,7 @@ import sqlalchemy as sa
 
 from scheduler_service.persistence.queues.tables import queue_parts
 from scheduler_service.persistence.sql.expressions import WHERE, bounded_text
-from scheduler_service.persistence.sql.job_tables import metadata
-from scheduler_service.persistence.sql.kept_answers import remembered
+from scheduler_service.persistence.sql.job_tables import metadata, remembered
 from scheduler_service.persistence.sql.migrations import Migrations
 
 assert queue_parts.metadata is remembered.metadata is metadata  # they are a part of it

@@ -42,11 +42,11 @@ from scheduler_service.persistence.queues.sql_queues import SqlQueues
 from scheduler_service.persistence.sql.dialect import Dialect
 from scheduler_service.persistence.sql.expressions import Contains, IsIn, TextBytes
 from scheduler_service.persistence.sql.job_catalogue import write_ids
-from scheduler_service.persistence.sql.job_tables import jobs
-from scheduler_service.persistence.sql.kept_answers import (
+from scheduler_service.persistence.sql.job_tables import (
     ANSWERS,
     answer_of,
     forget_answers,
+    jobs,
     recall,
     remember_first,
 )

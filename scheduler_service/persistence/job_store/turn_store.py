@@ -12,9 +12,8 @@ from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import HOUR, Due, Now
 from scheduler_service.domain.wire import Holder
-from scheduler_service.persistence.common.packing import PackedBatch, pack, read_deliveries
+from scheduler_service.persistence.common.packing import PackedBatch, pack, read_deliveries, unpack_batches
 from scheduler_service.persistence.common.pagination import PAGE_BYTES
-from scheduler_service.persistence.common.row_state import unpack_batches
 from scheduler_service.persistence.job_store.claim_rows import (
     CLAIMS,
     DEFINITIONS,
@@ -45,11 +44,14 @@ from scheduler_service.persistence.queues.writes import write_parts
 from scheduler_service.persistence.sql.dialect import Dialect
 from scheduler_service.persistence.sql.expressions import GuardedUpsert, IsIn, Row, Upsert, json_rows
 from scheduler_service.persistence.sql.job_catalogue import BY_IDS, JobCatalogue, write_ids
-from scheduler_service.persistence.sql.job_tables import ENTRY, definitions, jobs, read_entry
-from scheduler_service.persistence.sql.kept_answers import (
+from scheduler_service.persistence.sql.job_tables import (
     ANSWERS,
+    ENTRY,
     answer_of,
+    definitions,
     forget_answers,
+    jobs,
+    read_entry,
     recall,
     remember_first,
     remembered,

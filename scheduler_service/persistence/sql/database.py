@@ -3,9 +3,10 @@
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 import sqlalchemy as sa
@@ -253,40 +254,6 @@ class DatabaseThreads:
         return await asyncio.get_running_loop().run_in_executor(self._threads, run)
 
 
-class MarkedTable:
-    """A small table that all processes keep in memory, in a thread of its own, and the mark by which they see
-    that it has changed: two figures of all its rows.
-
-    The thread works within `working()`, which may see to it that others get the interpreter meanwhile.
-    """
-
-    def __init__(
-        self,
-        *,
-        database: OpenDatabase,
-        working: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
-    ) -> None:
-        thread = DatabaseThreads(database, name=self.name, working=working)
-        self._read, self._write, self.close = thread.read, thread.write, thread.close
-
-    name: str
-    """Of the thread."""
-    marking: sa.Select[Any]
-    """Reads the mark."""
-
-    async def mark(self) -> tuple[int, int]:
-        """As `KeyTable.mark`."""
-        return await self._read(self._read_mark)
-
-    async def _read_marked(self, read: Callable[[sa.Connection], T]) -> tuple[tuple[int, int], T]:
-        """What `read` finds, and the mark of that moment."""
-        return await self._read(lambda connection: (self._read_mark(connection), read(connection)))
-
-    def _read_mark(self, connection: sa.Connection) -> tuple[int, int]:
-        one, other = connection.execute(self.marking).one()
-        return int(one), int(other)
-
-
 def read_unopened(url: str, table: sa.Table, read: Callable[[sa.Connection], T], *, missing: T) -> T:
     """What `read` finds in a table of a history whose service may not run; nothing is changed there.
 
@@ -325,3 +292,40 @@ def translated(dialect: Dialect) -> Iterator[None]:
 def _translate(dialect: Dialect, error: BaseException) -> StoreUnavailable:
     kind = Collision if dialect.is_collision(error) else StoreUnavailable
     return kind(dialect.explain(error))
+
+
+class ServerReport(msgspec.Struct, frozen=True):
+    """`milliseconds` is the server's wall clock, read `between` two moments (s) of this machine's.
+
+    `syncs`: a commit is on the server's disk before it is answered.
+    `synced_by` are the settings of the server that see to that.
+    """
+
+    product: str
+    version: str
+    milliseconds: int
+    between: tuple[float, float]
+    syncs: bool
+    synced_by: str
+    is_replica: bool
+
+
+def read_report(*, url: str, subject: str) -> ServerReport:
+    """The report of a database server; changes nothing. Raises StoreUnavailable."""
+    dialect = open_dialect(url, subject=subject)
+    try:
+        with translated(dialect), dialect.engine.connect() as connection:
+            began = time.time()
+            milliseconds = dialect.milliseconds(connection)
+            between = began, time.time()
+            return ServerReport(
+                product=dialect.product,
+                version=".".join(map(str, dialect.engine.dialect.server_version_info or ())),
+                milliseconds=milliseconds,
+                between=between,
+                syncs=dialect.syncs(connection),
+                synced_by=dialect.synced_by,
+                is_replica=dialect.is_replica(connection),
+            )
+    finally:
+        dialect.engine.dispose()

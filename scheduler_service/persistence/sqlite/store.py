@@ -20,9 +20,8 @@ from scheduler_service.persistence.job_store.state_store import (
 from scheduler_service.persistence.sql.database import OpenDatabase
 from scheduler_service.persistence.sql.sqlite import SqliteDialect
 from scheduler_service.persistence.sqlite.database import open_reading, open_writing, relax, translated
-from scheduler_service.persistence.sqlite.files import Files, open_files
+from scheduler_service.persistence.sqlite.files import Files, OnDamagedPage, open_files
 from scheduler_service.persistence.sqlite.folder import FolderLock
-from scheduler_service.persistence.sqlite.journal import OnDamagedPage
 from scheduler_service.ports.errors import StoreUncertain
 
 IN_MEMORY = ":memory:"

@@ -13,8 +13,7 @@ from scheduler_service.domain.records import ExecutionRecord, Record
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.turn_events import AlarmRang
 from scheduler_service.domain.wire import Holder
-from scheduler_service.hosts.dapr.build import build_dapr_host
-from scheduler_service.hosts.dapr.dapr_host import DaprHost
+from scheduler_service.hosts.dapr.dapr_host import DaprHost, build_dapr_host
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.hosts.dapr.node import Cluster, DaprParts
 from scheduler_service.hosts.dapr.sidecar import ActorContexts, Sidecar

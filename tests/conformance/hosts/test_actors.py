@@ -15,12 +15,12 @@ from dapr.actor.runtime.manager import ActorManager
 
 from scheduler_service.app.actor_listener import create_actor_app
 from scheduler_service.domain.execution import ExecutionState as State
-from scheduler_service.domain.replies import Reply, Started
+from scheduler_service.domain.replies import Started
 from scheduler_service.domain.turn_events import Triggered
 from scheduler_service.hosts.dapr.actor import JobActor, PlainSerializer
 from scheduler_service.hosts.messages import read_reply, write_ask
 from scheduler_service.ports.delivery import Command
-from tests.conformance.hosts.houses import DaprHouse, DaprNode, freeze
+from tests.conformance.hosts.houses import DaprHouse, freeze
 from tests.conformance.hosts.standin import StandInClient
 from tests.shown import shows
 
@@ -140,38 +140,6 @@ async def test_daprd_is_told_what_jobs_need(cluster: DaprHouse) -> None:
     standard = ActorRuntimeConfig().as_dict()
     assert (standard["actorIdleTimeout"].seconds, standard["actorScanInterval"].seconds) == (3600, 30)
     assert (standard["drainRebalancedActors"], "reentrancy" in standard) == (True, False)
-
-
-async def test_a_turn_whose_actor_has_moved_is_taken_over_what_the_other_node_did(cluster: DaprHouse) -> None:
-    """Its claim is refused, and it is decided anew; the job goes on where it lives now."""
-    await cluster.create(qos=1)
-    gate, frozen = await begin_turn(cluster)
-    second = await cluster.add("two")
-    await overtake(cluster, second)
-    gate.set_result(None)
-    assert isinstance(await frozen, Started)
-    await cluster.settle()
-    reply = await second.host("job", Command(Triggered()))
-    await cluster.settle()
-    assert isinstance(reply, Started)
-    assert cluster.executions() == dict.fromkeys((1, 2, 3), State.SUCCEEDED)
-    assert len(cluster.sender.requests) == 3
-
-
-async def begin_turn(cluster: DaprHouse) -> tuple["asyncio.Future[None]", "asyncio.Task[Reply]"]:
-    """A turn of the first node that stands still before its claim."""
-    gate = await freeze(cluster)
-    frozen = asyncio.create_task(cluster.trigger())
-    await cluster.settle()
-    return gate, frozen
-
-
-async def overtake(cluster: DaprHouse, second: DaprNode) -> None:
-    """The actor moves, and the job goes on where it lives now."""
-    cluster.world.kill("one")
-    await cluster.advance(1_000)
-    assert isinstance(await second.host("job", Command(Triggered())), Started)
-    await cluster.settle()
 
 
 async def test_a_job_is_let_go_before_its_turn_ends(cluster: DaprHouse) -> None:

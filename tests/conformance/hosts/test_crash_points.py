@@ -23,7 +23,7 @@ from scheduler_service.domain.replies import Recalled, Reply, Started, Taken, Un
 from scheduler_service.domain.turn_events import Created, Triggered
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.engine.snapshot import decode, is_apart, read_version
-from scheduler_service.persistence.common.row_state import read_row_state
+from scheduler_service.persistence.common.packing import read_row_state
 from scheduler_service.persistence.job_store.turn_store import TurnStore
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError

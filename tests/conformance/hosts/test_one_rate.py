@@ -9,7 +9,7 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.registered_services import RateLimit
 from scheduler_service.domain.wire import Answer, OutboundRequest, Outcome
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
-from scheduler_service.persistence.cluster.rates import SqlRates
+from scheduler_service.persistence.cluster.shared_registry import SqlRates
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.sending import MayGo, NotSent, Sender, always
 from scheduler_service.services.rate_sharing import RateSharing

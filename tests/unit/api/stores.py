@@ -21,7 +21,6 @@ from scheduler_service.domain.records import (
     ResultKept,
     StepEnded,
 )
-from scheduler_service.persistence.audit.lines import audit, line_of, row_of, write_line
 from scheduler_service.persistence.common.pagination import CursorError, cut_page, read_position, value_of
 from scheduler_service.persistence.history.answer_room import AnswerBudget
 from scheduler_service.persistence.history.day_statistics import DayQuery, Figures
@@ -36,6 +35,7 @@ from scheduler_service.persistence.history.queries import (
     SeriesQuery,
     Wire,
 )
+from scheduler_service.persistence.tables.audit_lines import audit, line_of, row_of, write_line
 from scheduler_service.ports.audit import AuditQuery, AuditWire
 from scheduler_service.ports.catalogue import (
     LAST_OUTCOMES,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.ports.calendars import REMOVED
+from scheduler_service.ports.shared_tables import REMOVED
 from scheduler_service.services.shared_calendars import Calendars
 from tests.manual_clock import ManualClock
 from tests.rows import each_row

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from scheduler_service.ports.secrets import StoredSecret
+from scheduler_service.ports.shared_tables import StoredSecret
 from scheduler_service.security.secret_vault import MOST_SECRETS, Seal, SecretVault
 from scheduler_service.security.secrets import GivenSecrets, SecretSources
 from tests.manual_clock import ManualClock

@@ -18,8 +18,8 @@ from scheduler_service.maintenance.kept_keys import (
     revoke_key,
     rotate_key,
 )
-from scheduler_service.persistence.audit.lines import SqlAudit
 from scheduler_service.persistence.history.database import HistoryDatabase
+from scheduler_service.persistence.tables.audit_lines import SqlAudit
 from scheduler_service.ports.audit import AuditQuery
 from scheduler_service.settings import Settings, load_settings
 

@@ -6,11 +6,9 @@ from typing import Any, Self
 import pytest
 
 from scheduler_service.hosts.dapr.cluster_jobs import claim_of
-from scheduler_service.persistence.cluster.events import SharedEvents
-from scheduler_service.persistence.cluster.nodes import Nodes
-from scheduler_service.persistence.cluster.rates import SqlRates
-from scheduler_service.persistence.cluster.shared_registry import SqlSharedRegistry
-from scheduler_service.persistence.common.row_state import read_row_state
+from scheduler_service.persistence.cluster.nodes import Nodes, SharedEvents
+from scheduler_service.persistence.cluster.shared_registry import SqlRates, SqlSharedRegistry
+from scheduler_service.persistence.common.packing import read_row_state
 from scheduler_service.persistence.job_store.database import JobDatabase
 from scheduler_service.persistence.job_store.turn_store import TurnStore
 from scheduler_service.persistence.queues.sql_queues import SqlQueues

@@ -6,7 +6,7 @@ from scheduler_service.ports.errors import StoreUnavailable
 
 
 class MemoryContexts:
-    """`ports.contexts.Contexts`; `versions` has what was put, by job. While `is_away` nothing is reached.
+    """`ports.state.Contexts`; `versions` has what was put, by job. While `is_away` nothing is reached.
 
     `puts` and `drops` count the calls that were answered.
     """

@@ -6,7 +6,6 @@ waits for the disk, and each page is written to the log and then to the file.
 
 import asyncio
 import sqlite3
-import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -15,7 +14,6 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from scheduler_service.domain.moments import MINUTE, Due
-from scheduler_service.persistence.common.fault_points import FaultPoint
 from scheduler_service.persistence.job_store.turn_store import MAX_PREFETCHED_BYTES
 from scheduler_service.persistence.sql.sqlite import STATEMENT_BYTES
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
@@ -132,38 +130,6 @@ async def test_what_is_large_is_written_alone_and_not_kept(store: SqliteStateSto
     assert [len(one) > STATEMENT_BYTES for one in updates] == [True, False] * 3
     heard = await put(store, [firing(number, 2) for number in range(3)])
     assert len([one for one in heard if one.startswith("UPDATE jobs")]) == 3
-
-
-class Gate:
-    """Counts commits; the first one waits until it is opened."""
-
-    def __init__(self) -> None:
-        self.commits = 0
-        self.is_open = threading.Event()
-
-    def before(self, point: str) -> None:
-        if point == FaultPoint.COMMIT:
-            assert self.is_open.wait(30)
-
-    def after(self, point: str) -> None:
-        self.commits += point == FaultPoint.COMMIT
-
-
-async def test_what_waits_together_is_committed_together(tmp_path: Path) -> None:
-    """One commit, and with it one wait for the disk, for all that came while the disk was busy."""
-    gate = Gate()
-    store = await SqliteStateStore.open(folder=tmp_path, faults=gate)
-    first = store.commit(creation(0))
-    rest = [store.commit(creation(number)) for number in range(1, 200)]
-    gate.is_open.set()
-    await first
-    for one in rest:
-        await one
-    assert gate.commits <= 2
-    before = gate.commits
-    await store.commit_all([creation(number) for number in range(1_000, 2_000)])
-    assert gate.commits == before + 1
-    await store.close()
 
 
 async def test_a_waiting_job_is_small_on_disk(store: SqliteStateStore) -> None:

@@ -6,11 +6,11 @@ from msgspec.structs import replace
 
 from scheduler_service.domain.access_keys import AccessKey
 from scheduler_service.ports.errors import StoreUnavailable
-from scheduler_service.ports.keys import KeyTable, Mark
+from scheduler_service.ports.shared_tables import KeyTable, Mark
 
 
 class MemoryKeys(KeyTable):
-    """`ports.keys.KeyTable`; `is_down` makes every call fail. `reads` counts those of all keys."""
+    """`ports.shared_tables.KeyTable`; `is_down` makes every call fail. `reads` counts those of all keys."""
 
     def __init__(self) -> None:
         self.rows: dict[str, AccessKey] = {}

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from scheduler_service.ports.errors import StoreUnavailable
-from scheduler_service.ports.secrets import Mark, StoredSecret
+from scheduler_service.ports.shared_tables import Mark, StoredSecret
 
 
 class MemorySecrets:
-    """`ports.secrets.SecretTable` in memory, for several vaults."""
+    """`ports.shared_tables.SecretTable` in memory, for several vaults."""
 
     def __init__(self) -> None:
         self.rows: dict[tuple[str, str], StoredSecret] = {}

@@ -5,7 +5,7 @@ import base64
 import pytest
 from msgspec.structs import replace
 
-from scheduler_service.ports.secrets import StoredSecret
+from scheduler_service.ports.shared_tables import StoredSecret
 from scheduler_service.security.secret_vault import Seal, SecretVault, Unsealable, read_seal_key
 from tests.manual_clock import ManualClock
 from tests.rows import each_row

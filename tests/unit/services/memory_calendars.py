@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from scheduler_service.ports.calendars import REMOVED, Mark, StoredCalendar
 from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.ports.shared_tables import REMOVED, Mark, StoredCalendar
 
 
 class MemoryCalendars:
-    """`ports.calendars.CalendarTable` in memory, for several processes."""
+    """`ports.shared_tables.CalendarTable` in memory, for several processes."""
 
     def __init__(self) -> None:
         self.rows: dict[tuple[str, str], StoredCalendar] = {}

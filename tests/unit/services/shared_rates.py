@@ -9,7 +9,7 @@ from scheduler_service.domain.moments import Now
 from scheduler_service.domain.registered_services import RateLimit
 from scheduler_service.ports.clock import Alarm
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
-from scheduler_service.ports.shared_rates import RatePage
+from scheduler_service.ports.shared_registry import RatePage
 from scheduler_service.services.rate_sharing import RateSharing, SharedWindow
 from tests.manual_clock import ManualClock
 

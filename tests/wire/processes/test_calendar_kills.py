@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from client_sdk import Client
-from scheduler_service.persistence.calendars.calendar_table import SqlCalendarTable
 from scheduler_service.persistence.history.database import HistoryDatabase
+from scheduler_service.persistence.tables.marked_tables import SqlCalendarTable
 from scheduler_service.system_jobs.calendar_rounds import TAKEN_OVER_MS
 from tests.wire.processes.placements import Placed, Starting, alone, dapr, siblings
 

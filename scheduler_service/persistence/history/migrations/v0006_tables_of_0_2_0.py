@@ -14,8 +14,8 @@ from scheduler_service.persistence.history.schema import (
     statistic_days,
     statistic_slots,
 )
-from scheduler_service.persistence.services.table import pauses
 from scheduler_service.persistence.sql.migrations import add_missing, named
+from scheduler_service.persistence.tables.service_table import pauses
 
 revision = "0006"
 down_revision = "0002"

@@ -2,8 +2,8 @@
 
 from alembic import op
 
-from scheduler_service.persistence.keys.key_table import access_keys
 from scheduler_service.persistence.sql.migrations import add_missing
+from scheduler_service.persistence.tables.marked_tables import access_keys
 
 revision = "0007"
 down_revision = "0006"

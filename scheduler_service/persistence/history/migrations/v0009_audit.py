@@ -2,8 +2,8 @@
 
 from alembic import op
 
-from scheduler_service.persistence.audit.lines import audit
 from scheduler_service.persistence.sql.migrations import add_missing
+from scheduler_service.persistence.tables.audit_lines import audit
 
 revision = "0009"
 down_revision = "0007"

@@ -2,8 +2,8 @@
 
 from alembic import op
 
-from scheduler_service.persistence.secrets.secret_table import stored_secrets
 from scheduler_service.persistence.sql.migrations import add_missing
+from scheduler_service.persistence.tables.marked_tables import stored_secrets
 
 revision = "0011"
 down_revision = "0010"

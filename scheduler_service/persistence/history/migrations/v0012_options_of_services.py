@@ -2,8 +2,8 @@
 
 from alembic import op
 
-from scheduler_service.persistence.services.table import services
 from scheduler_service.persistence.sql.migrations import add_missing
+from scheduler_service.persistence.tables.service_table import services
 
 revision = "0012"
 down_revision = "0011"

@@ -2,8 +2,8 @@
 
 from alembic import op
 
-from scheduler_service.persistence.calendars.calendar_table import calendars
 from scheduler_service.persistence.sql.migrations import add_missing
+from scheduler_service.persistence.tables.marked_tables import calendars
 
 revision = "0013"
 down_revision = "0012"

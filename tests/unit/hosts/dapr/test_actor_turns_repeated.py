@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Reactivated, Refusal, Reply, Unchanged
 from scheduler_service.domain.turn_events import (
     Activated,
@@ -19,7 +18,7 @@ from scheduler_service.domain.turn_events import (
 )
 from scheduler_service.hosts.dapr.cached_state import MESSAGE_MS, MESSAGES
 from scheduler_service.hosts.messages import read_reply, write_error
-from scheduler_service.persistence.common.row_state import read_row_state
+from scheduler_service.persistence.common.packing import read_row_state
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import (
     StoreConflict,
@@ -137,19 +136,6 @@ async def test_who_asks_has_an_answer_within_five_seconds(cluster: DaprHouse, na
     assert asking.done()
     with pytest.raises(StoreUncertain):
         await asking
-
-
-async def test_a_trigger_that_comes_twice_is_one_execution(cluster: DaprHouse) -> None:
-    """Also where another one came between."""
-    await cluster.create()
-    messages = keep_messages(cluster)
-    replies = []
-    for _ in range(2):
-        replies.append(await cluster.trigger())
-        await cluster.settle()
-    assert [await repeat(cluster, message) for message in messages[:2]] == replies
-    await cluster.settle()
-    assert cluster.executions() == {1: State.SUCCEEDED, 2: State.SUCCEEDED}
 
 
 async def test_what_did_nothing_is_done_anew(cluster: DaprHouse) -> None:

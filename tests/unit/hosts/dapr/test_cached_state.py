@@ -13,7 +13,7 @@ from scheduler_service.domain.replies import Started, Taken
 from scheduler_service.domain.turn_events import Created, FeedbackArrived
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.scope import feedback_token
-from scheduler_service.persistence.common.row_state import OldState, read_row_state
+from scheduler_service.persistence.common.packing import OldState, read_row_state
 from scheduler_service.persistence.job_store.schema import copies
 from scheduler_service.persistence.sql.job_tables import jobs
 from scheduler_service.ports.delivery import Command

@@ -9,7 +9,7 @@ import pytest
 from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.hosts.dapr.node_events import MOST_WAITING, STEP, NodeEvents
-from scheduler_service.persistence.cluster.events import SharedEvents
+from scheduler_service.persistence.cluster.nodes import SharedEvents
 from scheduler_service.persistence.job_store.database import JobDatabase
 from scheduler_service.ports.cluster import EventGroup
 from scheduler_service.telemetry.event_feed import UNKNOWN, EventFeed, EventReader

@@ -66,36 +66,6 @@ async def test_the_version_that_counts_lies_there(cluster: DaprHouse) -> None:
     assert cluster.world.state == {}
 
 
-async def test_what_a_sidecar_writes_late_is_named_by_no_row(cluster: DaprHouse) -> None:
-    """Older versions that come back change nothing."""
-    await begin(cluster, overlapPolicy="allow")
-    older = dict(cluster.world.state)
-    await cluster.trigger()
-    await cluster.settle()
-    newer = dict(cluster.world.state)
-    assert newer.keys().isdisjoint(older)
-    cluster.world.state.update(older)
-    await cluster.crash()
-    await cluster.advance(20_000)
-    await end(cluster)
-    assert cluster.executions()[1] is State.SUCCEEDED
-    assert State.TERMINATED not in cluster.executions().values()
-
-
-async def test_a_context_that_is_lost_ends_its_execution_by_name(cluster: DaprHouse) -> None:
-    """The job goes on (SPEC section 8)."""
-    await begin(cluster)
-    await cluster.crash()
-    cluster.world.state.clear()
-    await cluster.advance(20_000)
-    (record,) = cluster.finished("job")
-    assert (record.state, record.error) == (State.TERMINATED, "lost")
-    assert "contexts_lost" in [event for event, _ in cluster.log]
-    await cluster.trigger()
-    await cluster.settle()
-    assert cluster.executions()[2] is State.PROCESSING
-
-
 async def test_a_sidecar_that_does_not_write_costs_no_turn(cluster: DaprHouse) -> None:
     """The contexts are in the row meanwhile, and another node goes on from there."""
 

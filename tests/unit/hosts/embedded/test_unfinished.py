@@ -113,26 +113,6 @@ async def test_answers_are_taken_when_all_calls_are_out() -> None:
     assert sends[-1] < taken[0]
 
 
-async def test_each_job_in_flight_is_loaded_once() -> None:
-    """Whether it has calls is seen in what is then resumed; a job that waits is not loaded then."""
-    house = await House().start()
-    house.sender.hold(URL)
-    for number in range(600):
-        await house.create(f"a{number}", qos=1)
-        await house.trigger(f"a{number}")
-    await house.create("waits", qos=1, request=[{"url": "http://target.test/a"}], **asynchronous())
-    await house.trigger("waits")
-    await house.settle()
-    await house.crash()
-    house.sender.hold(URL)
-    await house.start()
-    assert house.store.loads == 600 + 1
-    assert house.sender.urls() == [URL] * 600
-    house.sender.release(URL)
-    await house.settle()
-    assert house.executions("a599") == {1: State.SUCCEEDED}
-
-
 class OpenJobs(MemoryStore):
     """A store of so many open jobs, none of which has a call in flight; loading some fails with `faults`.
 

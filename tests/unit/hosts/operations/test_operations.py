@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from scheduler_service.domain.moments import DAY
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Holder
-from scheduler_service.hosts.operations.operation import Operation, Outcome
+from scheduler_service.hosts.operations.operation import MOST_FAULTS, Operation, Outcome
 from scheduler_service.hosts.operations.operations import (
     AT_ONCE,
     MOST_RUNNING,
@@ -20,7 +20,6 @@ from scheduler_service.hosts.operations.operations import (
     NoRoom,
     Operations,
 )
-from scheduler_service.hosts.operations.run import MOST_FAULTS
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import Remembered

@@ -20,7 +20,6 @@ from scheduler_service.domain.records import (
 )
 from scheduler_service.domain.tracing import trace_of
 from scheduler_service.persistence.common.pagination import CursorError, mark_list, write_cursor
-from scheduler_service.persistence.history.answer_room import AnswerBudget
 from scheduler_service.persistence.history.history_reads import FoundResult
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
 from scheduler_service.ports.errors import StoreUnavailable
@@ -429,21 +428,6 @@ async def test_jobs_of_a_tenant_have_their_ids_there(room: Room) -> None:
     deliveries = await room.reads.deliveries(DeliveryQuery(tenant="team"))
     one = await room.reads.execution("team", "u1-1")
     assert [item["jobId"] for item in (*executions.items, *deliveries.items, one or {})] == ["job"] * 3
-
-
-async def test_the_newest_execution_of_each_child(room: Room) -> None:
-    """Children answer their newest execution in full."""
-    await write(
-        room,
-        *(batch(n, execution(n, "succeeded"), *attempt(n, n)) for n in (1, 2, 3)),
-        batch(1, execution(9), uid="u2", job_id="other"),
-    )
-    found = await room.reads.children_latest(
-        "default", ["job", "none", "other"], room=AnswerBudget(), limit=10
-    )
-    children: Any = found.items
-    assert [child["executionId"] for child in children] == ["u1-3", "u2-9"]
-    assert len(children[0]["attempts"][0]["steps"]) == 1
 
 
 async def test_free_text_comes_back_unchanged(room: Room, conformance: Any) -> None:

@@ -6,10 +6,9 @@ import psycopg
 import pytest
 
 from scheduler_service.domain.records import Noted
-from scheduler_service.persistence.history.coalesce import coalesce
+from scheduler_service.persistence.history.coalesce import coalesce, insert_rows, write_together
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.queries import ExecutionQuery
-from scheduler_service.persistence.history.statements import insert_rows, write_together
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.persistence.history.conftest import MakeRoom
 from tests.unit.persistence.history.samples import START, batch, execution, turns_of

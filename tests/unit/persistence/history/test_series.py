@@ -9,7 +9,7 @@ import pytest
 
 from scheduler_service.domain.execution import ExecutionState, TriggeredBy
 from scheduler_service.domain.moments import DAY, MINUTE, rfc3339
-from scheduler_service.persistence.history.day_counts import SLOT, SLOT_DAYS
+from scheduler_service.persistence.history.day_statistics import SLOT, SLOT_DAYS
 from scheduler_service.persistence.history.history_reads import HistoryReads
 from scheduler_service.persistence.history.queries import ExecutionQuery, SeriesQuery
 from scheduler_service.persistence.history.retention import Retention

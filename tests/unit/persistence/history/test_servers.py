@@ -12,13 +12,13 @@ import sqlalchemy as sa
 
 from scheduler_service.persistence.history.database import HistoryDatabase, inspect
 from scheduler_service.persistence.history.queries import ExecutionQuery
-from scheduler_service.persistence.services.table import SqlServiceTable
+from scheduler_service.persistence.tables.service_table import SqlServiceTable
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.history import Batch
 from tests.unit.persistence.history.conftest import MakeRoom, Room
 from tests.unit.persistence.history.samples import attempt, batch, execution
 from tests.unit.persistence.servers import DatabaseServer, MariaDbServer, PostgresServer, make_database
-from tests.unit.persistence.services.samples import FULL, PLAIN
+from tests.unit.persistence.tables.samples import FULL, PLAIN
 
 pytestmark = pytest.mark.anyio
 EVERYTHING = ExecutionQuery(tenant="default", limit=500)

@@ -8,18 +8,18 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.execution import FailureType, FiringOutcome
 from scheduler_service.domain.records import FiringRecord
-from scheduler_service.persistence.history.coalesce import coalesce
-from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.persistence.history.day_counts import count_ended
-from scheduler_service.persistence.history.statements import (
+from scheduler_service.persistence.history.coalesce import (
     CELLS,
     ENTRIES,
     EXECUTIONS,
     FIRINGS,
     SLOTS,
+    coalesce,
     insert_rows,
     write_together,
 )
+from scheduler_service.persistence.history.database import HistoryDatabase
+from scheduler_service.persistence.history.day_statistics import count_ended
 from scheduler_service.persistence.sql.sqlite import IN_MEMORY, insert_many
 from tests.unit.persistence.history.samples import START, attempt, batch, execution, turns_of
 

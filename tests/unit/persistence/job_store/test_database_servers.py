@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -53,30 +52,6 @@ async def test_the_tables_are_those_of_this_program(server: ClusterStore) -> Non
     """`punctual db check` finds no difference in any database."""
     found = check(server.database.dialect.engine, MIGRATIONS)
     assert found.up_to_date, found
-
-
-async def test_of_two_nodes_that_hold_each_other_up_both_get_through(server: ClusterStore) -> None:
-    """The server takes one transaction back: it is made again, and nobody hears of it."""
-    await server.shared.claim_all([claim("a"), claim("b")])
-    both_have_one = threading.Barrier(2)
-
-    def change(names: str) -> Any:
-        is_first = [True]
-
-        def work(connection: sa.Connection) -> str:
-            for name in names:
-                connection.execute(sa.update(jobs).where(jobs.c.job_id == name).values(live=jobs.c.live + 1))
-                if is_first:
-                    is_first.pop()
-                    both_have_one.wait(60)
-            return names
-
-        return work
-
-    ends = await asyncio.gather(*(server.database.write_apart(change(names)) for names in ("ab", "ba")))
-    assert ends == ["ab", "ba"]
-    rows = [await server.shared.load(name) for name in "ab"]
-    assert [row.entry.live for row in rows if row is not None] == [2, 2]
 
 
 async def test_a_claim_whose_connection_ends_at_its_commit_is_uncertain(

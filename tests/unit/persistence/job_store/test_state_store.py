@@ -1,14 +1,12 @@
 """The tables of a shared database with one service that has them alone (SPEC section 15)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from scheduler_service.domain.effects import Delivery
-from scheduler_service.domain.moments import Due
 from scheduler_service.maintenance.folder_formats import migrate_server
 from scheduler_service.persistence.cluster.nodes import Nodes
 from scheduler_service.persistence.job_store import service_lock
@@ -20,7 +18,7 @@ from scheduler_service.persistence.sql.dialects import open_dialect
 from scheduler_service.persistence.sql.migrations import current_version
 from scheduler_service.ports.errors import StoreDamaged, StoreLocked, StoreUnavailable
 from scheduler_service.ports.state import Remembered, Settlement
-from tests.unit.persistence.samples import batch, commit, delivery
+from tests.unit.persistence.samples import commit, delivery
 from tests.unit.persistence.servers import command
 
 pytestmark = pytest.mark.anyio
@@ -69,48 +67,6 @@ async def test_starts_are_counted_and_the_name_stays(cluster_url: str) -> None:
     assert [boot for boot, _ in found] == [1, 2, 3, 4]
     assert found[0][1] == found[1][1] != "given"
     assert [name for _, name in found[2:]] == ["given", "given"]
-
-
-async def test_processes_of_a_service_have_their_own_jobs(cluster_url: str) -> None:
-    """What a start asks for is that of its own jobs, over pages with those of others; all else is of all."""
-    jobs = [f"job-{number}" for number in range(9)]
-    async with opened(cluster_url, owns=lambda job_id: job_id[-1] in "147") as first:
-        for number, job_id in enumerate(jobs):
-            told = (delivery(number, job_id=job_id),)
-            records = batch(1, uid=job_id, job_id=job_id)
-            due = Due(wall=100 + number)
-            await first.commit(commit(job_id, live=1, due=due, deliveries=told, batch=records))
-        async with opened(cluster_url, is_first=False, owns=lambda job_id: job_id[-1] in "258") as second:
-            assert await own(second) == ["job-2", "job-5", "job-8"]
-            assert len([job_id for job_id in jobs if await second.load(job_id)]) == 9
-        assert await own(first) == ["job-1", "job-4", "job-7"]
-
-
-async def own(store: ServerStateStore) -> list[str]:
-    """The jobs of a process: with each question about what it has to take up, in pages of two."""
-    opens = [one.job_id for one in await pages(lambda after: store.open_jobs(after, 2, ()), "", "job_id")]
-    told: list[Delivery] = await pages(lambda after: store.deliveries(after, 2), "", "delivery_id")
-    due: list[str] = []
-    after = -1
-    while page := await store.due_wall(1_000, 2, after):
-        due += [job_id for _, job_id in page]
-        after = page[-1][0]
-    records: list[str] = []
-    key = ("", 0)
-    while found := await store.unwritten(key, 2):
-        records += [one.job_id for one in found]
-        key = (found[-1].uid, found[-1].sequence)
-    assert opens == [one.job_id for one in told] == due == records
-    return opens
-
-
-async def pages(read: Callable[[str], Awaitable[list[Any]]], after: str, name: str) -> list[Any]:
-    """All that `read` gives, page by page."""
-    found: list[Any] = []
-    while page := await read(after):
-        found += page
-        after = getattr(page[-1], name)
-    return found
 
 
 async def test_a_cluster_and_a_service_do_not_share_a_database(cluster_url: str) -> None:

@@ -26,11 +26,11 @@ from scheduler_service.persistence.job_store.database import JobDatabase
 from scheduler_service.persistence.job_store.schema import MIGRATIONS as CLUSTER
 from scheduler_service.persistence.job_store.turn_store import TurnStore
 from scheduler_service.persistence.queues.tables import queue_completions, queue_parts
-from scheduler_service.persistence.services.table import SqlServiceTable
 from scheduler_service.persistence.sql.dialects import open_dialect
 from scheduler_service.persistence.sql.migrations import check, upgrade
 from scheduler_service.persistence.sqlite.schema import upgrade as migrate_state
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.persistence.tables.service_table import SqlServiceTable
 from scheduler_service.ports.catalogue import JobQuery
 from scheduler_service.settings import Settings
 from tests.unit.persistence.history.samples import START, batch, execution

@@ -11,14 +11,14 @@ from scheduler_service.domain.records import Noted
 from scheduler_service.persistence.history.database import HistoryDatabase, inspect
 from scheduler_service.persistence.history.queries import ExecutionQuery
 from scheduler_service.persistence.history.schema import MIGRATIONS
-from scheduler_service.persistence.services.table import SqlServiceTable
 from scheduler_service.persistence.sql.dialects import open_dialect
 from scheduler_service.persistence.sql.migrations import upgrade
+from scheduler_service.persistence.tables.service_table import SqlServiceTable
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.persistence.history.conftest import Room
 from tests.unit.persistence.history.samples import START, batch, execution
 from tests.unit.persistence.servers import command
-from tests.unit.persistence.services.samples import PLAIN
+from tests.unit.persistence.tables.samples import PLAIN
 
 pytestmark = pytest.mark.anyio
 PACKET = 1 << 20

@@ -13,9 +13,8 @@ from scheduler_service.persistence.history.database import (
     migrate,
 )
 from scheduler_service.persistence.job_store.schema import MIGRATIONS as CLUSTER
-from scheduler_service.persistence.sql.database import Database
+from scheduler_service.persistence.sql.database import Database, read_report
 from scheduler_service.persistence.sql.postgres import PostgresDialect
-from scheduler_service.persistence.sql.report import read_report
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.persistence.servers import make_database
 

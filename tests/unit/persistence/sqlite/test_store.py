@@ -10,12 +10,12 @@ import pytest
 
 from scheduler_service.persistence.common.fault_points import FaultPoint
 from scheduler_service.persistence.common.pagination import PAGE_BYTES
-from scheduler_service.persistence.job_store.database import LARGE_BYTES, JobDatabase
+from scheduler_service.persistence.job_store.database import JobDatabase
 from scheduler_service.persistence.job_store.state_store import ServiceStart, owns_all
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.catalogue import JobQuery
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
-from scheduler_service.ports.state import NOTHING, StoredJob
+from scheduler_service.ports.state import NOTHING
 from tests.unit.persistence import damaged_deliveries
 from tests.unit.persistence.samples import commit, delivery
 from tests.unit.persistence.sqlite.write_gate import Gate
@@ -66,17 +66,6 @@ async def test_nobody_waits_for_a_list_but_lists(tmp_path: Path) -> None:
     assert not any(one.done() for one in lists)
     is_over.set()
     await asyncio.gather(*lists)
-    await store.close()
-
-
-async def test_a_damaged_row_is_no_others_trouble(tmp_path: Path) -> None:
-    """Its job cannot be read; those that are read with it are."""
-    store = await SqliteStateStore.open(folder=tmp_path)
-    await asyncio.gather(store.commit(commit("a")), store.commit(commit("b")))
-    with closing(sqlite3.connect(tmp_path / "state.db")) as connection, connection:
-        connection.execute("UPDATE jobs SET labels = '{' WHERE job_id = 'b'")
-    found = await asyncio.gather(store.load("a"), store.load("b"), return_exceptions=True)
-    assert [type(one) for one in found] == [StoredJob, StoreUnavailable]
     await store.close()
 
 
@@ -155,21 +144,6 @@ async def test_a_read_has_all_that_was_answered_and_waits_for_no_writer(tmp_path
     await store.close()
 
 
-async def test_starts_are_counted_and_the_name_is_kept(tmp_path: Path) -> None:
-    """`boot` grows with each opening; the node keeps its name unless it is given another one."""
-    names = []
-    for boot in (1, 2, 3):
-        store = await SqliteStateStore.open(folder=tmp_path, node_id="given" if boot == 3 else "")
-        assert store.boot == boot
-        names.append(store.node_id)
-        await store.save_clock_skew(await store.clock_skew() + 5)
-        await store.close()
-    assert names[0] == names[1] != names[2] == "given"
-    store = await SqliteStateStore.open(folder=tmp_path)
-    assert (store.boot, store.node_id, await store.clock_skew()) == (4, "given", 15)
-    await store.close()
-
-
 async def test_a_waiter_that_gives_up_leaves_its_write(tmp_path: Path) -> None:
     """Cancelling who waits for a commit does not cancel the commit, nor disturb its group."""
     store = await SqliteStateStore.open(folder=tmp_path)
@@ -177,17 +151,6 @@ async def test_a_waiter_that_gives_up_leaves_its_write(tmp_path: Path) -> None:
     asyncio.ensure_future(first).cancel()
     await second
     assert await store.load("a") is not None
-    await store.close()
-
-
-async def test_jobs_with_large_documents_are_loaded_with_others(tmp_path: Path) -> None:
-    """Each as it was written, with its definition, however many are asked for at once."""
-    store = await SqliteStateStore.open(folder=tmp_path)
-    sizes = {"a": 10, "b": LARGE_BYTES + 1, "c": LARGE_BYTES, "d": 3 * LARGE_BYTES}
-    for job_id, size in sizes.items():
-        await store.commit(commit(job_id, document=b"x" * size, definition=b"{}"))
-    loaded = await asyncio.gather(*map(store.load, [*sizes, "none"]))
-    assert [one and len(one.document or b"") for one in loaded] == [*sizes.values(), None]
     await store.close()
 
 

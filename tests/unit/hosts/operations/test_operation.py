@@ -4,8 +4,14 @@ import asyncio
 
 import pytest
 
-from scheduler_service.hosts.operations.operation import Operation, Outcome
-from scheduler_service.hosts.operations.run import REST_SECONDS, WORK_SECONDS, OperationRun, Pace
+from scheduler_service.hosts.operations.operation import (
+    REST_SECONDS,
+    WORK_SECONDS,
+    Operation,
+    OperationRun,
+    Outcome,
+    Pace,
+)
 from tests.unit.hosts.operations.line import Line
 
 pytestmark = pytest.mark.anyio

@@ -53,23 +53,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-async def test_records_survive_a_crash(folder: Path) -> None:
-    """What was answered is there after a crash: the job, its alarm, its records (SPEC section 8)."""
-    store = await SqliteStateStore.open(folder=folder)
-    await store.commit(commit())
-    await store.commit(turn(over=1))
-    await store.commit(turn(over=2, document=b"latest"))
-    copy = image(folder)
-    other = await SqliteStateStore.open(folder=copy)
-    stored = await other.load("job")
-    assert stored is not None
-    assert (stored.sequence, stored.document, stored.entry.execute_number) == (3, b"latest", 2)
-    assert await other.due_wall(100, 10) == [(20, "job")]
-    assert [one.sequence for one in await other.unwritten(("", 0), 10)] == [2, 3]
-    await store.close()
-    await other.close()
-
-
 async def test_a_later_row_wins_over_a_turn_of_0_1_0(folder: Path) -> None:
     """A change of the definition went past the journal of 0.1.0: the older turn there does not undo it."""
     store = await SqliteStateStore.open(folder=folder)
@@ -181,13 +164,3 @@ async def test_a_page_that_cannot_be_read_stops_no_start(folder: Path) -> None:
     assert [one and one.sequence for one in [await store.load("job"), await store.load("other")]] == [1, 1]
     await store.close()
     await (await SqliteStateStore.open(folder=copy)).close()
-
-
-async def test_what_no_table_can_hold_fails_alone(folder: Path) -> None:
-    """The others of its group are written."""
-    store = await SqliteStateStore.open(folder=folder)
-    await store.commit_all([commit("good"), commit("bad")])
-    answers = await store.commit_all([turn("good"), turn("bad", missed=1 << 63)])
-    assert [type(answer) for answer in answers] == [type(None), StoreUnavailable]
-    assert await store.due_wall(100, 10) == [(10, "good")]
-    await store.close()

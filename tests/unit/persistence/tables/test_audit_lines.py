@@ -9,9 +9,9 @@ import pytest
 from scheduler_service.domain.acts import Act, ActKind, ActOutcome, AuditEntry, Via, act_of_system
 from scheduler_service.domain.moments import DAY
 from scheduler_service.domain.records import Audited
-from scheduler_service.persistence.audit.lines import SqlAudit
 from scheduler_service.persistence.common.pagination import CursorError
 from scheduler_service.persistence.history.retention import Retention
+from scheduler_service.persistence.tables.audit_lines import SqlAudit
 from scheduler_service.ports.audit import AuditQuery
 from scheduler_service.ports.history import Batch
 from tests.unit.persistence.history.conftest import Room

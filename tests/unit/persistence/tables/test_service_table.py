@@ -11,10 +11,10 @@ import pytest
 
 from scheduler_service.domain.registered_services import Applied
 from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.persistence.services.table import SqlServiceTable
+from scheduler_service.persistence.tables.service_table import SqlServiceTable
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.persistence.conftest import opened_table
-from tests.unit.persistence.services.samples import FULL, PLAIN
+from tests.unit.persistence.tables.samples import FULL, PLAIN
 
 pytestmark = pytest.mark.anyio
 DONE = Applied("default", "shop", "job", b"d", "uid", 2, removed_at=5, paused=True, finished=True)

@@ -1,1 +1,0 @@
-"""The audit: who changed what (SPEC section 14)."""

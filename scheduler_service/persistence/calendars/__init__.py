@@ -1,1 +1,0 @@
-"""Calendars of working days in SQL."""

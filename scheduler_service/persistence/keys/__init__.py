@@ -1,1 +1,0 @@
-"""Keys of callers in the database of the history."""

@@ -1,1 +1,0 @@
-"""Secrets that the API was given, sealed, in the database of the history."""

@@ -1,1 +1,0 @@
-"""Services, their instances and declared timers in SQL."""

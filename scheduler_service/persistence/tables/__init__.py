@@ -1,0 +1,1 @@
+"""Tables beside the history, in its database."""
