@@ -2,7 +2,8 @@
 
 A target may hand on what it was sent: in its answer, a report, the address of a redirect. A value is found as
 it is, percent-encoded, escaped in JSON (also JSON in a JSON string) or HTML, read as Latin-1 as headers are,
-and in base64, at each of the three places that it can have in one.
+in hexadecimal digits, and in base64, at each of the three places that it can have in one, also where that is
+broken into lines (RFC 2045).
 """
 
 import base64
@@ -57,6 +58,9 @@ _BARE = re.compile(r"[-+.0-9Ee]+|true|false|null")
 _ESCAPE = re.compile(r"(?<=\\u)[0-9a-f]{4}")
 _UNENCODED = ("", "/", "!'()*", "$&+:=@", "!#$&'()*+,/:;=?@")
 """What programs leave as it is: `quote`; encodeURIComponent; a segment in Go; encodeURI."""
+_LINE_END = re2.compile(rb"\r?\n|(?:\\r)?\\n")
+_LINES = re2.compile(rb"(?:[0-9A-Za-z+/]{60,76}(?:\r?\n|(?:\\r)?\\n))+[0-9A-Za-z+/]+")
+"""Base64 in lines, and such a text in a JSON string."""
 _MARK = MARK.encode()
 FEW_FORMS = 32
 """So many are looked for one by one; of more, RE2 finds the begins of all in one pass."""
@@ -86,10 +90,10 @@ class SecretMask:
 
     def finds(self, text: bytes) -> bool:
         """Whether one of the values is in it."""
-        for form in self._likely(text):  # noqa: SIM110 - every record is searched: no generator
+        for form in self._likely(text):
             if text.find(form) >= 0:
                 return True
-        return False
+        return self._is_broken_in(text)
 
     def body(self, body: bytes) -> bytes:
         """A body without the values. One that is JSON stays JSON: a number with a value becomes a text."""
@@ -104,7 +108,15 @@ class SecretMask:
         encoded = text.encode("utf-8", "surrogatepass")
         return self._replace(encoded).decode("utf-8", "surrogatepass") if self.finds(encoded) else text
 
+    def _is_broken_in(self, text: bytes) -> bool:
+        has_lines = b"\n" in text or b"\\n" in text
+        if not has_lines or _LINES.search(text) is None:
+            return False
+        return any(self.finds(_LINE_END.sub(b"", one[0])) for one in _LINES.finditer(text))
+
     def _replace(self, body: bytes) -> bytes:
+        if self._is_broken_in(body):
+            body = _LINES.sub(lambda one: _MARK if self._is_broken_in(one[0]) else one[0], body)
         for form in self._likely(body):
             if body.find(form) >= 0:
                 body = body.replace(form, _MARK)
@@ -254,6 +266,7 @@ def _forms_of(value: str) -> set[bytes]:
     encoded |= {quote_plus(value), quote_plus(value, safe="*").replace("~", "%7E")}
     encoded |= {quote(one, safe="") for one in tuple(encoded)} | {_lower_escapes(one) for one in encoded}
     plain = {text.encode() for text in texts | encoded}
+    plain |= {digits.encode() for digits in (value.encode().hex(), value.encode().hex().upper())}
     if not value.isascii() and (in_latin := value.encode("latin-1", "ignore")).decode("latin-1") == value:
         plain |= {in_latin, quote(in_latin, safe="").encode(), quote_plus(in_latin).encode()}
     return plain | {form for text in {value, *escaped} for form in _base64_forms(text.encode())}

@@ -74,6 +74,8 @@ def as_template(text: str, further: dict[str, str]) -> str:
         lambda value: as_template(value, {"`": "&#x60;", "=": "&#x3D;", "/": "&#x2F;"}),
         lambda value: normalize("NFD", value),
         lambda value: json.dumps({"a": normalize("NFD", value)}),
+        lambda value: value.encode().hex(),
+        lambda value: value.encode().hex().upper(),
         lambda value: value.encode().decode("latin-1"),
         lambda value: json.dumps({"a": value.encode().decode("latin-1")}),
     ],
@@ -98,6 +100,18 @@ def test_base64_hides_it_at_each_place(before: str, behind: str) -> None:
         hidden = SecretMask([NASTY]).body(b"Basic " + text + b"\n")
         assert b"***" in hidden
         assert len(hidden) < len(text) + 7 - len(NASTY) // 2
+
+
+@each_row("before", ["x" * count for count in range(77)])
+def test_base64_in_lines_hides_it_wherever_a_line_ends(before: str) -> None:
+    """As mail and certificates have it, also in a JSON string."""
+    mask = SecretMask([NASTY])
+    text = base64.encodebytes(f"{before}{NASTY}and much that comes behind it".encode()).decode()
+    for said in (text, text.replace("\n", "\r\n"), json.dumps({"said": text})):
+        assert mask.finds(said.encode())
+        assert "***" in (hidden := mask.text(said))
+        assert not mask.finds(hidden.encode())
+    assert mask.text(before * 2 + "\n" + before) == before * 2 + "\n" + before
 
 
 @each_row(
