@@ -67,6 +67,9 @@ FARTHEST_MS = SECOND
 # first calls would be handled before the last calls are sent.
 BATCH_SIZE = 128
 
+# Beside a burst another tenant's firing waits in each round of the loop for so many of its turns.
+SHARED_BATCH_SIZE = 4
+
 WaitUntil = Callable[[int], Awaitable[None]]
 
 
@@ -91,8 +94,11 @@ def begin_of(document: Document, now: Now) -> int:
 class TimedRelease:
     """Waits for moments. A wait must not be cancelled: others may share it.
 
-    A burst is released in batches, one in each round of the loop, so that it does not block the loop.
+    A burst is released in batches, one in each round of the loop, so that it does not block the loop: of
+    `BATCH_SIZE`, and where several tenants share the loop of `SHARED_BATCH_SIZE`.
     """
+
+    is_shared = False
 
     def __init__(self, *, clock: Timekeeper) -> None:
         self._clock = clock
@@ -112,7 +118,7 @@ class TimedRelease:
                 self._clock.call_after(pause, lambda: self._awaited.pop(steady).release())
             self._waiting += 1
             try:
-                await burst.join()
+                await burst.join(SHARED_BATCH_SIZE if self.is_shared else BATCH_SIZE)
             finally:
                 self._waiting -= 1
 
@@ -125,10 +131,10 @@ class _Burst:
         self._batches: deque[asyncio.Future[None]] = deque()
         self._room = 0
 
-    def join(self) -> asyncio.Future[None]:
+    def join(self, size: int) -> asyncio.Future[None]:
         if self._room == 0:
             self._batches.append(self._loop.create_future())
-            self._room = BATCH_SIZE
+            self._room = size
         self._room -= 1
         return self._batches[-1]
 

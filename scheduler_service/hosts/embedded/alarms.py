@@ -7,6 +7,7 @@ from typing import Any
 
 from scheduler_service.domain.job_key import SEPARATOR
 from scheduler_service.domain.moments import SECOND, Due, Now
+from scheduler_service.hosts.clock import SHARED_BATCH_SIZE, TimedRelease
 from scheduler_service.hosts.embedded.alarm_queue import AlarmQueue, DueJobs, DueWindow, Neighbours
 from scheduler_service.hosts.embedded.early_commit import EarlyCommit
 from scheduler_service.hosts.tasks import LightTasks, keep_at
@@ -96,8 +97,8 @@ class EmbeddedAlarms:
     `ready` caps how many alarms lie in memory; jobs whose alarm is not on disk come on top. `ring` takes the
     turn, never raises, and ends with the job's alarm set anew; `prefetch` gets, once a second, the jobs that
     are due in the next two. Overdue and punctual rings alternate, in slices of 2 ms; tenants take turns. A
-    job that is due at a wall moment rings ahead of it by `early_commit`, with the moment; `count_waiting` of
-    those are durable, and wait for it.
+    job that is due at a wall moment rings ahead of it by `early_commit`, with the moment; those that are
+    durable wait for it in `release`.
     """
 
     def __init__(
@@ -110,7 +111,7 @@ class EmbeddedAlarms:
         prefetch: Prefetcher | None = None,
         ready: int = 100_000,
         early_commit: EarlyCommit = NO_EARLY_COMMIT,
-        count_waiting: Callable[[], int] = lambda: 0,
+        release: TimedRelease | None = None,
         elapsed: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._clock = clock
@@ -137,7 +138,7 @@ class EmbeddedAlarms:
         self._follow_at = 0
         self._neighbours = Neighbours()
         self._is_shared = False
-        self._count_waiting = count_waiting
+        self._release = TimedRelease(clock=clock) if release is None else release
         self._draining = False
 
     def __len__(self) -> int:
@@ -267,8 +268,10 @@ class EmbeddedAlarms:
         while True:
             await self._follow_clock()
             now = self._clock.now()
-            if self._collect(now):  # else the firings of one moment are those of one tenant up to here
+            if self._collect(now):
                 self._shorten_turns(is_shared=self._neighbours.is_burst(now.steady))
+            else:  # the firings of one moment are those of one tenant up to here
+                self._chunk = SMALLEST_SLICE
             if self._due:
                 await self._ring_slice()
             else:
@@ -319,8 +322,8 @@ class EmbeddedAlarms:
         began = self._elapsed()
         room = MOST_RINGS - len(self._ringing_now)
         if self._is_shared:
-            under_way = len(self._ringing_now) + len(self._early) - self._count_waiting()
-            room = min(room, MOST_SHARED_RINGS - under_way)
+            under_way = len(self._ringing_now) + len(self._early) - len(self._release)
+            room = min(room, MOST_SHARED_RINGS - under_way, SHARED_BATCH_SIZE)
             if room <= 0:
                 await self._clock.sleep(1)
                 return
@@ -347,7 +350,8 @@ class EmbeddedAlarms:
         A burst alone is let go faster with long turns.
         """
         if is_shared is not self._is_shared:
-            self._is_shared = is_shared
+            self._is_shared = self._release.is_shared = is_shared
+            self._early_commit.share(is_shared=is_shared)
             (SHORT_TURNS.begin if is_shared else SHORT_TURNS.end)()
 
     def _ring_soon(self, job_id: str, moment: int | None) -> None:

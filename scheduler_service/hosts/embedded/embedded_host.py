@@ -165,7 +165,7 @@ def build_embedded_host(parts: EmbeddedParts) -> EmbeddedHost:
         prefetch=lambda job_ids: turns.prefetch(job_ids),
         ready=limits.ready,
         early_commit=_early_commit_of(limits),
-        count_waiting=release.__len__,
+        release=release,
     )
     turn = Turn(
         parts,

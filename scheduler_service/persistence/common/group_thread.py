@@ -31,7 +31,7 @@ MAX_WAIT_FOR_OTHERS_SECONDS = 0.004
 MAX_WAITING = 256
 """So many items that may wait are handed over at once: they are a group by themselves."""
 
-ANSWERED_AT_ONCE = 50
+ANSWERED_AT_ONCE = 16
 """So many entries of a group have their outcome in one round of the loop: each lets a turn of a job go on,
 which takes 50 to 100 µs, and the loop does other things before the next ones."""
 
@@ -96,6 +96,7 @@ class GroupThread(Generic[Item]):
         """Of the group that is served, the sum by `weights`. For `serve`."""
         self._is_last = False
         self._answering: deque[Iterator[None]] = deque()  # the loop's own, in the order of the groups
+        self._is_held = False  # the round waits for the end of `_answering`
         self._ended: asyncio.Future[None] = loop.create_future()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -143,9 +144,13 @@ class GroupThread(Generic[Item]):
             self._timer = None
 
     def _hand_over(self) -> None:
-        """Gives the thread all items of the round."""
+        """Gives the thread all items of the round, once the loop has told all that is written.
+
+        Else answers pile up where the thread is faster than the loop, and who comes next waits behind them.
+        """
         self._cancel_timer()
-        if self._round:
+        self._is_held = bool(self._answering)
+        if self._round and not self._is_held:
             entries, self._round = self._round, []
             self._handed_over.put(entries)
 
@@ -243,6 +248,8 @@ class GroupThread(Generic[Item]):
                 self._loop.call_soon(self._answer_some)
                 return
             self._answering.popleft()
+        if self._is_held:
+            self._hand_over()
 
 
 class GroupFigures:

@@ -2,15 +2,18 @@
 
 import asyncio
 import sys
+from itertools import pairwise
 
 import pytest
 
 from scheduler_service.domain.moments import SECOND, Due
+from scheduler_service.hosts.clock import SHARED_BATCH_SIZE
 from scheduler_service.hosts.embedded.alarms import (
     COLLECTED_AT_ONCE,
     MOST_EARLY_RINGS,
     MOST_RINGS,
     MOST_SHARED_RINGS,
+    SMALLEST_SLICE,
 )
 from scheduler_service.hosts.embedded.early_commit import TURN_MICROSECONDS
 from scheduler_service.ports.state import StoredJob
@@ -86,7 +89,16 @@ async def test_of_several_tenants_few_rings_are_under_way_until_they_are_durable
     await tower.settle()
     tower.send_guard = asyncio.Event()
     usual = sys.getswitchinterval()
-    await tower.advance(501)
+    await tower.advance(499)
+    tower.clock.advance(1)
+    begun = [0]
+    while len(tower.moments) < MOST_SHARED_RINGS:
+        await asyncio.sleep(0)
+        begun.append(len(tower.moments))
+    turns = [later - earlier for earlier, later in pairwise(begun)]
+    assert max(turns) <= SMALLEST_SLICE, "who shares the loop is known when all that is due is collected"
+    assert max(turns[-10:]) == SHARED_BATCH_SIZE, "another one's firing waits for them"
+    await tower.advance(10)
     assert len(tower.moments) == MOST_SHARED_RINGS
     assert "other|job" in tower.moments
     assert sys.getswitchinterval() < usual / 10  # else the writer waits for the loop ten times a group

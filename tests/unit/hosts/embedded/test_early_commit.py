@@ -12,8 +12,8 @@ from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.execution import FiringOutcome, JobState
 from scheduler_service.domain.records import AttemptEnded, AttemptStarted, ExecutionRecord, FiringRecord
 from scheduler_service.domain.turn_events import Paused
-from scheduler_service.hosts.clock import BATCH_SIZE, TimedRelease
-from scheduler_service.hosts.embedded.early_commit import TURN_MICROSECONDS, EarlyCommit
+from scheduler_service.hosts.clock import BATCH_SIZE, SHARED_BATCH_SIZE, TimedRelease
+from scheduler_service.hosts.embedded.early_commit import SHARED_LEAD_MS, TURN_MICROSECONDS, EarlyCommit
 from scheduler_service.hosts.host_parts import HostLimits
 from tests.unit.hosts.house import START, House
 from tests.unit.hosts.memory_store import Fate
@@ -345,10 +345,12 @@ async def test_a_crowd_is_seen_in_time() -> None:
     assert house.disk.jobs["job-0"].entry.execute_number == 1
 
 
-async def test_a_crowd_goes_on_in_bunches() -> None:
+@pytest.mark.parametrize("size", [BATCH_SIZE, SHARED_BATCH_SIZE])
+async def test_a_crowd_goes_on_in_bunches(size: int) -> None:
     """At their moment the loop gets round to others in between, and every one of them goes on."""
     house = House()
     moments = TimedRelease(clock=house.clock)
+    moments.is_shared = size == SHARED_BATCH_SIZE
     now = house.clock.now().steady
     gone: list[int] = []
 
@@ -356,7 +358,7 @@ async def test_a_crowd_goes_on_in_bunches() -> None:
         await moments.wait_until(now + 10)
         gone.append(number)
 
-    waiting = [asyncio.create_task(wait(number)) for number in range(3 * BATCH_SIZE + 1)]
+    waiting = [asyncio.create_task(wait(number)) for number in range(3 * size + 1)]
     await house.settle()
     assert len(moments) == len(waiting)
     house.clock.advance(10)
@@ -364,7 +366,7 @@ async def test_a_crowd_goes_on_in_bunches() -> None:
     while len(gone) < len(waiting):
         before = len(gone)
         await asyncio.sleep(0)
-        assert len(gone) - before <= BATCH_SIZE
+        assert len(gone) - before <= size
         rounds += 1
     assert rounds >= 4
     assert gone == sorted(gone)
@@ -427,6 +429,19 @@ def test_firings_wait_for_others_within_the_usual_headway() -> None:
     early_commit = EarlyCommit(usual=20, longest=20, batch_window=10)
     assert [early_commit.pause(now, 1_000) for now in (900, 980, 989, 990, 1_100)] == [90, 10, 1, 0, 0]
     assert early_commit.reach(990) == 1_010
+
+
+def test_beside_a_neighbours_burst_firings_begin_earlier() -> None:
+    """Their commits wait for some of its own. It ends with the burst, and is no longer than any lead."""
+    early_commit = EarlyCommit(usual=20, longest=500, batch_window=10)
+    early_commit.share(is_shared=True)
+    assert early_commit.reach(1_000) == 1_000 + SHARED_LEAD_MS
+    assert early_commit.pause(1_000, 2_000) == 1_000 - SHARED_LEAD_MS
+    early_commit.share(is_shared=False)
+    assert (early_commit.reach(1_000), early_commit.pause(1_000, 2_000)) == (1_020, 990)
+    short = EarlyCommit(usual=0, longest=0)
+    short.share(is_shared=True)
+    assert short.reach(1_000) == 1_000
 
 
 def test_a_crowd_beyond_all_measure_is_begun_as_early_as_is_allowed() -> None:
