@@ -11,7 +11,7 @@ from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit, Remembered
 
 BROUGHT_WITHIN_MS = 30 * MINUTE
-"""Deliveries that are done are known for an hour (`ClusterStore.prune`)."""
+"""Deliveries that are done are known for an hour (`TurnStore.prune`)."""
 
 
 class OldStates:

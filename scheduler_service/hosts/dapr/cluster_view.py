@@ -6,8 +6,9 @@ from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.hosts.dapr.liveness import CUT_OFF, OFF, OFFLINE_AFTER_MS, is_alive
 from scheduler_service.hosts.dapr.node import Cluster
+from scheduler_service.persistence.cluster.nodes import Nodes
 from scheduler_service.ports.clock import Clock
-from scheduler_service.ports.cluster import ClusterNodes, Node
+from scheduler_service.ports.cluster import Node
 from scheduler_service.ports.errors import StoreUnavailable
 
 LEASE = "alerts"
@@ -30,7 +31,7 @@ def node_wire(node: Node, now: int, skew: int) -> Mapping[str, object]:
     }
 
 
-async def keep_app_id(nodes: ClusterNodes, app_id: str) -> None:
+async def keep_app_id(nodes: Nodes, app_id: str) -> None:
     """Reminders and contexts lie under it. Raises StoreUnavailable where daprd runs under another one."""
     known = await nodes.keep_app_id(app_id)
     if known != app_id:

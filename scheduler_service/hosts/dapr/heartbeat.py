@@ -17,8 +17,9 @@ from scheduler_service.hosts.dapr.liveness import (
     is_alive,
 )
 from scheduler_service.hosts.tasks import keep_at
+from scheduler_service.persistence.cluster.nodes import Nodes
 from scheduler_service.ports.clock import Timekeeper
-from scheduler_service.ports.cluster import TURNS_IN_ROWS, ClusterNodes, Node
+from scheduler_service.ports.cluster import TURNS_IN_ROWS, Node
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.tally import Outage
@@ -72,7 +73,7 @@ class NodeHeartbeat:
     `left_at`: when another node was last seen to stop, or to be gone (steady ms).
     """
 
-    def __init__(self, *, nodes: ClusterNodes, clock: Timekeeper, node: Node, log: Log) -> None:
+    def __init__(self, *, nodes: Nodes, clock: Timekeeper, node: Node, log: Log) -> None:
         self._nodes = nodes
         self._clock = clock
         self._node = node

@@ -14,8 +14,9 @@ from scheduler_service.hosts.dapr.sidecar import Sidecar
 from scheduler_service.hosts.host_parts import HostParts
 from scheduler_service.hosts.job_cache import JobCache
 from scheduler_service.hosts.tasks import Tasks, ends_within
+from scheduler_service.persistence.cluster.nodes import Nodes
+from scheduler_service.persistence.job_store.turn_store import TurnStore
 from scheduler_service.ports.clock import Timekeeper
-from scheduler_service.ports.cluster import ClusterNodes, ClusterStore
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import Contexts
@@ -64,8 +65,8 @@ class HistoryWait:
 class Cluster(msgspec.Struct, frozen=True):
     """Where nodes meet: the SQL tables, this node's heartbeat, and the number of this start of a node."""
 
-    store: ClusterStore
-    nodes: ClusterNodes
+    store: TurnStore
+    nodes: Nodes
     heartbeat: NodeHeartbeat
     epoch: int
 

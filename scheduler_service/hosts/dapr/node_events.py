@@ -7,8 +7,9 @@ import msgspec
 
 from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
+from scheduler_service.persistence.cluster.nodes import SharedEvents
 from scheduler_service.ports.clock import Timekeeper
-from scheduler_service.ports.cluster import ClusterEvents, EventGroup
+from scheduler_service.ports.cluster import EventGroup
 from scheduler_service.ports.errors import explain
 from scheduler_service.telemetry.event_feed import EventFeed, PositionSeal
 from scheduler_service.telemetry.occurrences import Leave, Occurrences
@@ -37,7 +38,7 @@ class NodeEvents:
     def __init__(
         self,
         *,
-        shared: ClusterEvents,
+        shared: SharedEvents,
         occurrences: Occurrences,
         clock: Timekeeper,
         node: str,

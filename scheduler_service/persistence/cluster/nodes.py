@@ -33,13 +33,14 @@ _ENTER = GuardedUpsert(
 
 
 class Nodes:
-    """ports.ClusterNodes over the shared database."""
+    """ports.Nodes over the shared database."""
 
     def __init__(self, *, database: JobDatabase) -> None:
         self._database = database
         self._dialect = database.dialect
 
     async def enter(self, node: Node, *, alive_since: int) -> bool:
+        """Adds a node; False: a live one of the same name is there, seen after `alive_since`."""
         values = msgspec.structs.asdict(node)
         if known := values.pop("format"):
             values["version"] += _FORMAT_SIGN + known
@@ -49,35 +50,42 @@ class Nodes:
         return await self._database.write(lambda connection: bool(write_guarded(connection, _ENTER, [row])))
 
     async def beat(self, node: Node) -> bool:
+        """Updates the row of a node; False: another start of the node has replaced it."""
         values = {f"its_{name}": getattr(node, name) for name in ("node_id", "boot", *_BEAT)}
         return await self._database.write(
             lambda connection: connection.execute(_UPDATE, values).rowcount == 1
         )
 
     async def list(self) -> list[Node]:
+        """All nodes, in order of their names."""
         statement = sa.select(*_SAID).order_by(nodes.c.node_id)
         rows = await self._database.read(lambda connection: connection.execute(statement).all())
         return [_read(Node(*row)) for row in rows]
 
     async def forget(self, before: int) -> None:
+        """Removes nodes that were not seen since `before`."""
         statement = sa.delete(nodes).where(nodes.c.seen_at < before)
         await self._database.write(lambda connection: connection.execute(statement).rowcount)
 
     async def remove(self, holders: Sequence[Holder]) -> None:
+        """Removes these nodes: their heartbeats count no more, and they commit nothing."""
         is_one = sa.tuple_(nodes.c.node_id, nodes.c.boot).in_([(one.node, one.boot) for one in holders])
         await self._database.write(
             lambda connection: connection.execute(sa.delete(nodes).where(is_one)) and None
         )
 
     async def next_epoch(self) -> int:
+        """A number above all that were returned before."""
         begin = partial(marks.count_start, dialect=self._dialect, placement=marks.CLUSTER)
         return await self._database.write(begin)
 
     async def keep_app_id(self, app_id: str) -> str:
+        """The app id under which the actors' state is kept; the first one given stays."""
         keep = partial(marks.keep_holder, dialect=self._dialect, mark=APP_ID, holder=app_id)
         return await self._database.write(keep)
 
     async def lease(self, name: str, holder: Holder, now: int, until: int) -> bool:
+        """Takes or renews a lease; False: another holder still has it."""
         said = f"{holder.node}/{holder.boot}"
         lease = partial(marks.lease, dialect=self._dialect, mark=name, holder=said, now=now, until=until)
         return await self._database.write(lease)
@@ -96,7 +104,7 @@ _OF_EVENTS = marks_table.c.name == EVENTS_MARK
 
 
 class SharedEvents:
-    """ports.ClusterEvents: the mark `events` has the number of the latest group, and the end of the wish.
+    """ports.SharedEvents: the mark `events` has the number of the latest group, and the end of the wish.
 
     Whoever writes holds the mark's row to the end of its transaction: groups appear in their order.
     """
@@ -105,6 +113,10 @@ class SharedEvents:
         self._database = database
 
     async def want(self, now: int, until: int) -> int:
+        """Says that a node wants events up to `until`; the number of the latest group.
+
+        Where they were not wanted before, older groups are gone, and a number is left out.
+        """
         lapse = (
             sa.update(marks_table)
             .where(_OF_EVENTS, marks_table.c.until < now)
@@ -120,17 +132,20 @@ class SharedEvents:
         return await self._database.write(work)
 
     async def seal_key(self) -> bytes:
+        """The key with which all nodes seal the ids of events; made by the first one that asks."""
         made, dialect = secrets.token_hex(32), self._database.dialect
         held = await self._database.write(lambda one: marks.keep_holder(one, dialect, SEAL_MARK, made))
         return bytes.fromhex(held)
 
     async def are_wanted(self, now: int) -> bool:
+        """Whether a node wants them."""
         found = await self._database.first(
             sa.select(marks_table.c.value).where(_OF_EVENTS, marks_table.c.until >= now)
         )
         return found is not None
 
     async def put(self, occurrences: Sequence[Occurrence], now: int) -> bool:
+        """Adds a group, and removes what is too much; False: nobody wants it, and nothing was written."""
         content = _encode(list(occurrences))
 
         def work(connection: sa.Connection) -> bool:
@@ -144,11 +159,13 @@ class SharedEvents:
         return await self._database.write(work)
 
     async def after(self, number: int, limit: int) -> list[EventGroup]:
+        """The groups after `number`, in order."""
         columns = (event_groups.c.number, event_groups.c.content)
         statement = sa.select(*columns).where(event_groups.c.number > number).order_by(event_groups.c.number)
         rows = await self._database.read(lambda one: one.execute(statement.limit(limit)).all())
         return [EventGroup(found, tuple(_decode(content))) for found, content in rows]
 
     async def forget(self, before: int) -> None:
+        """Removes groups that are older."""
         statement = sa.delete(event_groups).where(event_groups.c.at < before)
         await self._database.write(lambda connection: connection.execute(statement).rowcount)

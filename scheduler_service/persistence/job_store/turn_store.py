@@ -121,7 +121,7 @@ def plan_claims(
 
 
 class TurnStore:
-    """`ports.ClusterStore`; a service alone has its own over it (`state_store`)."""
+    """The shared tables but for the nodes': turns, deliveries and records; `state_store` stands on it."""
 
     def __init__(self, *, database: JobDatabase, plan: Plan = plan_claims) -> None:
         self._database = database
@@ -136,10 +136,18 @@ class TurnStore:
         self.catalogue = GroupedCatalogue(database=database)
 
     async def claim(self, claim: TurnClaim) -> None:
+        """Makes a turn durable: the job's row and all that the turn writes, in one transaction.
+
+        Raises StoreConflict: the job is not at the sequence that was read, and nothing was written.
+        """
         work, may_wait = self.write_claims, claim.commit.may_wait
         await self._database.write_together(work, claim, is_single_statement, may_wait=may_wait)
 
     async def claim_all(self, claims: Sequence[TurnClaim]) -> Sequence[StoreError | None]:
+        """Claims turns of different jobs in one transaction; for each None, or its error.
+
+        What cannot be stored fails alone.
+        """
         return await self._database.write_all(self.write_claims, claims)
 
     async def load(self, job_id: str) -> ClaimedJob | None:
@@ -157,10 +165,12 @@ class TurnStore:
         return job
 
     async def sequence(self, job_id: str) -> int | None:
+        """The sequence of the latest turn; None: no such job."""
         found: int | None = await self._database.read_together(_sequence_all, job_id)
         return found
 
     async def old_copy(self, job_id: str, sequence: int) -> bytes | None:
+        """The state that a node of 0.1.0 has written beside its claim of this turn, if it has."""
         is_its = (copies.c.job_id == job_id) & (copies.c.sequence == sequence)
         row = await self._database.first(sa.select(copies.c.state).where(is_its))
         return None if row is None else bytes(row.state)
@@ -177,10 +187,12 @@ class TurnStore:
     async def keep(
         self, deliveries: Sequence[Delivery], answers: Sequence[Remembered], holder: Holder
     ) -> None:
+        """Keeps answers of no turn, and what a state of 0.1.0 has; a delivery that is there stays."""
         kept, sent = [answer_of(one) for one in answers], [delivery_of(one, holder) for one in deliveries]
         await self._database.write(lambda one: self.insert(one, (ANSWERS, kept), (DELIVERIES, sent)))
 
     async def enqueue(self, turn: QueueTurn) -> None:
+        """Writes into the queues what a state of 0.1.0 wants there, once for a turn, however often."""
         dialect = self._database.dialect
 
         def work(connection: sa.Connection) -> None:
@@ -191,6 +203,7 @@ class TurnStore:
         await self._database.write(work)
 
     async def unsent(self, deliveries: Sequence[Delivery], holder: Holder) -> list[Delivery]:
+        """Those of `deliveries` that are kept, not done, and to be sent by `holder`."""
         table = outbox.c
         ids = [one.delivery_id for one in deliveries]
         is_own = (table.node == holder.node) & (table.boot == holder.boot) & table.done_at.is_(None)
@@ -199,6 +212,7 @@ class TurnStore:
         return [one for one in deliveries if one.delivery_id in known]
 
     async def settle(self, settlements: Sequence[Settlement], now: int, holder: Holder) -> None:
+        """Writes the state of deliveries; done ones are removed after an hour (`now` steady ms)."""
         records = records_of((one.batch for one in settlements if one.batch is not None), holder)
 
         def work(connection: sa.Connection) -> None:
@@ -224,6 +238,7 @@ class TurnStore:
         return await self._database.write(work)
 
     async def deliveries(self, after: str, limit: int) -> list[Delivery]:
+        """As `ports.state.StateStore.deliveries`: those of all nodes that are not done."""
         table = outbox.c
         columns = sa.select(table.delivery_id, table.content)
         statement = columns.where(table.delivery_id > after, table.done_at.is_(None))
@@ -234,6 +249,10 @@ class TurnStore:
     async def adopt(
         self, alive: Iterable[Holder], holder: Holder, limit: int, note_damaged: NoteDamaged
     ) -> list[Delivery]:
+        """Makes `holder` the sender of deliveries whose node is not among `alive`; at most `limit`.
+
+        `note_damaged` is told of those that cannot be read.
+        """
         found: list[Delivery] = []
         for row in await self._adopt(DEAD_SENDERS, ABANDONED_DELIVERIES, outbox, alive, holder, limit):
             try:
@@ -243,10 +262,12 @@ class TurnStore:
         return found
 
     async def adopt_records(self, alive: Iterable[Holder], holder: Holder, limit: int) -> list[Batch]:
+        """The same for records of deliveries, which the history may not have yet."""
         rows = await self._adopt(DEAD_TELLERS, ABANDONED_RECORDS, untold, alive, holder, limit)
         return read_batches(row.content for row in rows)
 
     async def written(self, keys: Sequence[tuple[str, int]]) -> None:
+        """The history has these records of deliveries, by (uid, sequence)."""
         await self._database.write(partial(self.forget_records, keys=keys))
 
     def forget_records(self, connection: sa.Connection, keys: Sequence[tuple[str, int]]) -> None:
@@ -255,10 +276,15 @@ class TurnStore:
             connection.execute(self._forget_records, {"keys": msgspec.json.encode(keys).decode()})
 
     async def overdue(self, now: Now, limit: int) -> list[str]:
+        """Jobs whose alarm should have rung by `now`, the longest overdue first."""
         values = {"wall": now.wall, "steady": now.steady, "most": limit}
         return await self._database.scalars(OVERDUE, values)
 
     async def unbegun(self, after: tuple[int, str], until: int, limit: int) -> list[Unbegun]:
+        """Jobs without a turn since their creation, in order of (due, job_id), `after` a pair of these.
+
+        They are due up to `until` (wall).
+        """
         values = {"due": after[0], "after": after[1], "until": until, "most": limit}
         rows = await self._database.rows(UNBEGUN, values)
         return [
@@ -267,6 +293,14 @@ class TurnStore:
         ]
 
     async def abandoned(self, alive: Iterable[Holder], since: int, limit: int) -> dict[str, int]:
+        """Jobs whose last turn was a node's that is not among `alive`, and that may have unfinished work.
+
+        Of each the steady moment of that turn's claim.
+
+        Those with live executions, and those of whose records the history may lack some: claimed since
+        `since` (steady ms). Of each node those with live executions come first, then the latest claims.
+        """
+
         def work(connection: sa.Connection) -> dict[str, int]:
             found: dict[str, int] = {}
             for one in read_dead(connection, DEAD_HOLDERS, alive, since=since):
@@ -286,6 +320,8 @@ class TurnStore:
         return await self._database.write(work)
 
     async def prune(self, now: Now) -> None:
+        """Removes kept answers after 24 h, and deliveries that are done after one."""
+
         def work(connection: sa.Connection) -> None:
             forget_answers(connection, now.wall - ANSWER_KEPT_MS)
             connection.execute(sa.delete(outbox).where(outbox.c.done_at < now.steady - HOUR))
