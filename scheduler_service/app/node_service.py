@@ -30,8 +30,7 @@ from scheduler_service.hosts.dapr.actor import register
 from scheduler_service.hosts.dapr.cluster_jobs import ClusterJobs
 from scheduler_service.hosts.dapr.cluster_view import ClusterView, keep_app_id, node_wire
 from scheduler_service.hosts.dapr.dapr_host import DaprHost, build_dapr_host
-from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
-from scheduler_service.hosts.dapr.liveness import RUNNING
+from scheduler_service.hosts.dapr.heartbeat import RUNNING, NodeHeartbeat
 from scheduler_service.hosts.dapr.node import Cluster, DaprParts
 from scheduler_service.hosts.dapr.node_events import NodeEvents
 from scheduler_service.hosts.dapr.sidecar import ActorContexts, Sidecar

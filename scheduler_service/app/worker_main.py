@@ -37,8 +37,7 @@ from scheduler_service.hosts.processes.parent import (
     wake_parent_claimers,
 )
 from scheduler_service.hosts.processes.remote_shard import WorkerService
-from scheduler_service.hosts.processes.rpc_connection import RpcConnection
-from scheduler_service.hosts.processes.rpc_methods import WorkerConfig
+from scheduler_service.hosts.processes.rpc_methods import RpcConnection, WorkerConfig
 from scheduler_service.persistence.contexts.apart_store import WholeStore
 from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.ports.errors import StoreUnavailable

@@ -12,7 +12,7 @@ from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.turn_events import AlarmRang
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.dapr.actor_turns import COMMANDS
-from scheduler_service.hosts.dapr.liveness import OFFLINE_AFTER_MS
+from scheduler_service.hosts.dapr.heartbeat import OFFLINE_AFTER_MS
 from scheduler_service.hosts.dapr.node import DaprParts
 from scheduler_service.hosts.job_loading import ProgramCache, read_packed
 from scheduler_service.hosts.messages import read_reply, write_ask

@@ -22,7 +22,7 @@ from scheduler_service.persistence.common.packing import (
     unpack_batches,
     write_row_state,
 )
-from scheduler_service.persistence.contexts.keeper import ApartCommit, ContextKeeper
+from scheduler_service.persistence.contexts.apart_store import ApartCommit, ContextKeeper
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.cluster import ClaimedJob, TurnClaim
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain

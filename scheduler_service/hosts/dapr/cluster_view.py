@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
-from scheduler_service.hosts.dapr.liveness import CUT_OFF, OFF, OFFLINE_AFTER_MS, is_alive
+from scheduler_service.hosts.dapr.heartbeat import CUT_OFF, OFF, OFFLINE_AFTER_MS, is_alive
 from scheduler_service.hosts.dapr.node import Cluster
 from scheduler_service.persistence.cluster.nodes import Nodes
 from scheduler_service.ports.clock import Clock

@@ -14,8 +14,8 @@ from scheduler_service.hosts.dapr.cluster_jobs import LONGEST_TURN_MS, ClusterJo
 from scheduler_service.hosts.dapr.direct_creation import DirectCreation
 from scheduler_service.hosts.dapr.first_turns import FirstLoads, FirstRings
 from scheduler_service.hosts.dapr.handover import Handovers
+from scheduler_service.hosts.dapr.heartbeat import CUT_OFF, DRAINING, RUNNING, ActiveActors
 from scheduler_service.hosts.dapr.leaving import Deactivation, LastTurns, Leaving
-from scheduler_service.hosts.dapr.liveness import CUT_OFF, DRAINING, RUNNING, ActiveActors
 from scheduler_service.hosts.dapr.node import DaprParts, LocalJobs
 from scheduler_service.hosts.dapr.reminders import ReminderAlarms, Ring
 from scheduler_service.hosts.dapr.send_guard import NodeSendGuard

@@ -7,8 +7,7 @@ import msgspec
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.wire import Holder, Token
 from scheduler_service.hosts.dapr.handover import Handovers
-from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
-from scheduler_service.hosts.dapr.liveness import ActiveActors
+from scheduler_service.hosts.dapr.heartbeat import ActiveActors, NodeHeartbeat
 from scheduler_service.hosts.dapr.reminders import ReminderAlarms
 from scheduler_service.hosts.dapr.sidecar import Sidecar
 from scheduler_service.hosts.host_parts import HostParts

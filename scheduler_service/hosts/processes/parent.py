@@ -24,8 +24,7 @@ from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.domain.registered_services import Loss
 from scheduler_service.domain.wire import OutboundRequest, Outcome, Token
 from scheduler_service.hosts.processes import rpc_methods
-from scheduler_service.hosts.processes.rpc_connection import RpcConnection
-from scheduler_service.hosts.processes.rpc_methods import OccurrenceGroup
+from scheduler_service.hosts.processes.rpc_methods import OccurrenceGroup, RpcConnection
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.sending import CallingSender, MayGo, always

@@ -19,8 +19,13 @@ from scheduler_service.hosts.messages import (
     write_reply,
 )
 from scheduler_service.hosts.processes import rpc_methods
-from scheduler_service.hosts.processes.rpc_connection import OtherProcessFault, RpcConnection
-from scheduler_service.hosts.processes.rpc_methods import CreateRequest, Method, TakeRequest
+from scheduler_service.hosts.processes.rpc_methods import (
+    CreateRequest,
+    Method,
+    OtherProcessFault,
+    RpcConnection,
+    TakeRequest,
+)
 from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.catalogue import CatalogueEntry

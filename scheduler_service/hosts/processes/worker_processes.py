@@ -14,8 +14,7 @@ from scheduler_service.domain.tries import doubling_pauses
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.parent import ParentService
 from scheduler_service.hosts.processes.remote_shard import WorkerHandle
-from scheduler_service.hosts.processes.rpc_connection import RpcConnection
-from scheduler_service.hosts.processes.rpc_methods import WorkerConfig
+from scheduler_service.hosts.processes.rpc_methods import RpcConnection, WorkerConfig
 from scheduler_service.hosts.tasks import LEAST_PATIENCE_MS
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log

@@ -24,7 +24,6 @@ class PackedBatch(Batch, frozen=True, array_like=True, gc=False):
 
 
 pack = msgspec.msgpack.Encoder().encode
-unpack_records = msgspec.msgpack.Decoder(tuple[AnyRecord, ...]).decode
 unpack_delivery = msgspec.msgpack.Decoder(Delivery).decode
 unpack_options = msgspec.msgpack.Decoder(QueueOptions).decode
 unpack_part = msgspec.msgpack.Decoder(QueuedPart).decode

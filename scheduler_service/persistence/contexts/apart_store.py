@@ -1,14 +1,190 @@
 """A job store whose contexts of qos 1 lie in a store of their own."""
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Protocol
 
-from scheduler_service.engine.snapshot import APART
-from scheduler_service.persistence.contexts.keeper import ApartCommit, ContextKeeper
-from scheduler_service.ports.errors import StoreError
+import msgspec
+
+from scheduler_service.engine.snapshot import APART, is_apart, name_version, read_version, without_contexts
+from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
+from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import Commit, Contexts, OpenJob, OpenStore, OwnedStore, StoredJob
 from scheduler_service.telemetry.metrics.samples import Sample
+
+COUNT_BITS = 32
+DROPS_AT_ONCE = 200
+MOST_UNUSED = 10_000
+"""Of so many jobs it is known what is to be removed; what is forgotten is removed after the next start."""
+
+Read = Callable[[], Awaitable[StoredJob | None]]
+replace = msgspec.structs.replace
+
+
+class ApartCommit(msgspec.Struct, frozen=True, gc=False):
+    """A commit as its store gets it; `version` of its contexts, None: it has none."""
+
+    commit: Commit
+    version: int | None = None
+
+
+class JobVersions(msgspec.Struct, gc=False):
+    """Of one job: `kept` may be named by its row, `unused` are not any more, and are to be removed."""
+
+    kept: list[int] = []
+    unused: list[int] = []
+
+
+class ContextKeeper:
+    """The contexts of the jobs of one process. `start`: the number of this start; None: drawn.
+
+    For each commit: `put`, then the commit of what it returned, then `settle`.
+    """
+
+    def __init__(
+        self, *, contexts: Contexts, log: Log, faults: FaultPoints | None = None, start: int | None = None
+    ) -> None:
+        self._contexts = contexts
+        self._log = log
+        self._faults = faults
+        self._start = secrets.randbits(64) if start is None else start
+        self._count = 0
+        self._jobs: dict[str, JobVersions] = {}
+        self._unused: dict[str, list[int]] = {}
+        self._dropping: asyncio.Task[None] | None = None
+
+    def concerns(self, commit: Commit) -> bool:
+        """Whether `put` and `settle` have anything to do for it: not where all of the job is of qos 0."""
+        return commit.qos != 0 or commit.entry.job_id in self._jobs
+
+    async def put(self, commit: Commit) -> ApartCommit:
+        """What is to be committed in place of `commit`: its contexts are durable, apart from the document.
+
+        Raises StoreUnavailable: they are not, and it must not be committed.
+        """
+        bare = None if commit.document is None or commit.qos == 0 else without_contexts(commit.document)
+        if commit.document is None or bare is None:
+            return ApartCommit(commit)
+        job_id = commit.entry.job_id
+        versions = self._jobs.setdefault(job_id, JobVersions())
+        versions.unused += self._unused.pop(job_id, ())
+        unused = tuple(versions.unused)
+        version = self._next_version()
+        versions.kept.append(version)
+        try:
+            self._before()
+            await self._contexts.put(job_id, version, commit.document, unused)
+            self._after()
+        except StoreError as error:
+            self._give_up(job_id, version)
+            raise StoreUnavailable(str(error), is_public=error.is_public) from error
+        versions.unused = [one for one in versions.unused if one not in unused]
+        return ApartCommit(replace(commit, document=name_version(version, bare)), version)
+
+    def settle(self, kept: ApartCommit, error: StoreError | None) -> None:
+        """What the store said of the commit. Where it does not know, all that the row may name is kept."""
+        job_id = kept.commit.entry.job_id
+        versions = self._jobs.get(job_id)
+        if versions is None or isinstance(error, StoreUncertain):
+            return
+        if error is not None:
+            if kept.version is not None:
+                self._give_up(job_id, kept.version)
+            return
+        versions.unused += [one for one in versions.kept if one != kept.version]
+        versions.kept = [one for one in versions.kept if one == kept.version]
+        if kept.version is None:
+            self._drop_later(job_id)
+
+    async def load(self, read: Read) -> StoredJob | None:
+        """The job that `read` reads, with its contexts. Raises StoreUnavailable.
+
+        Where the store of contexts has lost them the job comes without, and its executions, which cannot go
+        on, end as `lost`. Where it cannot be reached nothing is known, and the job does not come.
+        """
+        stored = await read()
+        while stored is not None and stored.document is not None and is_apart(stored.document):
+            job_id = stored.entry.job_id
+            version, bare = read_version(stored.document)
+            versions = self._jobs.setdefault(job_id, JobVersions())
+            if version not in versions.kept:
+                versions.kept.append(version)
+            content = await self._contexts.get(job_id, version)
+            if content is not None:
+                return replace(stored, document=content)
+            again = await read()  # the job may have had a turn meanwhile
+            if again is not None and again.document == stored.document:
+                self._log("contexts_lost", jobId=job_id)
+                return replace(stored, document=bare)
+            stored = again
+        return stored
+
+    def find_unused(self, stored: StoredJob | None, versions: Iterable[int]) -> list[int]:
+        """Those of a job's `versions` that an earlier start has left, and its row does not name."""
+        document = None if stored is None else stored.document
+        named = read_version(document)[0] if document is not None and is_apart(document) else -1
+        return [one for one in versions if one != named and one >> COUNT_BITS != self._start]
+
+    def drop(self, job_id: str, versions: Sequence[int]) -> None:
+        """Removes versions that no row names, some time."""
+        if versions:
+            self._unused.setdefault(job_id, []).extend(versions)
+            while len(self._unused) > MOST_UNUSED:
+                del self._unused[next(iter(self._unused))]
+            self._begin_dropping()
+
+    async def close(self) -> None:
+        """Returns when what is unused was removed, or cannot be."""
+        self._begin_dropping()
+        if self._dropping is not None:
+            await self._dropping
+
+    def _begin_dropping(self) -> None:
+        if self._unused and self._dropping is None:
+            self._dropping = asyncio.ensure_future(self._drop())
+
+    async def _drop(self) -> None:
+        """Removes what there is to remove, many at a time. After an error the next `drop` tries it again."""
+        try:
+            while self._unused:
+                jobs = list(self._unused.items())[:DROPS_AT_ONCE]
+                for job_id, _ in jobs:
+                    del self._unused[job_id]
+                work = (self._contexts.drop(job_id, versions) for job_id, versions in jobs)
+                verdicts = await asyncio.gather(*work, return_exceptions=True)
+                left = [job for job, verdict in zip(jobs, verdicts, strict=True) if verdict is not None]
+                for job_id, versions in left:
+                    self._unused.setdefault(job_id, []).extend(versions)
+                if left:
+                    return
+        finally:
+            self._dropping = None
+
+    def _drop_later(self, job_id: str) -> None:
+        self.drop(job_id, self._jobs.pop(job_id).unused)
+
+    def _give_up(self, job_id: str, version: int) -> None:
+        """No row will name `version`; its put may still arrive after its error."""
+        versions = self._jobs.get(job_id)
+        if versions is not None and version in versions.kept:
+            versions.kept.remove(version)
+            versions.unused.append(version)
+            if not versions.kept:
+                self._drop_later(job_id)
+
+    def _next_version(self) -> int:
+        self._count += 1
+        return self._start << COUNT_BITS | self._count
+
+    def _before(self) -> None:
+        if self._faults is not None:
+            self._faults.before(FaultPoint.CONTEXTS)
+
+    def _after(self) -> None:
+        if self._faults is not None:
+            self._faults.after(FaultPoint.CONTEXTS)
 
 
 class WholeStore(OpenStore, Protocol):

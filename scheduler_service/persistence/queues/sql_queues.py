@@ -23,22 +23,20 @@ from scheduler_service.domain.parts import PartEnd
 from scheduler_service.persistence.queues.part_claims import claim_parts
 from scheduler_service.persistence.queues.part_leases import (
     MAX_COMPLETIONS,
+    Name,
     complete_lease,
     drop_part,
     extend_leases,
     free_part,
     go_on_with_queue,
     hold_queue,
-    renew_lease,
-    sweep_leases,
-)
-from scheduler_service.persistence.queues.queue_reads import (
-    Name,
     read_changed,
     read_claimable,
     read_ended,
     read_figures,
     read_held,
+    renew_lease,
+    sweep_leases,
 )
 from scheduler_service.persistence.sql.dialect import Dialect, Run
 

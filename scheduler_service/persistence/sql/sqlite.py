@@ -303,12 +303,6 @@ class SqliteDialect(OnConflict):
         return f"{self._subject} cannot be reached: {cause}; check its folder and disk"
 
 
-def driver_error(error: Exception) -> Exception:
-    """What the driver said, where SQLAlchemy says more."""
-    cause = error.orig if isinstance(error, sa.exc.DBAPIError) else None
-    return cause if isinstance(cause, Exception) else error
-
-
 def _driver(connection: sa.Connection) -> sqlite3.Connection:
     return cast("sqlite3.Connection", connection.connection.driver_connection)
 

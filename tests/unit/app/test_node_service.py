@@ -12,8 +12,7 @@ from scheduler_service.domain.effects import PublishParts
 from scheduler_service.domain.parts import PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.hosts.dapr.cluster_view import ClusterView, node_wire
-from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
-from scheduler_service.hosts.dapr.liveness import OFFLINE_AFTER_MS
+from scheduler_service.hosts.dapr.heartbeat import OFFLINE_AFTER_MS, NodeHeartbeat
 from scheduler_service.hosts.dapr.node import Cluster
 from scheduler_service.persistence.cluster.nodes import Nodes
 from scheduler_service.persistence.history.database import inspect

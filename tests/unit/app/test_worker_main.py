@@ -14,7 +14,7 @@ from scheduler_service.app.store_opening import worker_configs
 from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.app.worker_main import WorkerMain
 from scheduler_service.hosts.processes import rpc_methods
-from scheduler_service.hosts.processes.rpc_connection import RpcConnection
+from scheduler_service.hosts.processes.rpc_methods import RpcConnection
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.settings import LoadedSettings, Settings
 from scheduler_service.telemetry.logs import EventLog

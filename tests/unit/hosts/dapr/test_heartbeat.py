@@ -10,18 +10,22 @@ from scheduler_service.domain.moments import Now, rfc3339
 from scheduler_service.domain.replies import Started
 from scheduler_service.domain.turn_events import Triggered
 from scheduler_service.domain.wire import Holder
-from scheduler_service.hosts.dapr.heartbeat import POLL_MS, Membership
-from scheduler_service.hosts.dapr.liveness import (
+from scheduler_service.hosts.dapr.heartbeat import (
     CUT_OFF,
     HEARTBEAT_INTERVAL_MS,
     OFF,
     OFFLINE_AFTER_MS,
+    OWN_LAPSE_AFTER_MS,
+    POLL_MS,
     RUNNING,
+    Liveness,
+    Membership,
 )
 from scheduler_service.ports.cluster import Node
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from tests.conformance.hosts.houses import DaprHouse, freeze
+from tests.manual_clock import ManualClock
 
 pytestmark = pytest.mark.anyio
 
@@ -153,3 +157,65 @@ def test_a_node_without_heartbeat_or_sidecar_is_lost() -> None:
     ]
     back = world.look(world.node("two", "2"), world.node("three", "3"))
     assert [event for event, _ in back] == ["node_joined", "node_joined"]
+
+
+def beating() -> tuple[Liveness, ManualClock]:
+    """A node whose heartbeat has just been written."""
+    clock = ManualClock(wall=1_000_000)
+    liveness = Liveness(clock=clock)
+    liveness.extend(clock.now().steady)
+    return liveness, clock
+
+
+def test_a_period_lasts_from_beat_to_beat() -> None:
+    """As long as none is 9 s old, which is a second before the others give the node up."""
+    liveness, clock = beating()
+    period = liveness.period
+    for _ in range(20):
+        clock.advance(HEARTBEAT_INTERVAL_MS)
+        assert liveness.lasts(period)
+        liveness.extend(clock.now().steady)
+    clock.advance(OWN_LAPSE_AFTER_MS - 1)
+    assert liveness.lasts(period)
+    assert OWN_LAPSE_AFTER_MS < OFFLINE_AFTER_MS
+    clock.advance(1)
+    assert not liveness.is_current
+    assert not liveness.lasts(period)
+
+
+def test_what_was_begun_before_a_break_counts_no_more() -> None:
+    """With the next heartbeat a new period begins; there is no moment at which the old one lasts."""
+    liveness, clock = beating()
+    period = liveness.period
+    clock.advance(OWN_LAPSE_AFTER_MS)
+    liveness.extend(clock.now().steady)
+    assert liveness.is_current
+    assert not liveness.lasts(period)
+    assert liveness.lasts(liveness.period)
+
+
+def test_a_beat_counts_from_when_it_was_begun() -> None:
+    """One that took 9 s to be written does not count."""
+    liveness, clock = beating()
+    before = clock.now().steady
+    clock.advance(OWN_LAPSE_AFTER_MS)
+    liveness.extend(before)
+    assert not liveness.is_current
+
+
+def test_a_node_that_says_goodbye_is_gone_at_once() -> None:
+    """And begins anew when it is back."""
+    liveness, clock = beating()
+    period = liveness.period
+    liveness.end()
+    assert not liveness.is_current
+    assert not liveness.lasts(period)
+    liveness.extend(clock.now().steady)
+    assert not liveness.lasts(period)
+    assert liveness.lasts(liveness.period)
+
+
+def test_before_its_first_beat_nobody_takes_a_node_for_alive() -> None:
+    """So nothing that is begun then counts."""
+    liveness = Liveness(clock=ManualClock(wall=1_000_000))
+    assert not liveness.lasts(liveness.period)

@@ -7,7 +7,7 @@ import pytest
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.records import ExecutionRecord
 from scheduler_service.domain.turn_events import Triggered
-from scheduler_service.hosts.dapr.liveness import CUT_OFF, RUNNING
+from scheduler_service.hosts.dapr.heartbeat import CUT_OFF, RUNNING
 from scheduler_service.ports.cluster import Node, TurnClaim
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable

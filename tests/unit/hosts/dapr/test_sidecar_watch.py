@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.hosts.dapr.liveness import ActiveActors, Liveness
+from scheduler_service.hosts.dapr.heartbeat import ActiveActors, Liveness
 from scheduler_service.hosts.dapr.sidecar_watch import (
     POLL_MS,
     SidecarWatch,

@@ -18,7 +18,7 @@ from scheduler_service.hosts.embedded.embedded_host import EmbeddedParts, build_
 from scheduler_service.hosts.host import HostStatus
 from scheduler_service.hosts.host_parts import Core
 from scheduler_service.hosts.processes.remote_shard import WorkerService
-from scheduler_service.hosts.processes.rpc_connection import RpcConnection
+from scheduler_service.hosts.processes.rpc_methods import RpcConnection
 from scheduler_service.hosts.processes.shards import build_processes
 from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.persistence.sqlite.store import SqliteStateStore

@@ -24,7 +24,7 @@ from scheduler_service.hosts.processes.parent import (
     RemoteRouter,
     wake_parent_claimers,
 )
-from scheduler_service.hosts.processes.rpc_connection import RpcConnection
+from scheduler_service.hosts.processes.rpc_methods import RpcConnection
 from scheduler_service.ports.sending import MayGo, Sender, always
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.router import MemoryRouter, Terms

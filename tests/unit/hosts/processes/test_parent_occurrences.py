@@ -12,7 +12,7 @@ import pytest
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.parent import MOST_WAITING, OccurrenceRelay, ParentService
-from scheduler_service.hosts.processes.rpc_connection import RpcConnection
+from scheduler_service.hosts.processes.rpc_methods import RpcConnection
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.telemetry.occurrences import Occurrences

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from scheduler_service.hosts.processes.remote_shard import WorkerHandle
-from scheduler_service.hosts.processes.rpc_connection import RpcConnection, Serve
+from scheduler_service.hosts.processes.rpc_methods import RpcConnection, Serve
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler_service.hosts.processes.rpc_connection import (
+from scheduler_service.hosts.processes.rpc_methods import (
     Frame,
     FrameReader,
     OtherProcessFault,
