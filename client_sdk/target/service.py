@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from types import FrameType
-from typing import Any, Never, ParamSpec, Protocol, Self, TypeVar, Unpack, cast
+from typing import Any, Never, ParamSpec, Self, TypeVar, Unpack, cast
 from urllib.parse import unquote
 
 from client_sdk.client import Client
@@ -281,18 +281,10 @@ def _local_path(scope: Scope) -> str:
     return path.removeprefix(root) if root and path.startswith(f"{root}/") else path
 
 
-class Startable(Protocol):
-    """An ASGI application that is started and stopped."""
-
-    async def start(self) -> None: ...
-    async def stop(self) -> None: ...
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
-
-
 class WrappedApplication:
     """`app` with `service` in front of it, which takes the requests that it `owns`; all if `app` is None."""
 
-    def __init__(self, *, app: App | None, service: Startable, owns: Callable[[Scope], bool]) -> None:
+    def __init__(self, *, app: App | None, service: Service, owns: Callable[[Scope], bool]) -> None:
         self._app = app
         self._service = service
         self._owns = owns
@@ -309,7 +301,7 @@ class WrappedApplication:
 class _Lifespan:
     """One run of the lifespan protocol, whether the application supports it or not."""
 
-    def __init__(self, *, app: App | None, service: Startable, receive: Receive, send: Send) -> None:
+    def __init__(self, *, app: App | None, service: Service, receive: Receive, send: Send) -> None:
         self._app = app
         self._service = service
         self._receive = receive

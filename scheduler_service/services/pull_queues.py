@@ -154,7 +154,6 @@ DRAINING_POLL_MS = SECOND
 EFFECT_SECONDS = 5.0
 """How long the answer to a completion waits for its effect; the end is durable before."""
 
-NewLease = Callable[[], str]
 Allowance = Callable[[str, str, str], int | None]
 """How many parts of a tenant's queue an instance may hold at a time; None: no limit."""
 
@@ -182,14 +181,12 @@ class PullQueues:
         table: Queues,
         clock: Timekeeper,
         log: Log,
-        new_lease: NewLease = lambda: secrets.token_urlsafe(18),
         effect_seconds: float = EFFECT_SECONDS,
     ) -> None:
         self._effect_seconds = effect_seconds
         self._table = table
         self._clock = clock
         self._log = log
-        self._new_lease = new_lease
         self._waits = Waits(clock=clock)
         self.delivery = PartDelivery(table=table, clock=clock, log=log)
         self._claiming: set[asyncio.Task[tuple[tuple[Leased, ...], int | None]]] = set()
@@ -269,7 +266,7 @@ class PullQueues:
         """
 
         def take(allowed: int) -> Coroutine[Any, Any, tuple[Leased, ...]]:
-            leases = tuple(self._new_lease() for _ in range(allowed))
+            leases = tuple(secrets.token_urlsafe(18) for _ in range(allowed))
             return self._claim(Claim(tenant, queue, instance, leases, self._clock.now().steady, capacity))
 
         claiming = asyncio.ensure_future(self._rate.claim(tenant, queue, most, take))

@@ -66,8 +66,7 @@ class Waits:
 class WaitQueues:
     """Any number of queues; `retry` wakes the first waiter of each queue of a key."""
 
-    def __init__(self, *, clock: Timekeeper, poll_ms: int = POLL_MS) -> None:
-        self._poll_ms = poll_ms
+    def __init__(self, *, clock: Timekeeper) -> None:
         self._queues: dict[Key, deque[Waiter]] = {}
         self._first = Waits(clock=clock)
 
@@ -105,7 +104,7 @@ class WaitQueues:
             found = attempt()
             if found is not None:
                 return found
-            await self._first.wait(key, most=self._poll_ms)
+            await self._first.wait(key, most=POLL_MS)
 
     def _remove(self, queue: Key, waiting: deque[Waiter], waiter: Waiter) -> None:
         was_first = waiting[0] is waiter

@@ -102,10 +102,10 @@ START_TIME = 22
 
 
 class OwnProcess:
-    """Reads the figures of the process that made it; `started` is its beginning in seconds since 1970."""
+    """Reads the figures of the process that made it."""
 
-    def __init__(self, *, started: float | None = None) -> None:
-        self._started = time.time() if started is None else started
+    def __init__(self) -> None:
+        self._started = time.time()
 
     def read(self) -> Sequence[Sample]:
         """Memory and descriptors only where the system says them. Blocks for some milliseconds."""
