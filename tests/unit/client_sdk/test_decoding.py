@@ -58,14 +58,6 @@ async def test_what_was_asked_for_is_decoded(coding: str, packed: bytes) -> None
         assert max(map(len, pieces)) <= PIECE_BYTES
 
 
-async def test_what_was_not_asked_for_is_given_as_it_came() -> None:
-    """Also two codings of which each alone is known."""
-    for coding in ("br", "gzip, gzip"):
-        answer = make_answer(coding, b"packed")
-        assert not is_decoded(answer)
-        assert b"".join([piece async for piece in read_decoded(answer)]) == b"packed"
-
-
 @each_row(
     ("coding", "packed"),
     [("gzip", deflate(BODY)), ("deflate", b"\xff" * 100), ("deflate", zlib.compress(BODY)[:-4] + b"????")],

@@ -58,14 +58,6 @@ async def test_a_name_of_another_type_is_refused_at_once(call: str, name: object
     assert line.line.sent == []
 
 
-async def test_parameters_that_are_no_object_are_refused() -> None:
-    """A body of `trigger` is a mapping."""
-    line = Line(None)
-    with pytest.raises(TypeError, match=r"^params is of type list: give a mapping"):
-        await line.jobs.trigger("a", [1])  # type: ignore[arg-type]
-    assert line.line.sent == []
-
-
 WRONG = [
     "nowhere",
     "",

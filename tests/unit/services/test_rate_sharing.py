@@ -55,6 +55,21 @@ async def test_what_one_node_does_not_need_the_other_gets() -> None:
     assert cluster.most_within(SECOND) <= 50
 
 
+async def test_a_dead_node_loses_its_part_until_its_loan_and_the_window_end() -> None:
+    """No longer."""
+    cluster = LimitedCluster(RateLimit(20, SECOND))
+    cluster.start("one").waiting = 1_000
+    await cluster.go_on(3 * SECOND)
+    cluster.kill("one")
+    two = cluster.start("two")
+    two.waiting = 1_000
+    await cluster.go_on(LOAN_MS + SKEW_MS + SECOND + SECOND)
+    before = len(two.calls)
+    await cluster.go_on(3 * SECOND)
+    assert len(two.calls) - before >= 55
+    assert cluster.most_within(SECOND) <= 20
+
+
 async def test_a_node_that_stops_gives_back_at_once() -> None:
     """A rolling restart costs nothing."""
     cluster = LimitedCluster(RateLimit(20, SECOND))

@@ -152,12 +152,6 @@ async def test_a_scan_has_one_group_of_dear_definitions_at_a_time(stage: Scene) 
     assert stage.compiler.most <= most < DEAR_JOBS < BATCH_SIZE
 
 
-async def test_a_scan_of_usual_definitions_goes_in_batches(stage: Scene) -> None:
-    """Their results are stored together."""
-    await stage.scan.apply(await stage.declare(1, JOBS))
-    assert (len(stage.delivered), stage.compiler.most <= BATCH_SIZE + 1) == (JOBS, True)
-
-
 DECLARED = 3 * READ_AT_ONCE
 
 

@@ -6,15 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.telemetry.event_feed import (
     EVENT_BYTES,
     KEEP_SECONDS,
     LOOKED_AT,
-    POSITION_BITS,
     UNKNOWN,
     EventFeed,
     EventReader,
@@ -122,21 +119,6 @@ async def test_a_filter_moves_on_over_what_it_leaves_out() -> None:
     assert (place(scene, reader), reader.has_more) == (begin + LOOKED_AT, True)
     assert reader.take(lambda occurrence: False, 10) == TakenEvents(0, [])
     assert not reader.has_more
-
-
-async def test_who_comes_back_within_the_minutes_misses_nothing() -> None:
-    """Events are still made after the last reader has gone."""
-    scene = Scene()
-    reader = await scene.feed.follow()
-    scene.happen(1)
-    take(reader)
-    reader.leave()
-    scene.happen(2, 3)
-    again = await scene.feed.follow(reader.id)
-    scene.end_of_the_keeping()  # it was called off
-    assert scene.occurrences.are_wanted
-    assert take(again).gap == 0
-    again.leave()
 
 
 async def test_what_happened_while_nobody_listened_is_a_gap() -> None:
@@ -275,14 +257,6 @@ def test_it_is_bounded_in_bytes() -> None:
 def place(scene: Scene, reader: EventReader) -> int:
     """The position in the id of a reader."""
     return scene.feed.seal.open(reader.id.number)
-
-
-@given(st.integers(0, 2**POSITION_BITS - 1), st.binary(min_size=32, max_size=32))
-def test_an_id_is_read_by_those_who_have_its_key(position: int, key: bytes) -> None:
-    """It has at most 18 digits, as ids always had."""
-    number = PositionSeal(key).close(position)
-    assert PositionSeal(key).open(number) == position
-    assert read_event_id(f"0-{number}").number == number
 
 
 def test_ids_say_neither_how_much_happened_nor_whether_anything_did() -> None:

@@ -1,6 +1,5 @@
 """A line of the log: its form, its level, and what becomes of a flood."""
 
-import asyncio
 import io
 import json
 import logging
@@ -13,12 +12,10 @@ import pytest
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.records import AttemptEnded
 from scheduler_service.telemetry.logs import (
-    LONGEST,
     EventLog,
     LibraryLogs,
     host_of,
     safe_message,
-    shorten,
     take_library_logs,
     told_message,
 )
@@ -158,26 +155,6 @@ def test_kinds_are_told_apart() -> None:
     assert (total["of"], total["service"], total["more"]) == ("instance_lost", "a", 90)
 
 
-async def test_the_number_is_written_though_nothing_follows() -> None:
-    """The loop writes it when the window ends."""
-    written = asyncio.Event()
-
-    class Stream(io.StringIO):
-        def write(self, text: str) -> int:
-            if "lines_omitted" in text:
-                written.set()
-            return super().write(text)
-
-    stream, now = Stream(), 0.0
-    log = EventLog(stream=stream, clock=lambda: now, window_seconds=0.01)
-    for _ in range(FULL + 2):
-        log("turn_failed")
-    now = 1.0
-    async with asyncio.timeout(30):
-        await written.wait()
-    assert json.loads(stream.getvalue().splitlines()[-1])["more"] == 2
-
-
 Lines = list[tuple[str, dict[str, Any]]]
 
 
@@ -264,15 +241,6 @@ def test_a_warning_of_python_is_a_line(lines: Lines) -> None:
 def test_the_host_of_an_address(url: str, host: str | None) -> None:
     """And its port, never who logs in."""
     assert host_of(url) == host
-
-
-def test_a_text_is_one_line_without_paths() -> None:
-    """And no longer than a line should be, however long it was."""
-    assert (
-        shorten("no answer of http://u:p@a.test/b?c=d, twice\nbecause") == "no answer of http://a.test twice"
-    )
-    assert len(shorten("é" * 1_000_000)) == LONGEST
-    assert shorten("") == ""
 
 
 def test_what_a_target_said_with_its_status_is_told_and_not_logged() -> None:

@@ -4,13 +4,10 @@ import asyncio
 import threading
 import time
 
-import pytest
-
 from scheduler_service.telemetry.loop_watch import (
     BEAT,
     HELD,
     LATE,
-    THREAD,
     LoopWatch,
     stack_of,
     watching,
@@ -153,17 +150,6 @@ def test_names_of_functions_are_all_that_is_seen() -> None:
     assert stack_of(0) == []
 
 
-async def test_a_running_watch_ends_with_its_block() -> None:
-    """Its thread ends, and the loop has no beat of it any more."""
-    with watching(lambda event, /, **keys: None):
-        names = {thread.name for thread in threading.enumerate()}
-    assert THREAD in names
-    for thread in threading.enumerate():
-        if thread.name == THREAD:
-            thread.join()
-    assert THREAD not in {thread.name for thread in threading.enumerate()}
-
-
 def test_each_hold_is_remembered() -> None:
     """Also those that have no line of their own (SPEC section 14)."""
     now = [1_000.0]
@@ -176,15 +162,3 @@ def test_each_hold_is_remembered() -> None:
         watch.beat()
     assert round(standstills.longest, 3) == 12
     assert round(standstills.lasting or 0, 3) == 12
-
-
-def test_a_late_loop_is_looked_at_at_once() -> None:
-    """And then no more until its next beat may be late."""
-    now = [1_000.0]
-    watch = LoopWatch(log=lambda event, /, **keys: None, clock=lambda: now[0], stack=list)
-    watch.beat()
-    assert watch.left() == pytest.approx(BEAT + LATE)
-    now[0] += BEAT + LATE + 0.001
-    assert watch.left() == 0
-    watch.look()
-    assert watch.left() == pytest.approx(BEAT + LATE)

@@ -1,7 +1,6 @@
 """Spans reach a collector in the background; one that is slow, gone or refuses costs a line of the log."""
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -126,29 +125,6 @@ async def test_the_queue_is_bounded(collector: Collector) -> None:
     export.close()
     assert counted(export) == {"exported": 5, "queue_full": 3, "refused": 0, "stopped": 0, "waiting": 0}
     assert sorted(collector.spans) == [f"{number:016x}" for number in range(1, 6)]
-
-
-async def test_what_is_being_sent_is_in_the_queue(collector: Collector) -> None:
-    """Else a collector that answers slowly would make it larger than its bound, batch by batch."""
-    writing, go_on = threading.Event(), threading.Event()
-    writer = SpanWriter(resource={}, scope=("punctual", "1"))
-
-    def write(spans: Sequence[Span]) -> bytes:
-        writing.set()
-        assert go_on.wait(20)
-        return writer.write(spans)
-
-    export = export_to(collector.url, [], queue_size=3, make_writer=lambda: write)
-    export.put(span(number) for number in (1, 2, 3))
-    assert await asyncio.to_thread(writing.wait, 20)
-    assert counted(export)["waiting"] == 3
-    export.put(span(number) for number in (4, 5))
-    assert (counted(export)["waiting"], counted(export)["queue_full"]) == (3, 2)
-    go_on.set()
-    await wait(collector, lambda one: len(one.spans) == 3)
-    export.close()
-    assert (counted(export)["exported"], counted(export)["waiting"]) == (3, 0)
-    assert [int(one.span, 16) for one in collector.came] == [1, 2, 3]
 
 
 async def test_an_unreachable_collector_is_one_line() -> None:

@@ -185,20 +185,6 @@ async def send(
     return [await sender.send(OutboundRequest("POST", url, (), body, timeout=timeout)) for url in urls]
 
 
-async def test_a_large_body_arrives_whole(stage: Stage, certificate: Certificate) -> None:
-    """Again and again over one connection."""
-
-    async def handle(peer: Peer) -> None:
-        while True:
-            await peer.read()
-            await peer.say(OK)
-
-    server = await serve(stage, certificate, handle)
-    assert all(isinstance(one, Answer) for one in await send(stage, certificate, server, server, server))
-    assert [one.partition(b"\r\n\r\n")[2] for one in server.requests] == [BODY] * 3
-    assert server.connections == 1
-
-
 async def test_a_peer_that_answers_early_is_heard(stage: Stage, certificate: Certificate) -> None:
     """It has read the head alone; the next request has a connection of its own."""
 

@@ -84,14 +84,6 @@ async def test_answers_without_a_pause_let_none_be_opened() -> None:
     assert bench.limit.has_room()
 
 
-async def test_intermittent_answers_leave_room() -> None:
-    """As from far away or from a slow target: all at once, and then nothing for a while."""
-    bench = Bench(open_now=48)
-    for _ in range(5):
-        await bench.bring_back(48, 48, 0, 0, 0, milliseconds=2)
-        assert bench.limit.has_room()
-
-
 async def test_waiting_calls_get_connections_when_no_answer_comes_for_a_moment() -> None:
     """Slow answers after quick ones: each call gets a connection of its own again at once."""
     bench = Bench(open_now=48)

@@ -156,13 +156,6 @@ async def test_names_connect_to_the_judged_address_alone(stage: Stage) -> None:
     assert resolver.asked == ["mixed.test", "turns.test", "turns.test"]
 
 
-async def test_the_next_address_is_tried(stage: Stage) -> None:
-    """Where a name's first address does not answer, the next one is tried."""
-    server = await stage.server(repeating(OK))
-    sender = stage.sender(resolver=TableResolver({"two.test": [["127.0.0.9", "127.0.0.1"]]}))
-    assert isinstance(await sender.send(request(f"http://two.test:{server.port}/")), Answer)
-
-
 async def test_an_unknown_name_is_a_failed_connection(stage: Stage) -> None:
     """A name without an address is `connect`, also when the answer is empty (SPEC section 9)."""
     sender = stage.sender(resolver=TableResolver({"empty.test": [[]]}))

@@ -1,6 +1,5 @@
 """Requests are signed just before they leave, each try and each hop anew (SPEC section 14)."""
 
-import hashlib
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -180,13 +179,3 @@ async def test_what_the_sidecar_invokes_is_signed(stage: Stage) -> None:
     await sender.send(request("service://shop/x", ""))
     await sender.send(request("service://bank/x", "hooks"))
     assert [verified(raw, OLD, NEW) for raw in daprd.requests] == ["life-1-0"] * 2
-
-
-async def test_old_peers_find_their_parameter_in_the_query(stage: Stage) -> None:
-    """The answer's address does not have it."""
-    server = await stage.server(repeating(OK))
-    outcome = await signing(stage).send(request(f"{server.url}/x?page=0", "md5", method="GET", body=None))
-    assert isinstance(outcome, Answer)
-    assert outcome.url == f"{server.url}/x?page=0"
-    digest = hashlib.md5(b"page=0old").hexdigest()
-    assert head_of(server.requests[0])[""] == f"GET /x?page=0&sign={digest} HTTP/1.1"

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 from ipaddress import ip_address
-from typing import Any
 
 import pytest
 
@@ -192,20 +191,6 @@ async def test_a_call_cancelled_at_any_point_keeps_no_connection(stage: Stage) -
         assert isinstance(outcomes[-1], Answer)
 
 
-async def test_a_call_cancelled_as_its_connection_opens_leaves_it_to_the_next(stage: Stage) -> None:
-    """Between the end of the opening and the moment at which the caller would resume."""
-    server = await stage.server(repeating(OK))
-    pool = stage.pool(connections=1)
-    route, deadline = Route(read_url(server.url).site, False), asyncio.get_running_loop().time() + 5
-    getting = pool.get(route, deadline)
-    opened: Any = getting.send(None)
-    await asyncio.wait([opened])
-    with pytest.raises(asyncio.CancelledError):
-        getting.throw(asyncio.CancelledError())
-    assert pool.take(route.site, trusted=False) is not None
-    assert server.connections == 1
-
-
 async def test_idle_connections_are_closed(stage: Stage) -> None:
     """After `idle_seconds` the sender hangs up by itself."""
     server = await stage.server(repeating(OK))
@@ -239,15 +224,6 @@ async def test_calls_that_last_get_a_connection_each(stage: Stage) -> None:
     outcomes = await asyncio.gather(*[sender.send(request(server.url)) for _ in range(60)])
     assert all(isinstance(outcome, Answer) for outcome in outcomes)
     assert server.connections == 60
-
-
-async def test_a_crowd_is_served_over_few_connections(stage: Stage) -> None:
-    """Where answers wait for the loop anyway, it opens hardly more than 48: not one for each call."""
-    server = await stage.server(repeating(OK))
-    sender = stage.sender()
-    outcomes = await asyncio.gather(*[sender.send(request(server.url)) for _ in range(4_000)])
-    assert all(isinstance(outcome, Answer) for outcome in outcomes)
-    assert 48 <= server.connections <= 112
 
 
 async def test_a_crowd_that_gets_no_answers_any_more_gets_a_connection_each(stage: Stage) -> None:

@@ -162,23 +162,6 @@ async def test_the_connection_goes_to_the_address_that_was_judged(stage: Stage) 
     assert (resolver.asked, server.connections) == ([NAME], 1)
 
 
-@pytest.mark.parametrize(("led", "kind"), [("127.0.0.1", None), ("169.254.169.254", FaultKind.EGRESS)])
-async def test_an_address_that_is_vouched_for_may_be_private(
-    stage: Stage, led: str, kind: FaultKind | None
-) -> None:
-    """Not one that is always refused."""
-    server, address = await inside(stage)
-    sender = stage.sender(
-        policy=EgressPolicy(allow=[], deny=[]),
-        directory=StaticDirectory(addresses={"oa": address}),
-        resolver=TableResolver({NAME: [[led]]}),
-        vouched=lambda given: given == address,
-    )
-    outcome = await sender.send(request("service://oa/x"))
-    assert (outcome.kind if isinstance(outcome, Fault) else None) is kind
-    assert server.connections == (1 if kind is None else 0)
-
-
 CALLS = 5
 BODY = b"y" * 50_000
 SHORT, LONG = 30, 5_000

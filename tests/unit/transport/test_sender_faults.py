@@ -134,17 +134,6 @@ async def test_the_timeout_covers_the_whole_call(stage: Stage, handler: Handler)
     await server.ended.wait()
 
 
-async def test_a_peer_that_does_not_read(stage: Stage) -> None:
-    """A large request to a peer that never reads it ends at the timeout."""
-
-    async def handle(peer: Peer) -> None:
-        await asyncio.Event().wait()
-
-    server = await stage.server(handle, limit=1024)
-    outcome = await stage.sender().send(request(server.url, timeout=100, body=b"x" * 20_000_000))
-    assert outcome.kind is FaultKind.TIMEOUT
-
-
 async def test_a_slow_resolver_and_a_slow_function(stage: Stage) -> None:
     """The timeout covers the lookup of the name, and system functions."""
 

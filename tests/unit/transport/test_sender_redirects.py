@@ -99,20 +99,6 @@ async def test_a_service_is_trusted_at_home_alone(stage: Stage) -> None:
     assert other.connections == 0
 
 
-async def test_location_outside_ascii(stage: Stage) -> None:
-    """A Location in UTF-8 is followed, percent-encoded."""
-    server = await stage.server(redirecting("/end/订单"))
-    outcome = await stage.sender().send(request(server.url))
-    assert outcome.url == f"{server.url}/end/%E8%AE%A2%E5%8D%95"
-    # A call of which the first request has left cannot be said not to have left (docs/decisions/0009)
-    server = await stage.server(repeating(OK))
-    moved = await stage.server(redirecting(server.url, 307))
-    turns = iter([True, False])
-    outcome = await stage.sender().send(request(moved.url), lambda: next(turns))
-    assert isinstance(outcome, Answer)
-    assert (len(moved.requests), len(server.requests)) == (1, 1)
-
-
 @pytest.mark.parametrize(
     ("location", "path"),
     [

@@ -172,14 +172,6 @@ def test_what_settings_name_is_reached_there_all_else_by_the_sidecar() -> None:
     assert directory.address("orders") == "http://127.0.0.1:3501/v1.0/invoke/orders/method"
 
 
-async def test_what_was_not_delivered_is_no_answer() -> None:
-    """The sidecar's own 500 is a connection failure."""
-    sender = InvocationSender(sender=Fixed(Answer(500, body=UNDELIVERED, elapsed=7)))
-    outcome = await sender.send(OutboundRequest("POST", "service://nobody/path?secret=1", ()))
-    assert (outcome.kind, outcome.elapsed) == (FaultKind.CONNECT, 7)
-    assert "secret" not in outcome.message
-
-
 @each_row(
     ("url", "answer"),
     [

@@ -31,16 +31,6 @@ async def test_many_jobs_are_paused_and_triggered(client: Client) -> None:
     assert (await client.jobs.get("three")).labels == {"zone": "eu"}
 
 
-async def test_many_executions_are_cancelled(client: Client) -> None:
-    """By a filter those that have not ended."""
-    await client.jobs.create(definition(), job_id="one")
-    later = await client.jobs.trigger("one", delay_seconds=3600)
-    done = await client.bulk.executions("cancel", where={"jobId": "one"}, reason="wrong input")
-    assert done.operation is not None
-    assert (done.count, done.operation.succeeded) == (1, 1)
-    assert (await client.executions.get(later)).state == "cancelled"
-
-
 async def test_what_cannot_be_is_refused(client: Client) -> None:
     """By the service, or before anything is sent."""
     with pytest.raises(Invalid):

@@ -4,7 +4,7 @@ import asyncio
 import multiprocessing
 import os
 import threading
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
@@ -198,15 +198,6 @@ async def test_executions_are_found_by_their_outcome(client: Client) -> None:
         assert [one.execute_number async for one in found] == numbers
 
 
-async def test_an_execution_is_replayed(client: Client) -> None:
-    """With edited parameters."""
-    await client.jobs.create(definition(), job_id="one")
-    first = await client.wait_for(await client.jobs.trigger("one", {"size": 1}), timeout=20)
-    again = await client.wait_for(await client.executions.replay(first, params={"size": 2}), timeout=20)
-    assert (again.triggered_by, again.params) == ("replay", {"size": 2})
-    assert [one.execute_number async for one in client.executions.list(job_id="one")] == [2, 1]
-
-
 async def test_a_notification_is_listed_sent_again_and_given_up(client: Client) -> None:
     """One that nobody takes waits for its next try; after that it is not pending any more."""
     told = [{"url": "service://nobody/told", "guarantee": "outbox", "stateEquals": "finalSucceed"}]
@@ -283,22 +274,6 @@ async def test_previews_need_no_job(client: Client) -> None:
     assert [retry.wait_ms for retry in plan.items] == [1000, 2000]
 
 
-async def test_a_definition_is_tried(client: Client) -> None:
-    """Without a job; warnings stand beside it, and what is wrong raises."""
-    checked = await client.scheduler.check_definition(
-        definition(jobId="one", timer={"dueTime": "1s", "period": "0 0 * * * ?"})
-    )
-    assert (checked.job_id, checked.kind, checked.existing) == ("one", "cron", None)
-    assert [one.code for one in checked.warnings]
-    made = await client.jobs.create(
-        definition(timer={"dueTime": "1s", "period": "0 0 * * * ?"}), job_id="one"
-    )
-    assert made.warnings == checked.warnings
-    with pytest.raises(Invalid):
-        await client.scheduler.check_definition(definition(jobId="one", qos=7))
-    assert (await client.scheduler.definition_schema())["type"] == "object"
-
-
 async def test_a_definition_is_run_without_being_saved(client: Client) -> None:
     """Its execution is read as any other, and no list has its job."""
     trial = await client.scheduler.try_definition(definition(), {"size": 3})
@@ -306,18 +281,6 @@ async def test_a_definition_is_run_without_being_saved(client: Client) -> None:
     assert [one async for one in client.jobs.list()] == []
     with pytest.raises(Invalid):
         await client.scheduler.try_definition(definition(qos=7))
-
-
-async def test_what_a_timer_does_is_foreseen(client: Client) -> None:
-    """Day by day, in its zone."""
-    timer = {"period": "0 30 2 * * ?", "timezone": "Europe/Berlin"}
-    ahead = await client.scheduler.outlook(timer, since=date(2026, 3, 28), days=3)
-    assert [(str(day.date), day.count, day.note) for day in ahead.days] == [
-        ("2026-03-28", 1, None),
-        ("2026-03-29", 1, "gap"),
-        ("2026-03-30", 1, None),
-    ]
-    assert len(ahead.next_day) == len(ahead.by_hour) == 24
 
 
 async def test_the_blocking_face_does_the_same(world: World) -> None:

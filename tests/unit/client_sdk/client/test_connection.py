@@ -62,13 +62,6 @@ async def test_an_error_says_whether_the_service_may_have_done_it(
     assert caught.value.was_sent is was_sent
 
 
-def test_an_api_key_with_a_line_break_is_refused() -> None:
-    """As it is read from a file; it is not shown."""
-    with pytest.raises(ValueError, match="line break") as caught:
-        Client("http://scheduler.test", key="secret\n")
-    assert "secret" not in str(caught.value)
-
-
 async def test_lists_are_walked_page_by_page(client: Client) -> None:
     """Every item once, whatever the page's size; filters are the service's."""
     results = await client.jobs.create_many(
@@ -79,22 +72,6 @@ async def test_lists_are_walked_page_by_page(client: Client) -> None:
     assert [job.job_id async for job in client.jobs.list(page=3)] == [f"job-{n:02}" for n in range(7)]
     odd = client.jobs.list(labels={"odd": "1"}, page=2, sort="-jobId")
     assert [job.job_id async for job in odd] == ["job-05", "job-03", "job-01"]
-
-
-async def test_definitions_are_compared_before_they_are_sent(client: Client) -> None:
-    """What each would do, at which revision; nothing is changed."""
-    await client.jobs.create(definition(), job_id="one")
-    found = await client.jobs.compare(
-        [
-            definition(jobId="one"),
-            definition(jobId="one", jobName="other"),
-            definition(jobId="two"),
-            {"jobId": "x"},
-        ]
-    )
-    expected = [("unchanged", 1), ("updated", 1), ("created", None), ("refused", None)]
-    assert [(one.status, one.revision) for one in found] == expected
-    assert [job.job_id async for job in client.jobs.list()] == ["one"]
 
 
 async def test_refusals_are_typed() -> None:
@@ -208,14 +185,6 @@ async def test_a_moment_that_no_clock_has_is_no_wait(date: str) -> None:
     refused = httpx.Response(503, headers={"retry-after": date}, json={"resp_code": 503, "detail": "no"})
     with pytest.raises(Unavailable):
         await Line(None, refused, retries=0).jobs.get("one")
-
-
-async def test_a_refused_claim_whose_body_is_too_deep_is_not_repeated() -> None:
-    """It may have taken effect."""
-    line = Line(None, httpx.Response(503, content=b"[" * 100_000))
-    with pytest.raises(Unreadable):
-        await Queues(line.connection).claim("work", instance_id="one")
-    assert len(line.line.sent) == 1
 
 
 @each_row("data", [None, 5, [], "text", {}, {"items": [1] * 1_000}])

@@ -83,16 +83,3 @@ async def test_a_private_authority_is_named(
     # It is the same client
     with BlockingClient(url, ca=str(certificate.path)) as client:
         assert list(client.jobs.list()) == []
-
-
-@pytest.mark.parametrize(("text", "reason"), [(None, "No such file"), ("hello", "no certificate")])
-def test_a_file_without_certificates_is_refused_at_once(
-    tmp_path: Path, text: str | None, reason: str
-) -> None:
-    """With its name, before anything is sent."""
-    path = tmp_path / "ca.pem"
-    if text is not None:
-        path.write_text(text)
-    with pytest.raises(ValueError, match=reason) as refused:
-        Client("https://scheduler.test", ca=str(path))
-    assert str(path) in str(refused.value)

@@ -87,12 +87,6 @@ async def test_what_nothing_has_to_keep_is_taken(target: Target, caplog: pytest.
     assert [record.getMessage() for record in caplog.records] == [f"/checkUrl: {lite.warnings[0].message}"]
 
 
-def test_a_definition_that_is_none_is_refused_in_words() -> None:
-    """It names the argument and what to give."""
-    with pytest.raises(TypeError, match="definition is of type int"):
-        LiteJob(5)  # type: ignore[arg-type]
-
-
 async def test_a_declared_job_is_answered_with_what_to_pass(target: Target) -> None:
     """Its function is called by a service; the request that calls it is one that can be sent from here."""
 

@@ -113,20 +113,6 @@ async def test_answers_are_judged_by_their_body(target: Target) -> None:
     assert {one["response"]["message"] for one in bodies if one["response"]["error"]} == {"库存不足"}
 
 
-async def test_an_asynchronous_job_is_checked(target: Target) -> None:
-    """`checkUrl` is polled until it says the end."""
-    target.answers("/check", Reply(body={"status": "", "progress": "1/2"}), Reply(body={"status": "succeed"}))
-    definition = {
-        "request": [{"url": f"{target.url}/run"}],
-        "async": True,
-        "checkUrl": f"{target.url}/check?number=${{schedulingExecuteNumber}}",
-        "checkRateSeconds": 0.1,
-    }
-    async with LiteJob(definition) as job:
-        assert (await job.run()).state == "succeeded"
-    assert [one.query for one in target.at("/check")] == [{"number": "1"}] * 2
-
-
 async def test_feedback_is_handed_in(target: Target) -> None:
     """Where the process listens itself; a token that does not fit does not count."""
     definition = {
@@ -151,19 +137,6 @@ async def test_feedback_is_handed_in(target: Target) -> None:
         await job.feedback(1, token, {"status": "failed", "error": "E1"})
         ended = await running_job
     assert (ended.state, ended.error) == ("terminated", "E1")
-
-
-async def test_environment_and_parameters(target: Target) -> None:
-    """Variables as a service's settings have them; `paramsSchema` refuses before anything is sent."""
-    definition = {
-        "request": [{"url": "${BASE}/run", "body": "${trigger}|json"}],
-        "paramsSchema": {"required": ["size"]},
-    }
-    async with LiteJob(definition, environment={"BASE": target.url}) as job:
-        with pytest.raises(Invalid, match="size"):
-            await job.run()
-        assert target.seen == []
-        assert (await job.run({"size": 1})).state == "succeeded"
 
 
 async def test_who_stops_waiting_cancels(target: Target) -> None:
@@ -279,17 +252,3 @@ async def test_requests_are_signed_with_the_secrets_that_are_given(target: Targe
     for given, said in (({}, "there is no 'both'"), ({"both": "plain text"}, "cannot sign")):
         with pytest.raises(DefinitionRefused, match=said):
             LiteJob(definition, secrets=given)
-
-
-async def test_secrets_are_given_by_name(target: Target) -> None:
-    """They reach the target, and stand in no step that is shown; one that is missing is `template`."""
-    step = {"url": f"{target.url}/first?k=${{secrets.TOKEN}}", "headers": {"A": "Bearer ${secrets.TOKEN}"}}
-    definition = chain(target.url) | {"request": [step]}
-    async with LiteJob(definition, secrets={"TOKEN": "t0p secret"}) as job:
-        ended = await job.run()
-    assert ended.state == "succeeded"
-    assert target.seen[0].query == {"k": "t0p secret"}
-    assert target.seen[0].headers["a"] == "Bearer t0p secret"
-    assert ended.steps[0].url == f"{target.url}/first?k=***"
-    async with LiteJob(definition) as job:
-        assert (await job.run()).error == "template"

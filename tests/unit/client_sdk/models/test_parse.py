@@ -100,12 +100,6 @@ def test_a_tunnel_is_no_request(method: str, place: str, pointer: str) -> None:
     assert caught.value.problems[0].message.startswith("method must not be CONNECT")
 
 
-@each_row("method", ["GET", "HEAD", "OPTIONS", "TRACE", "PATCH", "PROPFIND", "CONNECTED"])
-def test_any_other_method_is_sent(method: str) -> None:
-    """Any HTTP method (SPEC section 4)."""
-    assert parse_definition(PLAIN | {"request": [{"url": URL, "method": method}]}).request[0].method == method
-
-
 BASE = "http://h/"
 
 

@@ -61,17 +61,6 @@ async def test_an_address_is_found(
     assert await World(*listeners).address(given=given, port=port).find() == found
 
 
-async def test_the_port_comes_with_a_request_at_the_latest() -> None:
-    """Where the process listens on several ports; the server knows which one is its own."""
-    address = World(ListeningSocket("::", 9001), ListeningSocket("::", 9100)).address()
-    address.learn({"type": "http", "server": ("127.0.0.1", 9001)})
-    assert await address.find() == "http://127.0.0.1:9001"
-    for server in (None, ("/run/app.sock", None)):
-        unknown = World().address()
-        unknown.learn({"type": "http", "server": server})
-        assert await unknown.find() is None
-
-
 async def test_who_is_waited_for_long_is_named(caplog: pytest.LogCaptureFixture) -> None:
     """Once, with what to write; when the server opens its socket the waiting ends."""
     world = World()

@@ -1,7 +1,6 @@
 """Whatever a job's function does ends as one failed execution that names it (SPEC section 16)."""
 
 import asyncio
-import logging
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -180,24 +179,6 @@ async def test_a_task_of_a_function_cannot_end_the_process() -> None:
         assert answer.json()["message"].startswith("ExitContained: SystemExit: enough")
         for job_id in ("itself", "returns"):
             assert "CancelledError: the function was cancelled by itself" in (await at.call(job_id)).text
-
-
-async def test_a_log_that_cannot_show_an_error_changes_no_end(caplog: pytest.LogCaptureFixture) -> None:
-    """The application's own handlers may do anything with it."""
-    caplog.set_level("ERROR", "client_sdk")
-
-    class Curious(logging.Filter):
-        def filter(self, record: logging.LogRecord) -> bool:
-            return bool(record.exc_info and str(record.exc_info[1]))
-
-    curious, log = Curious(), logging.getLogger("client_sdk")
-    log.addFilter(curious)
-    try:
-        async with place() as at:
-            at.service.job(job_id="mute")(lambda: throw(Mute()))
-            assert (await at.call("mute")).json()["message"].startswith("Mute: ")
-    finally:
-        log.removeFilter(curious)
 
 
 async def test_a_validator_that_fails_is_a_failure_too() -> None:

@@ -1,8 +1,6 @@
 """What a function knows of its execution; how progress and ends are reported (SPEC sections 5, 16)."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 import httpx
 import pytest
@@ -12,7 +10,7 @@ from client_sdk.client.retrying import Patience
 from client_sdk.target import Execution, job
 from client_sdk.target.execution import AttemptReport, FeedbackReporter, read_feedback_url
 from tests.rows import each_row
-from tests.unit.client_sdk.lines import LossyLine, Waits, connect, problem, serving
+from tests.unit.client_sdk.lines import LossyLine, Waits, connect, serving
 from tests.unit.client_sdk.registry import Registry, registered
 from tests.unit.client_sdk.target.called_service import Held
 from tests.unit.client_sdk.target.scheduled import scheduled
@@ -133,19 +131,6 @@ def feedback(registry: Registry, *fates: str | httpx.Response) -> tuple[Feedback
     return FeedbackReporter(connection=connection, url=url), waits, line
 
 
-async def test_an_end_is_told_until_it_is_taken() -> None:
-    """The scheduler may be starting anew; progress is not worth such a wait."""
-    told, waits, _ = feedback(Registry(), *["before"] * 10)
-    with pytest.raises(Exception, match="no service answers"):
-        await told.report(AttemptReport(progress="1/2"))
-    assert len(waits.seconds) == 1
-    told, waits, line = feedback(Registry(), *["before"] * 10, *[problem(503, "unavailable")] * 10)
-    line.inner = httpx.ASGITransport(_taking)
-    await told.report(AttemptReport(status="succeed", data={"rows": 1}))
-    assert len(waits.seconds) == 20
-    assert str(line.sent[-1].url) == "http://scheduler.test/base/jobs/a:b/feedback/7?token=t&shard=2"
-
-
 async def test_tokens_and_heartbeats_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     """At no level, nor by the HTTP client: what a log has is read by many."""
     caplog.set_level("DEBUG")
@@ -164,12 +149,6 @@ async def test_tokens_and_heartbeats_are_not_logged(caplog: pytest.LogCaptureFix
 
 @job(job_id="noted", asynchronous=True)
 async def noted() -> None: ...
-
-
-async def _taking(scope: Any, receive: Callable[[], Awaitable[Any]], send: Any) -> None:
-    head = [(b"content-type", b"application/json")]
-    await send({"type": "http.response.start", "status": 200, "headers": head})
-    await send({"type": "http.response.body", "body": b'{"resp_code": 200, "data": null}'})
 
 
 @each_row(

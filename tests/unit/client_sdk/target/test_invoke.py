@@ -18,25 +18,6 @@ from tests.unit.client_sdk.registry import Registry
 from tests.unit.client_sdk.target.called_service import Held, place
 
 
-async def test_failures_have_their_codes() -> None:
-    """What the function means is its status; what it does not mean is 500. `Retry-After` is in seconds."""
-    async with place() as at:
-
-        @at.service.job(job_id="fail")
-        async def fail(how: str) -> None:
-            if how == "meant":
-                raise JobFailed("locked", status=423, data={"by": "bob"}, retry_after=2.5)
-            raise RuntimeError("oops")
-
-        meant = await at.call("fail", {"how": "meant"})
-        assert (meant.status_code, meant.headers["retry-after"]) == (423, "3")
-        told = meant.json()
-        assert (told["status"], told["error"], told["message"]) == ("failed", "423", "locked")
-        assert told["data"] == {"by": "bob"}
-        other = await at.call("fail", {"how": "else"})
-        assert (other.status_code, other.json()["message"]) == (500, "RuntimeError: oops")
-
-
 async def test_begin_end_and_failure_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     """At DEBUG, and what failed as its function meant at WARNING, with job and execution (section 16)."""
     caplog.set_level("DEBUG", "client_sdk")
@@ -56,21 +37,6 @@ async def test_begin_end_and_failure_are_logged(caplog: pytest.LogCaptureFixture
         ("DEBUG", "job work begins, execution 7, attempt 9"),
         ("WARNING", "job work failed, execution 7, attempt 9, with E1: locked"),
     ]
-
-
-async def test_work_that_stops_as_it_is_not_wanted_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
-    """One line at INFO, without a traceback."""
-    caplog.set_level("INFO", "client_sdk")
-    async with place() as at:
-
-        @at.service.job(job_id="work")
-        async def work() -> None:
-            raise NotWanted("it was cancelled")
-
-        assert (await at.call("work")).status_code == 500
-    [said] = [one for one in caplog.records if "job work" in one.getMessage()]
-    assert said.getMessage() == "job work stops, execution 7, attempt 9: it was cancelled"
-    assert (said.levelname, said.exc_info) == ("INFO", None)
 
 
 async def test_a_function_that_blocks_runs_in_a_thread() -> None:
@@ -192,36 +158,6 @@ async def test_a_thread_learns_that_its_time_is_over() -> None:
         over.set()
         await done.wait()
         assert seen == [NOW + timedelta(seconds=5), False, "not wanted"]
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-async def test_a_thread_that_runs_on_is_not_called_stopped(
-    asynchronous: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The log, the answer and the feedback say that it runs on, and what to do."""
-    loop, begun, over = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
-
-    @job(asynchronous=asynchronous)
-    def slow() -> None:
-        loop.call_soon_threadsafe(begun.set)
-        over.wait()
-
-    async with called(slow) as at:
-        answer = asyncio.create_task(at.call(5, feedback_url=URL))
-        try:
-            await begun.wait()
-            at.time.move(5)
-            said = (await answer).body.decode()
-            if asynchronous:
-                await at.registry.until(lambda: at.registry.reports)
-                said = at.registry.reports[0][1]["message"]
-        finally:
-            over.set()
-        [logged] = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
-        assert logged.startswith("job slow is no longer awaited")
-        for text in (said, logged):
-            assert "its thread runs on: look at execution.is_wanted, or make it async" in text
-            assert "stopped" not in text
 
 
 async def test_asynchronous_work_ends_too_and_says_so() -> None:

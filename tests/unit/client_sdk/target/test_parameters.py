@@ -52,10 +52,6 @@ def test_parameters_take_what_pydantic_takes() -> None:
     assert [flaw.pointer for flaw in caught.value.flaws] == ["/model_config", "/json/1"]
 
 
-class Mailer:
-    """A class that pydantic cannot read."""
-
-
 def make_window() -> Window:
     return Window(start=1)
 
@@ -80,24 +76,6 @@ def test_dependencies_of_other_frameworks_are_refused() -> None:
     for function in (by_default, by_annotation):
         with pytest.raises(DeclarationError, match="dependencies come by a class and provide=…"):
             Parameters(function)
-
-
-def test_a_plain_class_is_no_type_of_a_parameter() -> None:
-    """One sentence says which one and what to write."""
-
-    def plain(mailer: Mailer) -> None: ...
-
-    def among_others(mailers: list[Mailer]) -> None: ...
-
-    for function, name in ((plain, "mailer"), (among_others, "mailers")):
-        with pytest.raises(DeclarationError) as caught:
-            Parameters(function)
-        said = str(caught.value)
-        assert said.startswith(f"{function.__qualname__}: parameter {name} of type ")
-        assert "Mailer" in said
-        assert said.endswith("what the application injects comes by a class and provide=…")
-        assert "\n" not in said
-        assert "pydantic-core" not in said
 
 
 @each_row(("count", "shown"), [(50, 50), (51, 51), (1_000, 51), (1_001, 1), (200_000, 1)])

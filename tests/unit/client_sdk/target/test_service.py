@@ -120,17 +120,6 @@ async def test_in_any_application(wrap: Callable[[Service], Any]) -> None:
         assert (await at.http.get("/hello")).text == "hello"
 
 
-async def test_the_service_alone_is_an_application() -> None:
-    """Whatever is no call of a job is told so."""
-    async with place() as at:
-        stray = await at.http.post("/punctual/x")
-        assert stray.status_code == 404
-        assert "jobs are called at /punctual/jobs/{jobId}" in stray.text
-        assert (await at.http.get("/punctual/jobs/one")).status_code == 405
-        big = await at.http.post("/punctual/jobs/one", content=b"x" * ((1 << 20) + 1))
-        assert big.status_code == 413
-
-
 @each_row("came", [b"", b'{"left": 1}', b'{"le'])
 async def test_half_a_body_is_no_call(came: bytes) -> None:
     """A connection that ends before the whole body has come runs nothing, also not with defaults."""

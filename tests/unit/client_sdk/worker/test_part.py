@@ -240,21 +240,6 @@ async def test_finished_work_is_not_told_for_ever() -> None:
         await held.complete(Completion(status="succeed"))
 
 
-@each_row(("early", "held"), [(2.5, [2.5]), (-1, []), (1e9, [3600.0])])
-async def test_early_work_is_held_an_hour_at_most(early: float, held: list[float]) -> None:
-    """A clock that is wrong must not keep a part for ever."""
-    queue, waits = Queue(), Waits()
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    moment = (now + timedelta(seconds=early)).isoformat()
-    anything = job(job_id="any")(lambda: None)
-    work = part(scheduledAt=moment)
-    await do_part(
-        work, find=lambda _: anything, lease=taken(queue), retry=AT_ONCE, clock=now.timestamp, pause=waits
-    )
-    assert waits.seconds == held
-    assert [name for name, _ in queue.completed] == ["one"]
-
-
 async def test_early_work_waits_for_its_moment() -> None:
     """The lease is renewed meanwhile."""
     queue, worker = Queue(renew_seconds=0.005), make()

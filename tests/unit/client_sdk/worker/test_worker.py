@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from client_sdk import Client, JobFailed, Worker
+from client_sdk import Client, Worker
 from client_sdk.errors import DeclarationError, Unauthorized
 from client_sdk.target import Execution, job
 from tests.rows import each_row
@@ -154,28 +154,6 @@ async def test_a_completion_after_the_lease_does_not_count(caplog: pytest.LogCap
     assert [lease for lease, _ in queue.completed] == ["lease-2"]
     said = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
     assert [one for one in said if "had no effect" in one] == ["the end of life-1 had no effect: lease_lost"]
-
-
-async def test_what_a_worker_does_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """What it claims, what failed as its function meant, and its end."""
-    caplog.set_level("INFO", "client_sdk")
-    queue, worker = Queue(), make()
-
-    @worker.job(job_id="fail")
-    async def fail() -> None:
-        raise JobFailed("locked", error="E1")
-
-    async with running(worker, queue):
-        await queue.publish("fail")
-        await queue.until(lambda: len(queue.claims) == 2)
-    said = [one.getMessage() for one in caplog.records if one.name == "client_sdk"]
-    assert said == [
-        "work/one is registered without an address with 1 job",
-        "work/one claims from queue work, 1 at once",
-        "job fail failed, execution 1, attempt 1, with E1: locked",
-        "work/one drains: 0 executions run, up to 30 s",
-        "work/one has drained",
-    ]
 
 
 async def test_a_worker_stops_gracefully() -> None:

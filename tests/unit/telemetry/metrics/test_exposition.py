@@ -82,20 +82,6 @@ async def test_a_process_that_stands_still_is_down_and_holds_up_nobody() -> None
     }
 
 
-async def test_scrapes_at_the_same_time_share_one_gathering() -> None:
-    """And one that is given up does not end it for the others."""
-    process = Process()
-    exposition = expose({"0": process})
-    asking = [asyncio.create_task(exposition.expose(TEXT)) for _ in range(50)]
-    await asyncio.sleep(0)
-    asking[0].cancel()
-    answers = await asyncio.gather(*asking[1:])
-    assert process.asked == 1
-    assert {answer.content_type for answer in answers} == {"text/plain; version=0.0.4; charset=utf-8"}
-    await exposition.expose(TEXT)
-    assert process.asked == 2
-
-
 async def test_scrapes_at_the_same_time_share_one_text_of_each_format() -> None:
     """Also those that come while it is written; 400 at once took 20 s when each had a text of its own."""
     process, rendering = Process(), Rendering()
