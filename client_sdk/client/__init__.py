@@ -7,17 +7,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from client_sdk.client.answering import Patience as Patience
     from client_sdk.client.blocking import BlockingClient as BlockingClient
     from client_sdk.client.client import DEFAULT_URL as DEFAULT_URL
     from client_sdk.client.client import Client as Client
     from client_sdk.client.jobs import PostedJob as PostedJob
-    from client_sdk.client.retrying import Patience as Patience
 
 _MODULES = {
     "DEFAULT_URL": "client_sdk.client.client",
     "BlockingClient": "client_sdk.client.blocking",
     "Client": "client_sdk.client.client",
-    "Patience": "client_sdk.client.retrying",
+    "Patience": "client_sdk.client.answering",
     "PostedJob": "client_sdk.client.jobs",
 }
 

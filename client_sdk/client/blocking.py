@@ -6,17 +6,16 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 import httpx
 from pydantic import PrivateAttr
 
+from client_sdk.client.answering import Patience
 from client_sdk.client.bulk import BulkWork
 from client_sdk.client.calendars import Calendars
 from client_sdk.client.client import DEFAULT_URL, Client
 from client_sdk.client.executions import Deliveries, Executions
 from client_sdk.client.jobs import Jobs
-from client_sdk.client.keys import Keys
+from client_sdk.client.keys import Keys, Secrets
 from client_sdk.client.queues import Queues
 from client_sdk.client.results import SomeExecution, Started
-from client_sdk.client.retrying import Patience
 from client_sdk.client.scheduler import Scheduler
-from client_sdk.client.secrets import Secrets
 from client_sdk.client.services import Services
 from client_sdk.loops import LoopThread
 from client_sdk.models import answers

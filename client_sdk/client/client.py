@@ -5,18 +5,17 @@ from typing import Self
 
 import httpx
 
+from client_sdk.client.answering import Patience
 from client_sdk.client.bulk import BulkWork
 from client_sdk.client.calendars import Calendars
 from client_sdk.client.connection import Connection
 from client_sdk.client.events import EventStream, write_filters
 from client_sdk.client.executions import Deliveries, Executions
 from client_sdk.client.jobs import Jobs
-from client_sdk.client.keys import Keys
+from client_sdk.client.keys import Keys, Secrets
 from client_sdk.client.queues import Queues
 from client_sdk.client.results import SomeExecution
-from client_sdk.client.retrying import Patience
 from client_sdk.client.scheduler import Scheduler
-from client_sdk.client.secrets import Secrets
 from client_sdk.client.services import Services
 from client_sdk.models import answers
 

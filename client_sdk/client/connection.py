@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import httpx
 
-from client_sdk.client.answering import Envelope, read_envelope, unreadable
-from client_sdk.client.retrying import (
+from client_sdk.client.answering import (
     MAY_HAVE_ARRIVED,
+    Envelope,
     Patience,
     Repeat,
     may_repeat_answer,
     may_repeat_failure,
+    read_envelope,
+    unreadable,
     was_not_sent,
 )
 from client_sdk.decoding import CODINGS, coding_of, is_decoded, read_decoded, with_body

@@ -23,9 +23,8 @@ from client_sdk.models import InstanceRegistration, ServiceDeclaration
 from client_sdk.names import check_name
 from client_sdk.signing import Verifier
 from client_sdk.target.address import OwnAddress
-from client_sdk.target.admission import Admission
 from client_sdk.target.declaration import Declaration, JobOptions, Provide, job
-from client_sdk.target.inbound import InboundCalls
+from client_sdk.target.inbound import Admission, InboundCalls
 from client_sdk.target.keeper import ThreadKeeper
 from client_sdk.target.messages import (
     BODY_BYTES,

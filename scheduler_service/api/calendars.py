@@ -26,19 +26,27 @@ from scheduler_service.persistence.common.pagination import count_fitting, mark_
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.shared_tables import StoredCalendar
 from scheduler_service.security.callers import Role
-from scheduler_service.services.calendar_users import CalendarUsers
 from scheduler_service.services.shared_calendars import (
     MOST_CALENDARS,
     YEARS_AHEAD,
     Calendars,
+    CalendarUsers,
     Document,
     lacks_year,
     lists_none_of,
     read_calendar,
 )
 from scheduler_service.timing.calendar_change import find_change, find_days
-from scheduler_service.timing.calendar_days import FREE, WORK, Calendar, DaySpan
-from scheduler_service.timing.calendar_text import day_of, day_set, read_spans, write_spans
+from scheduler_service.timing.calendar_days import (
+    FREE,
+    WORK,
+    Calendar,
+    DaySpan,
+    day_of,
+    day_set,
+    read_spans,
+    write_spans,
+)
 from scheduler_service.timing.icalendar import read_days
 
 ROUTES = Routes("calendars")

@@ -30,7 +30,7 @@ from scheduler_service.persistence.history.day_statistics import SLOT, SLOT_DAYS
 from scheduler_service.persistence.history.queries import SeriesQuery
 from scheduler_service.ports.catalogue import CatalogueEntry, LastOutcome
 from scheduler_service.security.callers import Role
-from scheduler_service.timing.outlook import FiringCounts
+from scheduler_service.timing.preview import FiringCounts
 
 ROUTES = Routes("counts")
 

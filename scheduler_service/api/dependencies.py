@@ -25,7 +25,7 @@ from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.shared_tables import StoredCalendar
 from scheduler_service.ports.state import RequestStore
-from scheduler_service.security.audited_changes import MaskedChanges
+from scheduler_service.security.concealment import MaskedChanges
 from scheduler_service.security.key_ring import KeyRing
 from scheduler_service.security.proxies import Proxies
 from scheduler_service.security.secret_masks import SecretMasks
@@ -38,8 +38,8 @@ from scheduler_service.services.registry import Registry
 from scheduler_service.services.shared_calendars import Calendars
 from scheduler_service.telemetry.event_feed import EventFeed
 from scheduler_service.telemetry.metrics.exposition import Exposition
+from scheduler_service.telemetry.readiness import Standstills
 from scheduler_service.telemetry.tally import Tally
-from scheduler_service.telemetry.trouble import Standstills
 
 CheckNames = Callable[[Collection[str]], Awaitable[Mapping[str, str]]]
 """Looks up host names, and judges their addresses by the egress policy.

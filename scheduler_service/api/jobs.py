@@ -56,7 +56,7 @@ from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.state import Remembered
 from scheduler_service.security.callers import Role
 from scheduler_service.security.secret_masks import NO_MASK
-from scheduler_service.services.calendar_users import find_name
+from scheduler_service.services.shared_calendars import find_name
 from scheduler_service.timing.timer import missing_calendar
 
 ROUTES = Routes("jobs")

@@ -38,8 +38,7 @@ from scheduler_service.engine.template_preview import PreviewedTemplate, Templat
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.security.callers import Role
 from scheduler_service.security.secrets import speaks_of_secret
-from scheduler_service.timing.outlook import DayAhead, FiringCounts, Outlook, look_ahead
-from scheduler_service.timing.preview import COUNT_MAX, preview
+from scheduler_service.timing.preview import COUNT_MAX, DayAhead, FiringCounts, Outlook, look_ahead, preview
 from scheduler_service.timing.schedule import warnings_at
 from scheduler_service.timing.timer import Timer
 from scheduler_service.timing.times import parse_time

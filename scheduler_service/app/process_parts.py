@@ -46,8 +46,8 @@ from scheduler_service.services.shared_calendars import Calendars
 from scheduler_service.settings import LoadedSettings, SettingsError
 from scheduler_service.settings.sources import read_seal_keys
 from scheduler_service.system_jobs.alert_jobs import made_here, robots_of
+from scheduler_service.telemetry.readiness import HistoryWatch
 from scheduler_service.telemetry.tally import Outage
-from scheduler_service.telemetry.trouble import HistoryWatch
 from scheduler_service.transport.completion import CompletingSender
 from scheduler_service.transport.pool import RESPONSES_BYTES
 

@@ -40,14 +40,13 @@ from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.queues import Queues
 from scheduler_service.ports.services import Router
 from scheduler_service.ports.state import JobStore, RequestStore
-from scheduler_service.security.audited_changes import MaskedChanges
 from scheduler_service.security.callers import Role
-from scheduler_service.security.concealment import Concealment
+from scheduler_service.security.concealment import Concealment, MaskedChanges
 from scheduler_service.security.key_ring import KeyRing
 from scheduler_service.security.masking import MASKED_HEADERS
 from scheduler_service.security.proxies import Proxies
-from scheduler_service.services.calendar_users import CalendarUsers
 from scheduler_service.services.pull_queues import PullQueues
+from scheduler_service.services.shared_calendars import CalendarUsers
 from scheduler_service.settings import Settings
 from scheduler_service.system_jobs import alert_jobs
 from scheduler_service.system_jobs.alert_jobs import made_here

@@ -41,8 +41,7 @@ from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
 from scheduler_service.telemetry.event_feed import EventFeed, LocalEvents
 from scheduler_service.telemetry.metrics.process_metrics import process_age
 from scheduler_service.telemetry.metrics.samples import Ask, Source
-from scheduler_service.telemetry.readiness import Readiness
-from scheduler_service.telemetry.trouble import HISTORY, STORE, WorkerStores
+from scheduler_service.telemetry.readiness import HISTORY, STORE, Readiness, WorkerStores
 from scheduler_service.transport.sender import HttpSender
 
 KeepTime = Callable[..., Timekeeper]

@@ -23,9 +23,9 @@ from scheduler_service.telemetry.event_feed import EventFeed, EventSource
 from scheduler_service.telemetry.metrics.execution_metrics import ExecutionMetrics
 from scheduler_service.telemetry.metrics.samples import Sample, Source
 from scheduler_service.telemetry.occurrences import OccurrenceLog, Occurrences
+from scheduler_service.telemetry.readiness import HistoryWatch, Standstills
 from scheduler_service.telemetry.span_export import Collector, SpanExport, TraceExport, WriteSpans
 from scheduler_service.telemetry.tally import Tally
-from scheduler_service.telemetry.trouble import HistoryWatch, Standstills
 
 ENDPOINT = "http://localhost:4318/v1/traces"
 SCOPE = "punctual"

@@ -15,8 +15,7 @@ from scheduler_service.engine.posting import as_accepted_before, find_refused
 from scheduler_service.engine.program import Policy, Program, Step, Surroundings, Targets, targets_of
 from scheduler_service.engine.scope import ANYTHING, templates_of
 from scheduler_service.engine.targets import compile_targets
-from scheduler_service.engine.template_warnings import find_template_warnings
-from scheduler_service.engine.warnings import find_warnings
+from scheduler_service.engine.warnings import find_template_warnings, find_warnings
 from scheduler_service.language.expression import FEEDBACK_URLS, Allowance
 from scheduler_service.language.jsonpath import searched_within
 from scheduler_service.language.values import LARGE_BYTES

@@ -11,8 +11,8 @@ from scheduler_service.engine.attempt import cancel
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.firing import count_from_end, fire, fire_due, plan_next, record_missed
 from scheduler_service.engine.notification_events import keep_last_events
-from scheduler_service.engine.ownership import refuse_other_owner, refuse_ownerless
 from scheduler_service.engine.parts.queue import reconfigure
+from scheduler_service.engine.posting import refuse_other_owner, refuse_ownerless
 from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.timing.misfire import resume
 from scheduler_service.timing.timer import TimerKind

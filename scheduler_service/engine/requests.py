@@ -22,7 +22,7 @@ from scheduler_service.domain.texts import scrub
 from scheduler_service.domain.tracing import SpanPlace, is_sampled, span_of, tail_of, trace_in, trace_of
 from scheduler_service.domain.wire import AtSend, FaultKind, Headers, OutboundRequest
 from scheduler_service.engine.decision import SMALL_BYTES
-from scheduler_service.engine.ownership import OWN, OWN_BEHIND
+from scheduler_service.engine.posting import OWN, OWN_BEHIND
 from scheduler_service.engine.program import Prerendered, Program, Target
 from scheduler_service.engine.scope import scope_for, secret_mark
 from scheduler_service.engine.turn_state import TurnState

@@ -1,16 +1,23 @@
-"""Warnings about a valid definition that probably has a mistake (SPEC sections 5, 6, 7 and 13)."""
+"""Warnings about a valid definition that probably has a mistake (SPEC sections 4, 5, 6, 7 and 13)."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from itertools import islice
+from typing import TypeGuard
 
 from client_sdk.models import JobDefinition
+from client_sdk.models.parse import write_pointer
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.notification_events import FINAL
 from scheduler_service.engine.parts.step_options import read_options
+from scheduler_service.engine.program import Target, Targets, targets_of
 from scheduler_service.engine.retry import NEVER_RETRIED
+from scheduler_service.engine.scope import ANYTHING
+from scheduler_service.language.compiled import ArrayNode, Interpolation, ObjectNode, Slot, Splice
 from scheduler_service.language.conditions import find_slips
+from scheduler_service.language.expression import SYSTEM_VARIABLES, Expression, Name, Query
 
 CLASSES = frozenset({"4xx", "5xx"})
 CODES = frozenset(
@@ -144,3 +151,136 @@ def _about_calls(definition: JobDefinition, longest: float) -> Iterator[Problem]
             f"at most {usable:g}"
         )
         yield Problem("/timeoutSeconds", "call_limit", text)
+
+
+ROOT_NAMES = frozenset({"responses", "trigger", "jobId", "executeNumber"})
+NAMES_MAX = 100
+"""How many unknown names of a definition are compared: comparing is slow."""
+LENGTH_MAX = 64
+_SUFFIX = re.compile(r"\s*\|\s*([A-Za-z]{3,6})\s*")
+_FOREIGN = re.compile(r"\{\{ *[\w.]+ *\}\}|(?<=://)(?:\$\w+|\{\w+\})(?=[/:?#]|$)")
+"""`{{name}}` in a URL, and `$NAME` or `{name}` as its host: as other tools write templates."""
+_NO_PARAMS = (
+    "${{{}}}: what a timer starts has no parameters, so it fails with template here; write a constant, "
+    'take all of them with "${{trigger}}|json", or let the period be external'
+)
+_DIGITS = re.compile(r"\d+")
+
+
+def find_template_warnings(
+    definition: JobDefinition, targets: Targets, environment: Iterable[str], *, has_firings: bool
+) -> Iterator[Problem]:
+    """`unknown_name`: a root name that is unknown and nearly a known one; `unknown_suffix`: nearly `|json`;
+    `no_template`: what other tools take for a template, in a URL; `no_params`: a parameter that an execution
+    needs, where the timer starts some (`has_firings`), which have none. It is told of the first such place.
+
+    Parameters of triggers and members of responses have names of their own, so other unknown names pass.
+    """
+    for index, step in enumerate(definition.request):
+        for found in _FOREIGN.finditer(step.url):
+            name = found[0].strip("{}$ ")
+            message = f"{found[0]!r} is sent as it stands; a template is written ${{{name}}}"
+            yield Problem(f"/request/{index}/url", "no_template", message)
+    speller = _Speller(definition, environment)
+    warns_of_params = has_firings
+    for place, (pointer, target) in enumerate(targets_of(targets)):
+        known = speller.known(place if place < len(targets.steps) else None)
+        for part_pointer, part in _parts(target, pointer):
+            yield from speller.check(part_pointer, part, known)
+            if warns_of_params and _needs_param(part, known, is_first=place == 0):
+                warns_of_params = False
+                yield Problem(part_pointer, "no_params", _NO_PARAMS.format(part.text[:80]))
+
+
+Part = Expression | tuple[str, Expression, str]
+"""An expression, or one with the suffix behind it and the text that should stand there."""
+
+
+def _parts(target: Target, pointer: str) -> Iterator[tuple[str, Part]]:
+    for slot in target.url.parts:
+        if isinstance(slot, Slot):
+            yield f"{pointer}/url", slot.expression
+    for name, template in target.headers:
+        for part in template.parts:
+            if isinstance(part, Expression):
+                yield pointer + write_pointer(["headers", name]), part
+    if target.body is not None and not target.body.is_constant:
+        yield from _body_parts(target.body.node, f"{pointer}/body")
+
+
+def _body_parts(node: object, pointer: str) -> Iterator[tuple[str, Part]]:
+    if isinstance(node, Splice):
+        yield pointer, node.expression
+    elif isinstance(node, ObjectNode):
+        for key, item in node.entries:
+            yield from _body_parts(item, pointer + write_pointer([key]))
+    elif isinstance(node, ArrayNode):
+        for index, item in enumerate(node.items):
+            yield from _body_parts(item, f"{pointer}/{index}")
+    elif isinstance(node, Interpolation):
+        yield from ((pointer, part) for part in node.parts if isinstance(part, Expression))
+        match node.parts:
+            case (Expression() as only, str(rest)) if found := _SUFFIX.fullmatch(rest):
+                yield pointer, (found[1], only, rest)
+
+
+class _Speller:
+    """Compares unknown names of one definition with the known ones; each name is told once per place."""
+
+    def __init__(self, definition: JobDefinition, environment: Iterable[str]) -> None:
+        schema = definition.params_schema if isinstance(definition.params_schema, dict) else {}
+        declared = schema.get("properties")
+        self._declared = frozenset(declared) if isinstance(declared, dict) else frozenset[str]()
+        self._named = [step.resp_env_name for step in definition.request]
+        self._general = SYSTEM_VARIABLES | ROOT_NAMES | frozenset(environment)
+        self._room = NAMES_MAX
+        self._told: set[tuple[str, str]] = set()
+
+    def known(self, before: int | None) -> frozenset[str]:
+        """What a template may name whose request follows the first `before` steps; None: all steps."""
+        return self._general | {name for name in self._named[:before] if name}
+
+    def check(self, place: str, part: Part, known: frozenset[str]) -> Iterator[Problem]:
+        """The warnings of one part of the template at `place`."""
+        if isinstance(part, tuple):
+            suffix, expression, text = part
+            if get_close_matches(suffix.lower(), ["json"], n=1, cutoff=0.7):
+                meant = f"${{{expression.text}}}|json"
+                message = f"{text!r} behind ${{{expression.text}}} is sent as text; did you mean {meant}?"
+                yield Problem(place, "unknown_suffix", message)
+            return
+        for name in sorted(_root_names(part) - known - self._declared):
+            near = self._near(place, name, known)
+            if near is not None:
+                message = f"${{{part.text[:80]}}}: no {name} is known here; did you mean {near}?"
+                yield Problem(place, "unknown_name", message)
+
+    def _near(self, place: str, name: str, known: frozenset[str]) -> str | None:
+        if len(name) > LENGTH_MAX or (place, name) in self._told or self._room == 0:
+            return None
+        self._told.add((place, name))
+        self._room -= 1
+        near = get_close_matches(name, sorted(known), n=3, cutoff=NEAR)
+        return next((one for one in near if not _is_sibling(name, one)), None)
+
+
+def _needs_param(part: Part, known: frozenset[str], *, is_first: bool) -> TypeGuard[Expression]:
+    """Whether it finds nothing, and so fails, without parameters: the root of the first step."""
+    if isinstance(part, Name):
+        return is_first and part.name not in known
+    if not isinstance(part, Query) or not part.path.singular or not part.path.steps:
+        return False
+    first, *inner = part.path.steps
+    return bool(inner) if first == "trigger" else is_first and first not in known
+
+
+def _root_names(expression: Expression) -> frozenset[str]:
+    if isinstance(expression, Name):
+        return frozenset({expression.name})
+    return expression.path.members - {ANYTHING} if isinstance(expression, Query) else frozenset()
+
+
+def _is_sibling(name: str, known: str) -> bool:
+    """Two names that are both usual: one and many, or numbered ones."""
+    one, other = name.lower(), known.lower()
+    return f"{one}s" == other or f"{other}s" == one or _DIGITS.sub("", name) == _DIGITS.sub("", known)

@@ -1,11 +1,16 @@
-"""How secrets in URLs, texts and bodies are masked (SPEC section 14)."""
+"""How secrets in URLs, texts, bodies and the differences of the audit are masked (SPEC section 14)."""
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from urllib.parse import quote_plus, unquote_plus
 
+import msgspec
+
+from scheduler_service.domain.differences import find_differences
 from scheduler_service.domain.feedback_tokens import MARK, mask_tokens, mask_tokens_in
+from scheduler_service.security.secret_masks import SecretMask
 
 # The parameter of a feedback URL that authenticates the report (SPEC section 5).
 TOKEN = "token"  # noqa: S105
@@ -146,3 +151,74 @@ def _compile_needle(members: frozenset[str]) -> re.Pattern[bytes] | None:
     spellings = {spelling for name in members for spelling in (name, quote_plus(name))}
     names = b"|".join(re.escape(spelling.encode()) for spelling in sorted(spellings))
     return re.compile(rb"(?i)" + names + rb"|\\u00[2-7]")
+
+
+MOST_CHANGES = 50
+VALUE_BYTES = 512
+"""A longer value is shown by its first letters."""
+HEADERS = "headers"
+_encode_change = msgspec.json.Encoder().encode
+
+
+class MaskedChanges:
+    """The places where two definitions differ, as the audit shows them.
+
+    Every value of a header is `***`, whatever its name: that it changed is what counts. Members that
+    `history.mask` names are, too, and what addresses have of secrets. `mask` hides values of secrets before a
+    part of one is hidden, or a long text is cut, as the rest would stay; whoever writes the line hides all
+    others.
+    """
+
+    def __init__(self, *, conceal: Concealment) -> None:
+        self._conceal = conceal
+
+    def __call__(self, before: object, after: object, mask: SecretMask) -> dict[str, object]:
+        """`difference`, a list of `{pointer, before, after}`; `truncated` where there is more."""
+        found = list(islice(self._changes(before, after, mask), MOST_CHANGES + 1))
+        shown: dict[str, object] = {"difference": found[:MOST_CHANGES]}
+        if len(found) > MOST_CHANGES:
+            shown["truncated"] = True
+        return shown
+
+    def _changes(self, before: object, after: object, mask: SecretMask) -> Iterator[dict[str, object]]:
+        for one in find_differences(before, after):
+            names = one.pointer.split("/")[1:]
+            yield {
+                "pointer": one.pointer,
+                "before": self._show(names, one.declared, mask),
+                "after": self._show(names, one.stored, mask),
+            }
+
+    def _show(self, names: list[str], value: object, mask: SecretMask) -> object:
+        masked = self._mask(names, value, mask)
+        text = _encode_change(masked)
+        if len(text) <= VALUE_BYTES:
+            return masked
+        return mask.hide_at(text, VALUE_BYTES)[:VALUE_BYTES].decode(errors="ignore") + "…"
+
+    def _mask(self, names: list[str], value: object, mask: SecretMask) -> object:
+        if value is None:
+            return None
+        # What a header is worth stands below `headers`, also where the whole of it is new or gone.
+        if HEADERS in names[:-1] or any(self._is_secret(name) for name in names):
+            return MARK
+        match value:
+            case dict():
+                return {
+                    str(name): self._mask([*names, str(name)], member, mask) for name, member in value.items()
+                }
+            case list():
+                return [self._mask([*names, str(index)], member, mask) for index, member in enumerate(value)]
+            case str():
+                return self._mask_text(names, mask.text(value))
+        return value
+
+    def _mask_text(self, names: list[str], value: str) -> str:
+        if names and names[-1].lower().endswith("url"):
+            return self._conceal.url(value)
+        if value.lstrip()[:1] in ("{", "["):  # JSON in a text
+            return self._conceal.body(value.encode()).decode()
+        return self._conceal.text(value)
+
+    def _is_secret(self, name: str) -> bool:
+        return self._conceal.is_secret_member(name)

@@ -18,8 +18,7 @@ from scheduler_service.ports.delivery import Command, Deliver
 from scheduler_service.ports.errors import StoreError, explain
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.shared_tables import StoredCalendar
-from scheduler_service.services.calendar_users import CalendarUsers
-from scheduler_service.services.shared_calendars import Calendars
+from scheduler_service.services.shared_calendars import Calendars, CalendarUsers
 
 REST_SECONDS, LONGEST_REST_SECONDS = 1.0, 30.0
 """Between two rounds; longer and longer while a job cannot be reached, as each round walks over all jobs."""

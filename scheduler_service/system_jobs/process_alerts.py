@@ -20,10 +20,15 @@ from scheduler_service.settings.alert_settings import Alert
 from scheduler_service.system_jobs.alert_jobs import AlertJobs, find_troubles, finish, job_of, jobs_of
 from scheduler_service.system_jobs.own_jobs import patiently
 from scheduler_service.telemetry.alerts.desk import AlertDesk, DeskParts, FindLost, Leads, always, nothing
-from scheduler_service.telemetry.alerts.lateness import LatenessWatch
+from scheduler_service.telemetry.alerts.lateness import (
+    IsOnline,
+    LatenessWatch,
+    ListNodes,
+    RecoveryWatch,
+    no_nodes,
+)
 from scheduler_service.telemetry.alerts.lookout import Lookout
 from scheduler_service.telemetry.alerts.receivers import RECEIVERS
-from scheduler_service.telemetry.alerts.recovery import IsOnline, ListNodes, RecoveryWatch, no_nodes
 from scheduler_service.telemetry.alerts.rules import AlertRule
 from scheduler_service.telemetry.alerts.saying import Saying
 from scheduler_service.telemetry.occurrences import Occurrences

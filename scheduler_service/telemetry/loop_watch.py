@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from types import FrameType
 
 from scheduler_service.ports.log import Log
+from scheduler_service.telemetry.readiness import Standstills
 from scheduler_service.telemetry.tally import LINE_SECONDS, LineWindow
-from scheduler_service.telemetry.trouble import Standstills
 
 NoteLag = Callable[[float], None]
 """Takes by how many seconds a beat was late."""

@@ -12,8 +12,7 @@ from itertools import islice
 import msgspec
 
 from scheduler_service.domain.errors import ExpressionError, Problem
-from scheduler_service.timing.calendar_days import FREE, LAST_DAY, WORK
-from scheduler_service.timing.calendar_text import MOST_DAYS, day_of, read_span
+from scheduler_service.timing.calendar_days import FREE, LAST_DAY, MOST_DAYS, WORK, day_of, read_span
 
 ICALENDAR, DATES = "icalendar", "dates"
 EARLIEST = 1900

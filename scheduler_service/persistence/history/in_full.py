@@ -7,7 +7,6 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.execution import ExecutionState, TriggeredBy
 from scheduler_service.domain.moments import rfc3339
-from scheduler_service.domain.progress import progress_fraction
 from scheduler_service.domain.records import (
     AttemptEnded,
     AttemptStarted,
@@ -17,6 +16,7 @@ from scheduler_service.domain.records import (
     LeaseChanged,
     StepEnded,
 )
+from scheduler_service.domain.texts import progress_fraction
 from scheduler_service.domain.tracing import trace_in, trace_of
 from scheduler_service.language.values import as_text, show_text
 from scheduler_service.persistence.history.answer_room import AnswerBudget

@@ -8,9 +8,8 @@ import sqlalchemy as sa
 from scheduler_service.domain.execution import write_execution_id
 from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.moments import rfc3339
-from scheduler_service.domain.progress import progress_fraction
 from scheduler_service.domain.records import AttemptEnded, Exchange, ResultKept
-from scheduler_service.domain.texts import cut
+from scheduler_service.domain.texts import cut, progress_fraction
 from scheduler_service.domain.wire import Headers
 from scheduler_service.persistence.history.answer_room import AnswerBudget
 from scheduler_service.persistence.history.coalesce import DeliveryDetail

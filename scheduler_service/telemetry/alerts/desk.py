@@ -11,9 +11,8 @@ from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.ports.alerts import AlertOccasion, AlertTable
 from scheduler_service.ports.clock import Alarm, Timekeeper
 from scheduler_service.ports.errors import StoreError
-from scheduler_service.telemetry.alerts.lateness import LatenessWatch
+from scheduler_service.telemetry.alerts.lateness import LatenessWatch, RecoveryWatch
 from scheduler_service.telemetry.alerts.lookout import BEHIND, Lookout
-from scheduler_service.telemetry.alerts.recovery import RecoveryWatch
 from scheduler_service.telemetry.alerts.rules import OF_THE_SERVICE, SERVICE, AlertRule
 from scheduler_service.telemetry.alerts.saying import Saying
 from scheduler_service.telemetry.tally import Tally

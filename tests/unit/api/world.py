@@ -32,15 +32,14 @@ from scheduler_service.hosts.operations.operations import Operations
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.history import Batch
-from scheduler_service.security.audited_changes import MaskedChanges
-from scheduler_service.security.concealment import Concealment
+from scheduler_service.security.concealment import Concealment, MaskedChanges
 from scheduler_service.security.masking import MASKED_HEADERS
 from scheduler_service.services.drift import DriftReport
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.reconcile import Reconcile, ReconcileInputs
 from scheduler_service.services.registry import Registry
-from scheduler_service.telemetry.trouble import Standstills
+from scheduler_service.telemetry.readiness import Standstills
 from tests.unit.api.stores import (
     START,
     EmptyQueues,

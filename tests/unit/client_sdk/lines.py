@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import uvicorn
 
+from client_sdk.client.answering import Patience
 from client_sdk.client.connection import Connection
 from client_sdk.client.jobs import Jobs
-from client_sdk.client.retrying import Patience
 from tests.wire.service import SERVED, World
 
 

@@ -9,8 +9,7 @@ from scheduler_service.domain.turn_events import Replanned
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.shared_tables import StoredCalendar
-from scheduler_service.services.calendar_users import CalendarUsers, find_name
-from scheduler_service.services.shared_calendars import Calendars
+from scheduler_service.services.shared_calendars import Calendars, CalendarUsers, find_name
 from scheduler_service.system_jobs.calendar_rounds import SETTLED_MS, TAKEN_OVER_MS, CalendarRounds
 from tests.manual_clock import ManualClock
 from tests.rows import each_row

@@ -12,8 +12,8 @@ from scheduler_service.telemetry.loop_watch import (
     stack_of,
     watching,
 )
+from scheduler_service.telemetry.readiness import Standstills
 from scheduler_service.telemetry.tally import LINE_SECONDS
-from scheduler_service.telemetry.trouble import Standstills
 
 HELD_BEAT = BEAT + HELD + 0.01
 

@@ -16,7 +16,7 @@ from scheduler_service.domain.moments import DAY, HOUR, MINUTE, as_datetime, as_
 from scheduler_service.timing.calendar_days import FREE, WORK, Calendar, DayRule, DaySpan, make_calendar
 from scheduler_service.timing.durations import LATEST
 from scheduler_service.timing.misfire import plan
-from scheduler_service.timing.outlook import FiringCounts
+from scheduler_service.timing.preview import FiringCounts
 from scheduler_service.timing.schedule import between, preceding, tally, upcoming, warnings_at
 from scheduler_service.timing.timer import Timer, TimerText, bind_calendar, compile_timer
 from scheduler_service.timing.zones import load_zone

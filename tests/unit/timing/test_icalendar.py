@@ -3,8 +3,7 @@
 import pytest
 
 from scheduler_service.domain.errors import Problem
-from scheduler_service.timing.calendar_days import FREE, WORK
-from scheduler_service.timing.calendar_text import write_spans
+from scheduler_service.timing.calendar_days import FREE, WORK, write_spans
 from scheduler_service.timing.icalendar import ReadDays, read_days
 from tests.rows import each_row
 

@@ -10,8 +10,7 @@ from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.moments import DAY, MINUTE, SECOND, rfc3339
 from scheduler_service.timing.durations import LATEST
 from scheduler_service.timing.misfire import resume
-from scheduler_service.timing.outlook import FiringCounts
-from scheduler_service.timing.preview import describe
+from scheduler_service.timing.preview import FiringCounts, describe
 from scheduler_service.timing.schedule import (
     advance,
     between,

@@ -13,8 +13,7 @@ import pytest
 from client_sdk import Client
 from client_sdk.signing import Verifier
 from client_sdk.target import Execution, Service
-from client_sdk.target.admission import Admission
-from client_sdk.target.inbound import InboundCalls
+from client_sdk.target.inbound import Admission, InboundCalls
 from client_sdk.target.messages import InboundCall
 from tests.rows import each_row
 from tests.unit.client_sdk.lines import Waits, serving

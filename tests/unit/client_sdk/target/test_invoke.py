@@ -11,8 +11,7 @@ import pytest
 
 from client_sdk import Client, JobFailed, NotWanted
 from client_sdk.target import Declaration, Execution, job
-from client_sdk.target.admission import Admission
-from client_sdk.target.inbound import InboundCalls
+from client_sdk.target.inbound import Admission, InboundCalls
 from client_sdk.target.messages import InboundCall, OutboundAnswer
 from tests.unit.client_sdk.registry import Registry
 from tests.unit.client_sdk.target.called_service import Held, place

@@ -18,9 +18,8 @@ from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.history import Batch
 from scheduler_service.telemetry.alerts.desk import AlertDesk, DeskParts
-from scheduler_service.telemetry.alerts.lateness import LatenessWatch
+from scheduler_service.telemetry.alerts.lateness import LatenessWatch, RecoveryWatch
 from scheduler_service.telemetry.alerts.lookout import Lookout
-from scheduler_service.telemetry.alerts.recovery import RecoveryWatch
 from scheduler_service.telemetry.alerts.rules import AlertRule
 from scheduler_service.telemetry.alerts.saying import Saying
 from scheduler_service.telemetry.tally import Tally
