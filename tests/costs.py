@@ -1,13 +1,14 @@
 """What the tests of each file cost: a file that takes long is told at the end of a run."""
 
 import resource
+import sys
 from collections import defaultdict
 from collections.abc import Generator
 
 import pytest
 
 DEAR_SECONDS = 10.0
-"""Seconds of CPU of one file, and of the processes that it started and waited for."""
+"""Seconds of CPU of one file, and of the processes that it started and that have ended."""
 
 CPU = "cpu"
 
@@ -57,6 +58,8 @@ class Costs:
 
 
 def spent_seconds() -> float:
-    """The CPU of this process and of those that it has waited for."""
+    """The CPU of this process, of those that it has waited for, and of those that were forked for it."""
     both = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
-    return sum(one.ru_utime + one.ru_stime for one in both)
+    forked = sys.modules.get("tests.forked")  # it loads the whole service, for tests that need it
+    spent = forked.spent_seconds() if forked else 0.0
+    return spent + sum(one.ru_utime + one.ru_stime for one in both)

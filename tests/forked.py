@@ -19,7 +19,7 @@ from typing import IO
 
 import msgspec
 
-from tests.forking import Command
+from tests.forking import SPENT, Command
 
 ROOT = Path(__file__).parents[1]
 # Loading takes a second or two; on a crowded machine a multiple of that.
@@ -83,6 +83,12 @@ def fork(command: Command, out: int, err: int, told: int) -> None:
     socket.send_fds(_parent(), [msgspec.json.encode(command)], [out, err, told])
 
 
+def spent_seconds() -> float:
+    """The CPU of all that have ended."""
+    spent: float = SPENT.unpack(os.pread(_costs(), SPENT.size, 0))[0]
+    return spent
+
+
 def _pipe(theirs: contextlib.ExitStack) -> tuple[IO[str], int]:
     """The end to read, and the other one, which is closed here once it has been sent."""
     ours, end = os.pipe()
@@ -91,13 +97,21 @@ def _pipe(theirs: contextlib.ExitStack) -> tuple[IO[str], int]:
 
 
 @functools.cache
+def _costs() -> int:
+    """A file in memory for the process that forks."""
+    costs = os.memfd_create("costs")
+    os.ftruncate(costs, SPENT.size)
+    return costs
+
+
+@functools.cache
 def _parent() -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.forking", str(theirs.fileno())],
+            [sys.executable, "-m", "tests.forking", str(theirs.fileno()), str(_costs())],
             cwd=ROOT,
-            pass_fds=[theirs.fileno()],
+            pass_fds=[theirs.fileno(), _costs()],
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )

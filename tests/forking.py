@@ -2,7 +2,8 @@
 
 What is to be run is one message on the socket whose descriptor is the first argument: JSON of `Command`, and
 with it three descriptors: standard output and error of the program, and a pipe on which its process id is
-written at once, and its exit code when it has ended (negative for a signal), a line each.
+written at once, and its exit code when it has ended (negative for a signal), a line each. The second argument
+is a file that has the seconds of CPU of all that have ended (`SPENT`).
 """
 
 import contextlib
@@ -12,6 +13,7 @@ import runpy
 import selectors
 import signal
 import socket
+import struct
 import sys
 import threading
 from collections.abc import Mapping
@@ -29,6 +31,7 @@ from tests.faults.victim import Order, run_service
 
 LONGEST = 1 << 17
 THREADS_END_SECONDS = 30.0
+SPENT = struct.Struct("d")
 
 
 class Command(msgspec.Struct):
@@ -46,8 +49,10 @@ class Command(msgspec.Struct):
 class Parent:
     """Forks a process per message and tells how it ended."""
 
-    def __init__(self, orders: socket.socket) -> None:
+    def __init__(self, orders: socket.socket, costs: int) -> None:
         self._orders = orders
+        self._costs = costs
+        self._spent = 0.0
         self._running: dict[int, int] = {}
         self._selector = selectors.DefaultSelector()
         # A child's end wakes the selector through this pipe.
@@ -88,7 +93,7 @@ class Parent:
             for source, target in ((os.open(os.devnull, os.O_RDONLY), 0), (out, 1), (err, 2)):
                 os.dup2(source, target)
                 os.close(source)
-            for descriptor in (told, self._ends, self._end, *self._running.values()):
+            for descriptor in (told, self._costs, self._ends, self._end, *self._running.values()):
                 os.close(descriptor)
             return True
         self._running[pid] = told
@@ -99,9 +104,11 @@ class Parent:
 
     def _bury(self) -> None:
         while self._running:
-            pid, status = os.waitpid(-1, os.WNOHANG)
+            pid, status, used = os.wait4(-1, os.WNOHANG)
             if pid == 0:
                 return
+            self._spent += used.ru_utime + used.ru_stime
+            os.pwrite(self._costs, SPENT.pack(self._spent), 0)
             told = self._running.pop(pid)
             _tell(told, os.waitstatus_to_exitcode(status))
             os.close(told)
@@ -145,7 +152,7 @@ def warm_up() -> None:
 
 if __name__ == "__main__":
     warm_up()
-    given = Parent(socket.socket(fileno=int(sys.argv[1]))).work()
+    given = Parent(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])).work()
     if given is not None:
         become(given.folder, given.environ)
         if given.service is not None:

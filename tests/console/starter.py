@@ -5,6 +5,7 @@ from typing import Any
 
 from tests.console.service import PATIENCE_SECONDS, ConsoleService
 
+LOOK = 0.02
 ENDED = {"succeeded", "terminated", "cancelled", "skipped"}
 
 
@@ -32,6 +33,7 @@ class Starter:
         execution, end = self.run(job_id, **params), time.monotonic() + PATIENCE_SECONDS
         while self._client.get(f"/executions/{execution}").json()["data"]["state"] not in ENDED:
             assert time.monotonic() < end, execution
+            time.sleep(LOOK)
         return execution
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ from tests.console.browsing import Console, evaluate, violations
 from tests.console.conftest import KEY
 from tests.console.service import ConsoleService
 from tests.console.starter import Starter
+from tests.rows import each_row
 from tests.wire.target import Reply
 
 LARGE = "12345678901234567890"
@@ -170,19 +171,6 @@ def test_a_definition_is_tried_without_saving_it(
         assert client.get(f"/jobs/{job_id}").json()["data"]["revision"] == 1
 
 
-@pytest.mark.long
-def test_a_hostile_definition_is_text(console: Console, job: Callable[..., str]) -> None:
-    """Markup stays text in form, JSON and difference; characters that are not seen are told."""
-    name = "<img src=x onerror=alert(1)></textarea><b>\u202egnp.exe"
-    page = console(f"#/jobs/{job('hostile', jobName=name, jobDescription='<script>1</script>' * 5_000)}/edit")
-    expect(page.get_by_label("Name", exact=True)).to_have_value(name)
-    expect(page.get_by_role("button", name="Characters that are not seen")).to_contain_text("\\u202egnp.exe")
-    page.get_by_label("Cron expression").fill("0 0 3 * * ?")
-    page.get_by_role("button", name="Difference").click()
-    expect(page.get_by_role("dialog").get_by_text("0 0 3 * * ?")).to_be_visible()
-    assert page.locator("main img, main b, dialog img, dialog script").count() == 0
-
-
 def test_a_draft_outlives_the_page(console: Console, job: Callable[..., str]) -> None:
     """It is back after a reload, and can be thrown away."""
     page = console(f"#/jobs/{job('kept-draft')}/edit")
@@ -286,13 +274,12 @@ def run(command: list[str]) -> str:
     return ended.stdout
 
 
-@pytest.mark.parametrize(("dark", "width"), [pytest.param(False, 1440, marks=pytest.mark.long), (True, 390)])
-def test_everybody_can_use_it(console: Console, job: Callable[..., str], dark: bool, width: int) -> None:
+def test_everybody_can_use_it(console: Console, job: Callable[..., str]) -> None:
     """No finding of axe with all sections open, and nothing wider than the window."""
     retry = [{"errorEquals": "5xx", "jitter": "full"}]
     notification = [{"url": "service://shop/told", "stateEquals": "finalFailed"}]
     job_id = job("for-everybody", retry=retry, notification=notification, labels={"team": "ops"})
-    page = console(f"#/jobs/{job_id}/edit", dark=dark, width=width)
+    page = console(f"#/jobs/{job_id}/edit", dark=True, width=390)
     for section in ("Retry", "Overlap and misfire", "Asynchronous work", "Notify", "Options"):
         page.get_by_role("heading", name=section, exact=True).click()
     console.settle(page)
@@ -325,18 +312,24 @@ def test_a_taken_id_is_told_at_its_field(console: Console, started: Starter) -> 
 TEXT = '{\n  "a": 12345678901234567890,\n  "request": [{"url": "x"}, {"url": "y"}]\n}'
 
 
-def run_modules(console: Console, body: str, argument: Any = None) -> Any:
+@pytest.fixture
+def page(console: Console) -> Page:
+    """Any page of the console."""
+    return console("#/settings")
+
+
+def run_modules(page: Page, body: str, argument: Any = None) -> Any:
     """What `body` returns; `editor` has what the editor's modules export."""
     load = "const own = await import(new URL('screens/editor.en.js', core.ASSETS).href);"
     load += "const editor = { ...core, ...own };"
-    return evaluate(console("#/settings"), f"{load} {body}", argument)
+    return evaluate(page, f"{load} {body}", argument)
 
 
-def test_what_is_no_json_is_found_where_it_begins(console: Console) -> None:
+def test_what_is_no_json_is_found_where_it_begins(page: Page) -> None:
     """The first thing that is wrong, and its place."""
     texts = ['{"a":1,}', '{"a":}', "{a:1}", "[1 2]", '{"a":1,"a":2}', "", '{"a":"\n"}', "{} x", "[1,", "01"]
     read = "try { editor.readTree(text); return null; } catch (fault) { return [fault.code, fault.offset]; }"
-    assert run_modules(console, f"return argument.map((text) => {{ {read} }});", texts) == [
+    assert run_modules(page, f"return argument.map((text) => {{ {read} }});", texts) == [
         ["trailing", 6],
         ["value", 5],
         ["key", 1],
@@ -350,7 +343,7 @@ def test_what_is_no_json_is_found_where_it_begins(console: Console) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("edit", "expected"),
     [
         ('editor.withValue(text, ["b"], 1)', TEXT.replace("\n}", ',\n  "b": 1\n}')),
@@ -368,17 +361,17 @@ def test_what_is_no_json_is_found_where_it_begins(console: Console) -> None:
         ('editor.partOf(text, ["a"])', "12345678901234567890"),
     ],
 )
-def test_an_edit_leaves_the_rest_of_the_text_alone(console: Console, edit: str, expected: str) -> None:
+def test_an_edit_leaves_the_rest_of_the_text_alone(page: Page, edit: str, expected: str) -> None:
     """Order, spacing and numbers stay as they are written."""
-    assert run_modules(console, f"const text = argument; return {edit};", TEXT) == expected
+    assert run_modules(page, f"const text = argument; return {edit};", TEXT) == expected
 
 
-def test_changes_of_two_meet_only_in_one_member(console: Console) -> None:
+def test_changes_of_two_meet_only_in_one_member(page: Page) -> None:
     """Different members go together; the same one, or one that was removed, does not."""
     merge = "return argument.map(([base, mine, theirs]) => editor.mergeValues(base, mine, theirs));"
     base = {"a": 1, "b": {"c": 1, "d": 1}}
     assert run_modules(
-        console,
+        page,
         merge,
         [
             [base, {**base, "a": 2}, {**base, "b": {"c": 1, "d": 2}}],
@@ -394,74 +387,6 @@ def test_changes_of_two_meet_only_in_one_member(console: Console) -> None:
         {"conflicts": ["/a"], "taken": []},
         {"conflicts": [], "taken": [["f"]]},
     ]
-
-
-@pytest.mark.long
-def test_a_draft_belongs_to_its_tab(console: Console, started: Starter) -> None:
-    """What one tab throws away is its own; a new tab may take over what another one has kept."""
-    started.job("draft-of-a-tab", STEP)
-    first, second = (console("#/jobs/draft-of-a-tab/edit") for _ in range(2))
-    for page, name in ((first, "Of the first"), (second, "Of the second")):
-        page.bring_to_front()
-        page.get_by_label("Name", exact=True).fill(name)
-    first.bring_to_front()
-    first.reload()
-    expect(first.get_by_label("Name", exact=True)).to_have_value("Of the first")
-    first.get_by_role("button", name="Back to what is saved").click()
-    first.close(run_before_unload=True)
-    second.bring_to_front()
-    second.reload()
-    expect(second.get_by_label("Name", exact=True)).to_have_value("Of the second")
-    second.close()
-    third = console("#/jobs/draft-of-a-tab/edit")
-    expect(third.get_by_label("Name", exact=True)).to_have_value("draft-of-a-tab")
-    third.get_by_role("button", name="Take it over").click()
-    expect(third.get_by_label("Name", exact=True)).to_have_value("Of the second")
-
-
-@pytest.mark.long
-def test_a_job_that_is_destroyed_is_created_again(
-    console: Console, started: Starter, service: ConsoleService
-) -> None:
-    """The text stays, also over a reload, and makes the job anew."""
-    console.expect("404")
-    started.job("edited-and-gone", STEP)
-    page = console("#/jobs/edited-and-gone/edit")
-    page.get_by_label("Name", exact=True).fill("Of the draft")
-    with service.caller() as client:
-        assert client.delete("/jobs/edited-and-gone").is_success
-        expect(page.get_by_text("This job has been destroyed meanwhile")).to_be_visible()
-        page.reload()
-        expect(page.get_by_text("This job has been destroyed meanwhile")).to_be_visible()
-        expect(page.get_by_label("Name", exact=True)).to_have_value("Of the draft")
-        page.get_by_role("button", name="Create it again").click()
-        expect(page.get_by_role("heading", level=1)).to_contain_text("Of the draft")
-        assert client.get("/jobs/edited-and-gone").is_success
-    page.close()
-
-
-@pytest.mark.long
-def test_the_newest_twenty_drafts_are_kept(console: Console) -> None:
-    """None is older than thirty days; the one that is written now stays."""
-    page = console("#/new")
-    page.evaluate(
-        """() => {
-            const some = { tenant: "default", text: "{}", saved: "{}", etag: null };
-            const keep = (name, age) => localStorage.setItem(
-                `punctual.draft.default.other.${name}`,
-                JSON.stringify({ ...some, name, at: Date.now() - age }),
-            );
-            for (const number of Array(25).keys()) keep(`job-${number}`, (number + 1) * 1000);
-            keep("forgotten", 31 * 24 * 3600 * 1000);
-        }"""
-    )
-    page.get_by_label("Name", exact=True).fill("The newest")
-    until_drafts(page, 20)
-    kept = page.evaluate("Object.keys(localStorage).filter((key) => key.startsWith('punctual.draft.'))")
-    others = {key.rpartition(".")[2] for key in kept if ".other." in key}
-    assert others == {f"job-{number}" for number in range(19)}
-    page.reload()
-    expect(page.get_by_label("Name", exact=True)).to_have_value("The newest")
 
 
 def until_drafts(page: Page, count: int) -> None:

@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 from tests.console.browsing import Console, violations
 from tests.console.service import ConsoleService
 from tests.console.starter import Starter
+from tests.rows import each_row
 from tests.wire.target import HELD, Reply
 
 HOSTILE = "<script>window.hit = 1</script><img src=x onerror='window.hit=1'>\u202egnp.exe\u0007"
@@ -185,22 +186,6 @@ def test_what_is_being_typed_stays_while_reports_arrive(
     expect(page.get_by_role("rowheader", name="Attempt 1")).to_be_visible()
 
 
-@pytest.mark.long
-def test_a_hostile_job_is_only_text(console: Console, service: ConsoleService, started: Starter) -> None:
-    """Markup runs nowhere, unseen characters are written out, and axe finds nothing, narrow and dark."""
-    service.target.always("/hostile", Reply(500, {HOSTILE: HOSTILE, "long": "x" * 100_000}))
-    step = {"url": "service://shop/hostile", "headers": {"X-Odd": "<b>"}, "body": {"<b>": HOSTILE}}
-    started.job("hostile", step, jobName=HOSTILE[:120])
-    page = console(f"#/executions/{started.run('hostile')}", dark=True, width=390)
-    state(page, "\\u202egnp.exe")
-    detail = page.get_by_role("complementary", name="Details")
-    expect(detail).to_contain_text("<script>window.hit = 1</script>")
-    expect(detail).to_contain_text("The history keeps the first 4 KiB only.")
-    assert page.evaluate("window.hit === undefined")
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert violations(page) == []
-
-
 def test_a_result_is_shown_as_text_and_downloaded(
     console: Console, service: ConsoleService, started: Starter
 ) -> None:
@@ -288,22 +273,6 @@ def test_waits_are_rows_of_their_own(page: Page) -> None:
     ]
 
 
-@pytest.mark.long
-def test_attempts_that_may_have_others_between_have_their_own_numbers(page: Page) -> None:
-    """`requestCounts`; and the wait for the retry ends when it was due, not at an attempt much later."""
-    failed = attempt(3, 0, 10, error="500", retryInMs=1_000)
-    told = execution(failed, attempt(9, 8_000, 8_010))
-    body = (
-        "return screen.rowsOf(argument, null, true)"
-        ".map((row) => [row.kind, row.ordinal ?? null, row.to - row.from])"
-    )
-    assert in_execution(page, body, told) == [
-        ["attempt", 3, 10],
-        ["retry", None, 1_000],
-        ["attempt", 9, 10],
-    ]
-
-
 def test_who_lost_a_lease_is_told(page: Page) -> None:
     """Each claim is a row: the lost one ends when it was lost, the held one goes on."""
     leases = [
@@ -319,16 +288,6 @@ def test_who_lost_a_lease_is_told(page: Page) -> None:
         ["lease", "bad", False],
         ["lease", "busy", True],
     ]
-
-
-@pytest.mark.long
-def test_parts_stand_below_their_step(page: Page) -> None:
-    """The API tells the parts first; a part that somebody held is told by the row of who held it."""
-    held = {"step": 1, "part": 0, "instance": "w-1", "what": "claimed", "at": at(1_000)}
-    parts = [step(1, 0, 2_000, part=0, instance="w-1"), step(1, 0, 3_000, part=1, instance="w-2")]
-    told = execution(attempt(1, 0, 4_000, leases=[held], steps=[step(0, 0, 1), *parts, step(1, 0, 3_000)]))
-    body = "return screen.rowsOf(argument, null).slice(1).map((row) => [row.key, row.depth])"
-    assert in_execution(page, body, told) == [["a1.s0", 1], ["a1.s1", 1], ["a1.s1.p1", 2], ["a1.l0", 2]]
 
 
 def test_long_waits_are_drawn_short_and_back(page: Page) -> None:
@@ -348,7 +307,7 @@ def test_long_waits_are_drawn_short_and_back(page: Page) -> None:
     assert back == [0, 10, 2_000, 5_010, 5_020, 9_000]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("present", "past", "found"),
     [
         ({"a": {"b": [1, 2]}}, {"a": {"b": [1, 3]}}, {"path": "$.a.b[1]", "present": 2, "past": 3}),

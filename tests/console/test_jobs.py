@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -133,23 +132,6 @@ def test_each_part_is_for_everyone(console: Console, tab: str) -> None:
     assert violations(page) == []
 
 
-@pytest.mark.long
-@pytest.mark.usefixtures("ledger")
-def test_executions_of_children_are_shown_of_one_execution(console: Console, started: Starter) -> None:
-    """Of the one that is chosen; without one, none are."""
-    started.job("grandchild", {"url": "service://shop/ok"}, parentJob="ledger", parentJobExecution=1)
-    started.ended("grandchild")
-    page = console("#/jobs/ledger?tab=children")
-    panel = page.get_by_role("table", name="Newest executions of the children")
-    expect(panel).to_have_count(0)
-    page.get_by_label("Of execution").fill("1")
-    page.get_by_label("Of execution").press("Enter")
-    expect(panel.get_by_role("row")).to_have_count(2)
-    page.get_by_label("Of execution").fill("")
-    page.get_by_label("Of execution").press("Enter")
-    expect(panel).to_have_count(0)
-
-
 def test_past_moments_are_shown_and_run(console: Console, service: ConsoleService, started: Starter) -> None:
     """First the moments of the last week, then their executions."""
     started.job("filled", {"url": "service://shop/ok"}, timer={"dueTime": "0s", "period": "0 0 0 * * ?"})
@@ -199,29 +181,6 @@ def test_a_change_meanwhile_is_not_overwritten(
         assert client.get("/jobs/ledger").json()["data"]["labels"] == {"of": "third"}
 
 
-@pytest.mark.long
-def test_the_copied_command_creates_the_job(console: Console, service: ConsoleService) -> None:
-    """A shell runs it as it is, quotes and all."""
-    definition = {
-        "jobName": 'It\'s "quoted" $HOME',
-        "timer": {"period": "external"},
-        "request": [{"url": "service://shop/ok"}],
-    }
-    with service.caller() as client:
-        assert client.post("/jobs/copied", json=definition).is_success
-        console.context.grant_permissions(["clipboard-read", "clipboard-write"])
-        page = console("#/jobs/copied")
-        page.get_by_label("More actions").click()
-        page.get_by_role("button", name="Copy as curl").click()
-        expect(page.get_by_text("Copied", exact=True)).to_be_visible()
-        command = page.evaluate("navigator.clipboard.readText()")
-        page.close()
-        assert client.delete("/jobs/copied").is_success
-        subprocess.run(["sh", "-c", command], check=True, capture_output=True, timeout=60)
-        assert client.get("/jobs/copied").json()["data"]["jobName"] == definition["jobName"]
-        client.delete("/jobs/copied")
-
-
 @pytest.mark.usefixtures("ledger")
 def test_the_calendar_has_planned_and_actual_firings(console: Console) -> None:
     """What happened and what is still to come on each day; a day that is chosen lists both."""
@@ -258,40 +217,6 @@ def test_the_calendar_says_how_executions_ended(console: Console, service: Conso
         ]
         console.close()
         client.delete("/jobs/breaking")
-
-
-@pytest.mark.long
-def test_a_paused_job_says_what_was_missed(console: Console, service: ConsoleService) -> None:
-    """Paused so that what runs may end, and resumed with a choice."""
-    page = console("#/jobs/hourly")
-    page.get_by_role("button", name="Pause").click()
-    page.get_by_role("dialog").get_by_role("button", name="Pause").click()
-    expect(page.get_by_role("heading", level=1)).to_contain_text("paused")
-    page.get_by_role("button", name="Resume").click()
-    page.get_by_label("Run once").check()
-    page.get_by_role("dialog").get_by_role("button", name="Resume").click()
-    expect(page.get_by_role("heading", level=1)).to_contain_text("active")
-
-
-@pytest.mark.long
-def test_a_disabled_job_says_so_and_is_enabled(console: Console, service: ConsoleService) -> None:
-    """It is marked there and in the list, promises nothing and takes no run; the editor carries it."""
-    page = console("#/jobs/hourly")
-    page.get_by_label("More actions").click()
-    page.get_by_role("button", name="Disable").click()
-    expect(page.get_by_role("heading", level=1)).to_contain_text("disabled")
-    expect(page.get_by_role("button", name="Run now")).to_be_disabled()
-    expect(page.get_by_text("disabled: nothing of it runs").first).to_be_visible()
-    assert violations(page) == []
-    page = console("#/jobs?text=hourly")
-    expect(page.get_by_role("row", name="hourly")).to_contain_text("disabled")
-    page = console("#/jobs/hourly/edit")
-    page.get_by_role("heading", name="Options").click()
-    expect(page.get_by_label("Disabled")).to_be_checked()
-    page = console("#/jobs/hourly")
-    page.get_by_label("More actions").click()
-    page.get_by_role("button", name="Enable").click()
-    expect(page.get_by_role("button", name="Run now")).to_be_enabled()
 
 
 def test_a_chart_is_read_by_keys(console: Console) -> None:

@@ -1,14 +1,12 @@
 """The overview, tables, how values are written, and the first rows of lists (SPEC section 17)."""
 
 import re
-from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Route, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.console.browsing import Console, box_of, evaluate, hold_up
 from tests.console.service import ConsoleService
-from tests.console.starter import Starter
 
 OFTEN = [f"often-{number}" for number in range(20)]
 
@@ -27,41 +25,6 @@ def test_the_next_hour_is_counted_in_full(console: Console, service: ConsoleServ
             assert client.delete(f"/jobs/{name}").is_success
 
 
-@pytest.mark.long
-def test_what_waits_is_counted(console: Console, started: Starter) -> None:
-    """Parts in queues: how many, and a way to them."""
-    started.job("posters", {"url": "queue://posters"}, overlapPolicy="allow")
-    for _ in range(2):
-        started.run("posters")
-    page = console("#/")
-    line = page.get_by_role("link", name=re.compile(r"^Queues \d+ parts wait"))
-    expect(line).to_have_attribute("href", "#/queues")
-
-
-@pytest.mark.long
-def test_a_job_that_needs_attention_is_listed_once(browser: Browser) -> None:
-    """However many alerts are open for it; a failing job without one beside it, unless it is disabled."""
-    told = {"on": "failing", "failingCount": 1, "url": "http://127.0.0.1:9/", "jobId": "broken"}
-    alerts = [told | {"name": "one"}, told | {"name": "two"}]
-    with ConsoleService(alerts=alerts) as service:
-        service.target.always("/down", 500)
-        starter, console = Starter(service), Console(browser=browser, url=service.url)
-        for job_id in ("broken", "other", "silent"):
-            starter.job(job_id, {"url": "service://shop/down"})
-            starter.ended(job_id)
-        with service.caller() as client:
-            assert client.put("/jobs/silent?disabled=true").is_success
-        page = console("#/")
-        panel = page.locator("main .panel", has=page.get_by_role("heading", name="Needs attention"))
-        expect(panel.locator(".line.bad", has_text="other")).to_have_count(1)
-        expect(panel.locator(".line.bad", has_text="broken")).to_have_count(1)
-        expect(panel.locator(".line.bad", has_text="broken")).to_have_attribute("href", "#/jobs/broken")
-        expect(panel.locator(".line", has_text="silent")).to_have_count(0)
-        starter.close()
-        console.close()
-    assert console.faults == []
-
-
 LOW, PHONE = 420, 390
 
 
@@ -78,25 +41,6 @@ def test_heads_stick_to_the_window(console: Console, place: str) -> None:
     table = page.get_by_role("table").first
     to_the_end(table)
     assert box_of(table.get_by_role("columnheader").last)["y"] == pytest.approx(0, abs=2)
-
-
-@pytest.mark.long
-def test_days_and_hours_to_come_stick_to_the_window(console: Console, started: Starter) -> None:
-    """One panel a day with its hours, where a job fires often."""
-    timer = {"dueTime": "10m", "period": "10m"}
-    started.job("often", {"url": "service://shop/ok"}, timer=timer)
-    page = console("#/upcoming?jobId=often", height=LOW)
-    days, hours = page.locator("main section"), page.locator("main .hour th")
-    expect(days.first).to_contain_text("firing")
-    assert days.count() <= 3
-    assert hours.count() >= 15
-    day = max(days.all(), key=lambda one: one.locator(".hour").count())
-    third = "element.querySelectorAll('.hour')[2].getBoundingClientRect()"
-    day.evaluate(f"element => scrollBy(0, {third}.top - 60)")
-    head = box_of(day.locator(".panel-head"))
-    assert head["y"] == pytest.approx(0, abs=2)
-    tops = [box_of(hour)["y"] for hour in day.locator(".hour th").all()[:3]]
-    assert pytest.approx(head["height"], abs=3) in tops
 
 
 def test_on_a_phone_rows_are_cards(console: Console) -> None:
@@ -132,19 +76,6 @@ const pairs = Object.entries(counts).flatMap(
 );
 return [...pairs, [core.formatRelative(500, 0), now]];
 """
-MOMENTS = """
-const moments = [
-  "2026-03-29T00:59:59.999Z", "2026-03-29T01:00:00Z", "2026-10-25T00:30:00Z", "1969-12-31T23:59:59.001Z",
-  "1890-01-01T00:00:00Z", "2400-02-29T12:00:00Z", "9999-12-31T23:30:00Z", "+012345-01-01T00:00:00Z",
-];
-const options = {
-  year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit",
-  hourCycle: "h23", fractionalSecondDigits: 3, timeZone: argument ?? undefined,
-};
-core.preferences.zone = argument === null ? "browser" : "utc";
-return moments.map((at) => [core.formatMoment(at, { withMs: true }),
-  new Intl.DateTimeFormat("sv-SE", options).format(new Date(at)).replace(",", ".")]);
-"""
 USED = """
 window.made = [];
 for (const name of ["NumberFormat", "DateTimeFormat", "RelativeTimeFormat"]) {
@@ -159,18 +90,12 @@ ZONE_ALONE = [["DateTimeFormat", "en-GB", None]]
 
 
 @pytest.mark.parametrize(("language", "tag"), [("en", "en-GB"), ("zh", "zh-CN")])
-@pytest.mark.parametrize("script", [NUMBERS, DISTANCES])
-def test_figures_are_those_of_intl(console: Console, language: str, tag: str, script: str) -> None:
+def test_figures_are_those_of_intl(console: Console, language: str, tag: str) -> None:
     """Numbers with and without fractions, and distances of each unit, in both languages."""
-    page = console.in_language(language)("#/jobs")
-    _hold_equal(evaluate(page, script, tag))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("zone", [None, "UTC"])
-def test_moments_are_those_of_intl(console: Console, zone: str | None) -> None:
-    """In the browser's zone and in UTC: about changes of its clock, before 1970, and after the year 9999."""
-    _hold_equal(evaluate(console("#/jobs"), MOMENTS, zone))
+    page = console.in_language(language)("#/settings")
+    for pairs in (evaluate(page, NUMBERS, tag), evaluate(page, DISTANCES, tag)):
+        assert pairs
+        assert [ours for ours, _ in pairs] == [theirs for _, theirs in pairs]
 
 
 def test_rows_are_drawn_without_intl(console: Console) -> None:
@@ -180,11 +105,6 @@ def test_rows_are_drawn_without_intl(console: Console) -> None:
         page = console(place)
         expect(page.locator("main tbody time").first).to_have_attribute("title", re.compile("Europe/Berlin"))
         assert page.evaluate("made") == ZONE_ALONE, place
-
-
-def _hold_equal(pairs: list[Any]) -> None:
-    assert pairs
-    assert [ours for ours, _ in pairs] == [theirs for _, theirs in pairs]
 
 
 SHOWN_BEFORE = """
@@ -237,26 +157,6 @@ def test_counts_and_outcomes_come_after_the_rows(console: Console) -> None:
     _until_held(page, [counted, seen], passing=listed)
     expect(page.locator("main tbody tr").first).to_be_visible()
     assert len(counted) == 1
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("place", "rows", "rest"),
-    [
-        ("jobs", "/jobs", ["/counts/jobs", "/outcomes"]),
-        ("executions", "/executions", ["/counts/executions"]),
-        ("", "/stats", ["/nodes", "/series/executions", "/counts/jobs", "/services", "/alerts"]),
-        ("jobs/orders", "/executions", ["/jobs/orders/statistics", "/outcomes", "/series/executions"]),
-    ],
-)
-def test_the_rest_is_asked_for_when_the_rows_are_seen(
-    console: Console, place: str, rows: str, rest: list[str]
-) -> None:
-    """Service and browser do nothing else until the frame with the rows is on the screen."""
-    console.context.add_init_script(SHOWN_BEFORE)
-    frames = console(f"#/{place}").evaluate("framesBefore")
-    assert frames[rows] == 0
-    assert min(frames[one] for one in rest) >= 2
 
 
 def test_the_first_frame_has_the_rows_where_they_come_soon(console: Console) -> None:

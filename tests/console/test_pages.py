@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from scheduler_service.console.assets import own_files
-from tests.console.browsing import Console, evaluate, violations
+from tests.console.browsing import Console, violations
 from tests.console.conftest import KEY, PREFIX
 from tests.console.places import PLACES, address_of
 from tests.console.service import ConsoleService
@@ -160,51 +160,6 @@ def to(page: Page, target: Locator) -> None:
 pytestmark = pytest.mark.long
 
 
-def test_equal_notices_are_one_with_a_count(console: Console, started: Starter) -> None:
-    """Three times the same is said once; something else stands beside it."""
-    for job_id in ("notice-one", "notice-two"):
-        started.job(job_id, {"url": "service://shop/ok"})
-    page = console("#/jobs?text=notice-")
-    notices = page.locator(".notice")
-    for row in ("notice-one", "notice-one", "notice-one", "notice-two"):
-        page.get_by_role("row", name=row).get_by_role("button", name="Run now").click()
-        expect(notices.last).to_contain_text(row)
-    expect(notices.filter(has_text="notice-one")).to_contain_text("× 3")
-    expect(notices).to_have_count(2)
-    expect(notices.filter(has_text="notice-two")).not_to_contain_text("×")
-
-
-def test_an_absent_job_is_asked_for_once(console: Console) -> None:
-    """What depends on the job is not asked for then."""
-    console.expect("404")
-    page = console("#/jobs/not-there")
-    expect(page.get_by_role("heading", name="There is no such thing")).to_be_visible()
-    asked = [one.url for one in console.answers if "/jobs/not-there" in one.url]
-    assert len(asked) == 1, asked
-
-
-def test_the_overview_is_found_by_its_name_too(console: Console) -> None:
-    """The root of the console is the overview."""
-    page = console("#/overview")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
-    link = page.get_by_role("navigation").get_by_role("link", name="Overview")
-    expect(link).to_have_attribute("aria-current", "page")
-
-
-def test_a_queue_tells_what_waits(console: Console, started: Starter) -> None:
-    """How much, and since when, while no instance has claimed it."""
-    started.job("films-waiting", {"url": "queue://films-waiting"})
-    started.run("films-waiting")
-    page = console("#/queues/films-waiting")
-    expect(page.get_by_text("1 part waits for an instance.")).to_contain_text("The oldest was put here")
-
-
-def test_without_a_key_none_is_told(console: Console) -> None:
-    """The page of keys says that there is none, and what that means."""
-    page = console("#/keys")
-    expect(page.get_by_role("heading", name="No key")).to_be_visible()
-
-
 TRANSLATED = (
     "", "jobs", "new", "jobs/orders", "jobs/orders/edit", "executions", "upcoming", "calendars",
     "calendars/office", "new-calendar", "deliveries", "services",
@@ -276,30 +231,3 @@ def test_a_switch_while_a_screen_comes(console: Console) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("队列")
     console.settle(page)
     assert page.evaluate(READ, keys()) == []
-
-
-@pytest.mark.long
-def test_moments_are_written_alike_in_each_language(console: Console) -> None:
-    """In the zone that is given; without a date, and with milliseconds."""
-    at = "2026-03-04T05:06:07.089Z"
-    for page in (console("#/jobs"), console.in_language("zh")("#/jobs")):
-        formats = "[{}, {withMs: true}, {withDate: false}].map((one) => core.formatMoment(argument, one))"
-        assert evaluate(page, f"return {formats}", at) == [
-            "2026-03-04 06:06:07",
-            "2026-03-04 06:06:07.089",
-            "06:06:07",
-        ]
-
-
-@pytest.mark.long
-def test_timers_are_told_in_the_language_of_the_page(console: Console) -> None:
-    """The service words them; after a switch they are asked for anew, on each screen."""
-    page = console("#/jobs?text=nightly")
-    for place in ("jobs?text=nightly", "jobs/nightly", "jobs/nightly/edit"):
-        page.goto(f"{console.url}/console/#/{place}")
-        main = page.get_by_role("main")
-        expect(main).to_contain_text("At 02:30 every day")
-        switch(console, page, "中文")
-        expect(main).to_contain_text("每天 02:30（Europe/Berlin 时间）")
-        expect(main).not_to_contain_text("every day")
-        switch(console, page, "EN")

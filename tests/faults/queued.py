@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.faults.homes import Home
 from tests.faults.processes import Caller, Run
-from tests.faults.stories import OneExecution, check_tidy
+from tests.faults.stories import JOB, TERMINAL, check_tidy
 from tests.faults.target import Target
 
 INSTANCES = ("w1", "w2")
@@ -22,14 +22,40 @@ STEP = {
 }
 
 
-class Queued(OneExecution):
-    """One execution: a step of two parts, then a call that is given what they came to."""
+class Queued:
+    """One execution: a step of two parts, then a call that is given what they came to.
+
+    Its job is created and triggered once, over as many lives as it takes.
+    """
 
     def __init__(self, target: Target, qos: int) -> None:
+        self._target = target
+        self._qos = qos
         after = {"url": f"{target.url}/one", "body": {"parts": "${PARTS}|json"}}
-        super().__init__(target, qos, request=[STEP, after])
+        self._definition = {
+            "jobId": "job", "jobName": "one", "creator": "1", "creatorName": "one", "qos": qos,
+            "timer": {"period": "external"}, "timeoutSeconds": 120, "request": [STEP, after],
+        }  # fmt: skip
+        self._is_created = False
+        self._execution = ""
+        self._lives = 0
         self._held: dict[str, dict[str, Any]] = {}
         self._accepted: dict[int, set[str]] = defaultdict(set)
+
+    async def play(self, run: Caller) -> None:
+        self._lives += 1
+        if not self._is_created:
+            answer = await run.ask("POST", JOB, json=self._definition)
+            assert answer.status_code in (200, 201), answer.text
+            self._is_created = True
+        if not self._execution:
+            answer = await run.ask("POST", f"{JOB}/trigger", headers={"Idempotency-Key": "once"})
+            assert answer.status_code == 200, answer.text
+            self._execution = answer.json()["data"]["executionId"]
+        await run.until(lambda: self._is_done(run), "the execution has ended")
+
+    async def note(self, home: Home) -> None:
+        """Nothing of the store is needed: what the target was sent says it all."""
 
     async def check(self, run: Run, home: Home) -> None:
         ended = await run.read(f"/executions/{self._execution}")
@@ -54,7 +80,7 @@ class Queued(OneExecution):
             assert (self._qos, ended["error"]) == (0, "lost"), ended
             assert self._lives > 1
 
-    async def is_done(self, run: Caller) -> bool:
+    async def _is_done(self, run: Caller) -> bool:
         """A round of both instances; whether the execution has ended."""
         for name in INSTANCES:
             if name not in self._held:
@@ -64,7 +90,8 @@ class Queued(OneExecution):
                 self._held |= dict(zip([name], items, strict=False))
             if name in self._held:
                 await self._finish(run, name)
-        return await self.has_ended(run)
+        found = await run.ask("GET", f"/executions/{self._execution}")
+        return found.status_code == 200 and found.json()["data"]["state"] in TERMINAL
 
     async def _finish(self, run: Caller, name: str) -> None:
         """Renews and completes; who hears that the lease is lost forgets about it."""

@@ -5,6 +5,8 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
+import httpx
+
 from scheduler_service.domain.document import Calling, Checking
 from scheduler_service.engine.snapshot import decode
 from scheduler_service.ports.state import OpenStore
@@ -15,6 +17,8 @@ from tests.faults.target import Seen, Target
 TERMINAL = {"succeeded", "terminated", "cancelled", "skipped"}
 STEPS = ("/one", "/two", "/three")
 JOB = "/jobs/job"
+PROGRESS = {"status": "", "progress": "1/2"}
+DONE = {"status": "succeed", "progress": "2/2"}
 
 
 class Story(Protocol):
@@ -52,50 +56,6 @@ def describe(target: Target, **members: Any) -> dict[str, Any]:
         "notification": [{"url": f"{target.url}/told"}],
     }
     return base | members
-
-
-class OneExecution:
-    """A story of one execution: its job is created and triggered once, over as many lives as it takes."""
-
-    def __init__(self, target: Target, qos: int, **members: Any) -> None:
-        self._target = target
-        self._qos = qos
-        common = {"jobId": "job", "jobName": "one", "creator": "1", "creatorName": "one"}
-        self._definition = (
-            common | {"timer": {"period": "external"}, "timeoutSeconds": 120, "qos": qos} | members
-        )
-        self._is_created = False
-        self._execution = ""
-        self._lives = 0
-
-    async def play(self, run: Caller) -> None:
-        self._lives += 1
-        await self.begin(run)
-        await run.until(lambda: self.is_done(run), "the execution has ended")
-
-    async def begin(self, run: Caller) -> None:
-        """Has it created and triggered, where that is not answered yet."""
-        if not self._is_created:
-            answer = await run.ask("POST", JOB, json=self._definition)
-            assert answer.status_code in (200, 201), answer.text
-            self._is_created = True
-        if not self._execution:
-            answer = await run.ask("POST", f"{JOB}/trigger", headers={"Idempotency-Key": "once"})
-            assert answer.status_code == 200, answer.text
-            self._execution = answer.json()["data"]["executionId"]
-
-    async def note(self, home: Home) -> None:
-        """Nothing of the store is needed: what the target was sent says it all."""
-
-    async def is_done(self, run: Caller) -> bool:
-        """Whether it has ended, and was told of where that is promised."""
-        return await self.has_ended(run) and (
-            bool(self._target.to("/told")) or (self._qos == 0 and self._lives > 1)
-        )
-
-    async def has_ended(self, run: Caller) -> bool:
-        found = await run.ask("GET", f"/executions/{self._execution}")
-        return found.status_code == 200 and found.json()["data"]["state"] in TERMINAL
 
 
 class Durable:
@@ -139,7 +99,6 @@ class Sweep:
         self._created = False
         self._triggered: int | None = None
         self._durable: list[tuple[int, Durable]] = []
-        self._forgotten = range(0)
 
     async def play(self, run: Caller) -> None:
         if not self._created:
@@ -157,26 +116,10 @@ class Sweep:
     async def note(self, home: Home) -> None:
         self._durable.append((len(self._target.seen), await Durable.read(home)))
 
-    async def note_backup(self, seen: int, home: Home) -> None:
-        """The same for a backup that was made when the target had got `seen` requests, before the death.
-
-        What was sent since then is forgotten: it may be said again in other words.
-        """
-        self._durable.append((seen, await Durable.read(home)))
-        self._forgotten = range(seen, len(self._target.seen))
-
-    async def until_triggered(self, run: Caller) -> None:
-        """Returns when nothing is left to do but to wait."""
-        await run.until(self._has_triggered, "the job is triggered")
-
-    async def _has_triggered(self) -> bool:
-        return self._triggered is not None
-
     async def check(self, run: Run, home: Home) -> None:
         executions = await self.check_answers(run)
         assert await run.terminate() == 0
-        numbered = enumerate(self._target.seen)
-        check_requests([one for at, one in numbered if at not in self._forgotten], self._durable)
+        check_requests(self._target.seen, self._durable)
         if self._qos == 1:
             await check_tidy(home)
         else:
@@ -232,6 +175,57 @@ class Sweep:
         assert len(lost) <= len(self._durable)
         steps = Counter(one.identity for one in self._target.to(*STEPS, "/check"))
         assert max(steps.values()) == 1, steps.most_common(3)
+
+
+class Feedback:
+    """A qos 1 job that waits for feedback; the target repeats a report until it is accepted, not after."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        step = {"url": f"{target.url}/one", "body": {"report": "${schedulingFeedbackUrl}"}}
+        self._definition = describe(target, qos=1, request=[step], timer={})
+        del self._definition["checkUrl"]
+        self._created = False
+        self._left = [PROGRESS, DONE]
+        self._durable: list[tuple[int, Durable]] = []
+
+    async def play(self, run: Caller) -> None:
+        if not self._created:
+            answer = await run.ask("POST", JOB, json=self._definition)
+            assert answer.status_code in (200, 201), answer.text
+            self._created = True
+        await run.until(self._is_asked, "the target was asked")
+        url = httpx.URL(json.loads(self._target.to("/one")[0].body)["report"])
+        while self._left:
+            answer = await run.ask("POST", url.raw_path.decode(), json=self._left[0])
+            assert answer.status_code == 200, answer.text
+            del self._left[0]
+        await run.until(lambda: self._is_done(run), "the execution has ended as its feedback says")
+
+    async def note(self, home: Home) -> None:
+        self._durable.append((len(self._target.seen), await Durable.read(home)))
+
+    async def check(self, run: Run, home: Home) -> None:
+        executions = await in_full(run)
+        assert await run.terminate() == 0
+        assert [(one["state"], one["attemptCount"]) for one in executions] == [("succeeded", 1)]
+        reports = [one["body"]["progress"] for one in executions[0]["attempts"][0]["feedback"]]
+        # One that was taken by a process that died before it said so is reported again, and kept again.
+        assert list(dict.fromkeys(reports)) == ["1/2", "2/2"], reports
+        told = {one["event"] for one in executions[0]["notifications"]}
+        assert told == {"inprogress", "succeed", "finalSucceed"}
+        check_requests(self._target.seen, self._durable)
+        await check_tidy(home)
+
+    async def _is_asked(self) -> bool:
+        return bool(self._target.to("/one"))
+
+    async def _is_done(self, run: Caller) -> bool:
+        items = (await run.read(f"{JOB}/executions"))["items"]
+        deliveries = (await run.read("/deliveries", jobId="job"))["items"]
+        events = {one["event"] for one in deliveries if one["state"] == "delivered"}
+        ended = all(one["state"] in TERMINAL for one in items)
+        return ended and "finalSucceed" in events and all(one["state"] == "delivered" for one in deliveries)
 
 
 def check_ledger(firings: list[dict[str, Any]], executions: list[dict[str, Any]]) -> None:

@@ -73,15 +73,14 @@ async def test_set_back_it_repeats_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", [HOUR, -HOUR])
-@pytest.mark.parametrize("qos", [pytest.param(0, marks=pytest.mark.long), 1])
-async def test_limits_and_waits_keep_what_is_left(tmp_path: Path, step: int, qos: int) -> None:
+async def test_limits_and_waits_keep_what_is_left(tmp_path: Path, step: int) -> None:
     """A call in flight is not timed out by the step, and the wait for a retry neither ends nor stretches."""
     wall = Wall()
     async with open_target() as target, open_inside(tmp_path / "data", wall=wall) as inside:
         gate = target.hold("/two")
         request = [{"url": f"{target.url}/two"}]
         retry = [{"errorEquals": "500", "intervalSeconds": 1.5}]
-        await create(inside, plain(target, qos=qos, request=request, retry=retry, timer={}))
+        await create(inside, plain(target, qos=1, request=request, retry=retry, timer={}))
         await inside.until(lambda: _asked(target, 1), "the target was asked")
         wall.shift += step
         await followed(inside)

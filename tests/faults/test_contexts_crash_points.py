@@ -1,6 +1,6 @@
 """Contexts in Redis: Punctual is killed at its points, and so is the server (SPEC sections 5 and 8).
 
-The usual run takes one point of each story; `--long` takes every point.
+The usual run kills the server at one point; `--long` at every point.
 """
 
 import asyncio
@@ -14,16 +14,14 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.faults.callers import Feedback
 from tests.faults.homes import ContextsHome
 from tests.faults.processes import PATIENCE, Caller, Crashed, Run, start_run
 from tests.faults.stories import Story, Sweep
-from tests.faults.sweeping import DURABLE, SETTINGS, House, Tell, kills, survive
+from tests.faults.sweeping import DURABLE, SETTINGS, House, kills, survive
 from tests.faults.target import open_target
 from tests.redis_server import SYNCING, RedisServer
 
 pytestmark = pytest.mark.timeout(600)
-STORIES: dict[str, Tell] = {"qos 1": partial(Sweep, qos=1), "feedback": Feedback}
 SERVERS = 3
 START = 10
 """As many points belong to the start: without its store it is refused, and the next one makes it good."""
@@ -60,14 +58,14 @@ class Patient(Caller):
                 await asyncio.sleep(0.05)
 
 
-async def outlive_the_server(folder: Path, tell: Tell, point: int) -> bool:
+async def outlive_the_server(folder: Path, point: int) -> bool:
     """One story whose server is killed at a point of the service and revived; False: it ended before."""
     server = RedisServer(folder / "redis", *SYNCING).start()
     home = ContextsHome(folder / "data", server.address)
     async with AsyncExitStack() as stack:
         stack.callback(server.kill)
         target = await stack.enter_async_context(open_target())
-        story = tell(target)
+        story = Sweep(target, qos=1)
         assert server.process is not None
         first = run = start_run(
             home.folder,
@@ -111,8 +109,7 @@ async def revive(run: Run, server: RedisServer) -> None:
 
 
 @pytest.mark.parametrize("points", kills(25, 31, most=76))
-@pytest.mark.parametrize("story", STORIES)
-async def test_a_killed_server_changes_no_outcome(tmp_path: Path, story: str, points: Sequence[int]) -> None:
+async def test_a_killed_server_changes_no_outcome(tmp_path: Path, points: Sequence[int]) -> None:
     """Killed (-9) before and after commits and sends, and started again: the service goes on by itself.
 
     With `appendfsync always`; every call is made once, whatever the qos, for Punctual itself never died.
@@ -121,6 +118,6 @@ async def test_a_killed_server_changes_no_outcome(tmp_path: Path, story: str, po
 
     async def outlive(point: int) -> bool:
         async with places:
-            return await outlive_the_server(tmp_path / str(point), STORIES[story], point)
+            return await outlive_the_server(tmp_path / str(point), point)
 
     assert any(await asyncio.gather(*(outlive(START + point) for point in points)))

@@ -15,13 +15,14 @@ from tests.faults.target import open_target
 
 
 async def begin_to_stop(run: Run) -> None:
-    """Tells the service to stop, and returns when it is not ready any more."""
+    """Tells the service to stop; returns when it starts nothing any more, which comes after readiness."""
     run.signal_stop()
 
     async def is_draining() -> bool:
-        return (await run.ask("GET", "/health/ready")).status_code == 503
+        return bool((await run.read("/nodes"))["items"][0]["state"] == "draining")
 
-    await run.until(is_draining, "readiness is gone")
+    await run.until(is_draining, "it drains")
+    assert (await run.ask("GET", "/health/ready")).status_code == 503
 
 
 @pytest.mark.parametrize("qos", [0, 1])

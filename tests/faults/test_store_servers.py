@@ -22,15 +22,14 @@ from tests.unit.persistence.servers import (
 pytestmark = pytest.mark.timeout(300)
 
 
-def settings_of(url: str, **further: Any) -> dict[str, Any]:
+def settings_of(url: str) -> dict[str, Any]:
     """All that the service keeps is there."""
-    return {"store.url": url, "server.drain_seconds": 1, **further}
+    return {"store.url": url, "server.drain_seconds": 1}
 
 
-@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.long)])
-async def test_an_execution_outlives_its_service(tmp_path: Path, each_server: str, workers: int) -> None:
+async def test_an_execution_outlives_its_service(tmp_path: Path, each_server: str) -> None:
     """It goes on with the call that was in flight, under its key; what was answered is not sent again."""
-    settings = settings_of(each_server, **{"server.workers": workers})
+    settings = settings_of(each_server)
     async with open_target() as target:
         run = start_run(tmp_path / "data", settings=settings)
         steps = [{"url": f"{target.url}/one"}, {"url": f"{target.url}/three"}]

@@ -18,8 +18,8 @@ from tests.forked import Forked
 PATIENCE = 90.0
 """Only what never comes takes so long: whoever waits goes on as soon as it is said."""
 COMMAND = (sys.executable, "-m", "scheduler_service")
-# Started often; `test_documented.py` starts each of them in full, as the pages say it.
-FORKED = {"serve", "demo", "db"}
+# Started in full, as the pages say it; all others are in `test_documented.py`.
+IN_FULL = {"worker"}
 
 
 def bare_environment(**further: str) -> dict[str, str]:
@@ -112,7 +112,7 @@ class Process:
 def _start(
     arguments: Sequence[str], cwd: Path, environ: Mapping[str, str]
 ) -> "Forked | subprocess.Popen[str]":
-    if tuple(arguments[:3]) == COMMAND and arguments[3] in FORKED:
+    if tuple(arguments[:3]) == COMMAND and arguments[3] not in IN_FULL:
         return Forked(arguments[3:], cwd=cwd, environ=environ)
     return subprocess.Popen(
         arguments,

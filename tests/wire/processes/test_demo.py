@@ -6,8 +6,6 @@ import signal
 import time
 from pathlib import Path
 
-import pytest
-
 from tests.wire.processes.process import COMMAND, Process, bare_environment
 
 DEMO = [*COMMAND, "demo", "--port", "0"]
@@ -48,12 +46,11 @@ def test_a_crash_is_shown_and_survived(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
-def test_a_demo_that_ends_in_the_middle_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_demo_that_ends_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
     """Neither a process nor a file; it ends with 0."""
     with demo(tmp_path) as process:
         child = int(process.wait_for_line(r"^crash: a second service, process (\d+)").group(1))
-        process.send(number)
+        process.send(signal.SIGINT)
         assert process.wait() == 0
         assert ends(child)
         assert not re.search("Traceback", "".join(process.err))

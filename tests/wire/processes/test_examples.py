@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -17,6 +16,7 @@ import pytest
 from client_sdk import Client
 from client_sdk.errors import Absent, Invalid
 from client_sdk.models.answers.jobs import Job
+from tests.forked import Forked
 from tests.ports import free_port
 from tests.unit.docs.pages import ROOT, fences, read
 from tests.wire.processes.process import COMMAND, Process, bare_environment, serve
@@ -161,6 +161,7 @@ async def test_a_worker_with_a_wrong_key_ends_and_says_so(tmp_path: Path) -> Non
 
 
 EXAMPLES = fences(read("docs/sdk.md"), "python")
+STRICT = "import warnings; warnings.simplefilter('error')\n"
 CHECK = """
 import sys
 from client_sdk import Service, Worker
@@ -178,18 +179,12 @@ SILENT = ("Verifier", "client.events(")
 def test_the_examples_run(number: int, service: str, tmp_path: Path) -> None:
     """As scripts of their own against a real service; what declares jobs can be registered."""
     text = EXAMPLES[number].replace("http://127.0.0.1:8000", service)
-    (tmp_path / "invoices.py").write_text(text + CHECK, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "invoices.py"],
-        cwd=tmp_path,
-        env=bare_environment(),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout or any(word in text for word in SILENT)
+    (tmp_path / "invoices.py").write_text(STRICT + text + CHECK, encoding="utf-8")
+    script = Forked(["-m", "invoices"], cwd=tmp_path, environ=bare_environment())
+    with script.stdout, script.stderr:
+        printed, errors = script.stdout.read(), script.stderr.read()
+    assert (script.wait(60), errors) == (0, "")
+    assert printed or any(word in text for word in SILENT)
 
 
 def test_there_are_examples_of_everything() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
-import pytest
 
 from client_sdk import BlockingClient
 from scheduler_service.security.secret_masks import forms_of
@@ -116,16 +115,15 @@ def read_all(url: str) -> bytes:
         return b"\n".join(answer.content for answer in answers)
 
 
-@pytest.mark.parametrize("further", [(), ("--workers", "2")], ids=["alone", "siblings"])
-def test_a_killed_service_leaves_no_byte_of_a_secret(further: tuple[str, ...], tmp_path: Path) -> None:
-    """With qos 1, failures, echoes, a notification that is tried again, and the log at debug.
-
-    Nodes of a cluster: `test_tenants_at_random.py`.
-    """
+def test_a_killed_service_leaves_no_byte_of_a_secret(tmp_path: Path) -> None:
+    """With qos 1, failures, echoes, a notification that is tried again, and the log at debug."""
     data, environ = tmp_path / "data", settings(tmp_path)
     kept: list[bytes] = []
     with EchoTarget() as target:
-        with serve(data, *further, **environ) as process, BlockingClient(process.wait_for_url()) as client:
+        with (
+            serve(data, "--workers", "2", **environ) as process,
+            BlockingClient(process.wait_for_url()) as client,
+        ):
             client.secrets.set("STORED", STORED)
             client.jobs.create(job(target.url))
             execution = client.jobs.trigger("j").execution_id
@@ -136,7 +134,7 @@ def test_a_killed_service_leaves_no_byte_of_a_secret(further: tuple[str, ...], t
             assert leaks(files(data), STORED_NOWHERE) == []
         target.released.set()
         with (
-            serve(data, *further, **environ) as process,
+            serve(data, "--workers", "2", **environ) as process,
             BlockingClient(url := process.wait_for_url()) as client,
         ):
             client.wait_for(execution, timeout=60)

@@ -28,10 +28,11 @@ def alone(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> Iterator[Termi
 
 
 def test_one_frame_off_a_terminal(alone: Terminal) -> None:
-    """With what has run; without colour."""
+    """With what has run, and what has failed; without colour."""
     terminal = alone
-    job = terminal.make()
+    job, broken = terminal.make(), terminal.make("/nothing-here")
     terminal.done("jobs", "trigger", job, "--wait")
+    terminal.enter("jobs", "trigger", broken, "--wait")
     ended = terminal.done("top", "--once")
     assert ended.err == ""
     assert "\x1b" not in ended.out
@@ -40,31 +41,8 @@ def test_one_frame_off_a_terminal(alone: Terminal) -> None:
     found = terminal.done("top", "-o", "json").data
     assert found["nodes"][0]["state"] == "running"
     assert job in {one["jobId"] for one in found["slowest"]}
-
-
-def test_a_frame_more_often_than_twice_a_second_is_refused(terminal: Terminal) -> None:
-    """It would be no more than load."""
-    refused = terminal.enter("top", "--once", "--interval", "0")
-    assert refused.code == 2
-    assert "--interval 0 is too short; give 0.5 or more" in refused.err
-
-
-def test_a_day_that_is_none_has_the_name_of_its_option(terminal: Terminal) -> None:
-    """Which is not that of a moment."""
-    refused = terminal.enter("stats", "--from", "yesterday")
-    assert refused.code == 2
-    assert "--from" in refused.err
-    assert "--since" not in refused.err
-
-
-def test_a_failing_job_is_named(alone: Terminal) -> None:
-    """With its error."""
-    terminal = alone
-    job = terminal.make("/nothing-here")
-    terminal.enter("jobs", "trigger", job, "--wait")
-    found = terminal.done("top", "-o", "json").data
-    (one,) = (one for one in found["failing"] if one["jobId"] == job)
-    assert (one["failed"], one["error"]) == (1, "404")
+    (failing,) = found["failing"]
+    assert (failing["jobId"], failing["failed"], failing["error"]) == (broken, 1, "404")
 
 
 def test_on_a_terminal_it_goes_on_until_ctrl_c(service: str) -> None:
