@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -45,8 +45,8 @@ class Redact(Protocol):
 
     def __call__(
         self, records: Sequence[Record], *, detail: str | None = None, tenant: str = DEFAULT_TENANT
-    ) -> tuple[Record, ...]:
-        """Masked and cut; `detail` is the job's `historyDetail`, None: the setting. `tenant`: the job's."""
+    ) -> tuple[Any, ...]:
+        """The records, masked and cut; `detail` is the `historyDetail` of the job, None: the setting."""
 
 
 class Alarms(Protocol):

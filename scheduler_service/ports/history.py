@@ -4,18 +4,21 @@ from typing import Protocol
 
 import msgspec
 
-from scheduler_service.domain.records import Record
+from scheduler_service.domain.records import AnyRecord
 
 
-class Batch(msgspec.Struct, frozen=True, gc=False):
-    """The records of one turn, masked and cut already; unique by (uid, sequence)."""
+class Batch(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The records of one turn, masked and cut already; unique by (uid, sequence).
+
+    Stores keep it as an array.
+    """
 
     uid: str
     job_id: str
     tenant: str
     sequence: int
     at: int
-    records: tuple[Record, ...]
+    records: tuple[AnyRecord, ...]
 
 
 class History(Protocol):

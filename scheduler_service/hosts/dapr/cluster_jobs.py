@@ -19,7 +19,6 @@ from scheduler_service.persistence.common.packing import (
     RowState,
     is_old_state,
     read_row_state,
-    unpack_batches,
     write_row_state,
 )
 from scheduler_service.persistence.contexts.apart_store import ApartCommit, ContextKeeper
@@ -208,7 +207,7 @@ class ClusterJobs:
         if old is None:
             return row.entry, row.due, RowState()
         self._take_over((), await self._old.bring(old, row.at))
-        return old.entry, old.due, RowState(old.document, tuple(unpack_batches(old.batches)), old.messages)
+        return old.entry, old.due, RowState(old.document, old.batches, old.messages)
 
     def _inherit(self, state: CachedState, before: CachedState | None, batches: Iterable[Batch]) -> None:
         """This process has brought `batches` to its history: those that it still waits for stay.

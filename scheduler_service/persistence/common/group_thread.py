@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -89,6 +90,7 @@ class GroupThread(Generic[Item]):
         self._fetched: deque[Entry[Item]] = deque()  # the thread's own: fetched, not served yet
         self._owner = owner
         self._line: FairLine[asyncio.Future[Any], Entry[Item]] = FairLine()  # the same, where they are many
+        self._alike, self._sole = 0, ""  # so many of the first that are fetched are of this owner
         self._shared_until = 0.0
         self._weights = weights
         self._large: deque[tuple[int, Entry[Item]]] = deque()  # the thread's own: passed by others
@@ -102,30 +104,11 @@ class GroupThread(Generic[Item]):
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def put(self, item: Item, *, may_wait: bool = False) -> asyncio.Future[Any]:
-        """Returns at once; the future has the verdict. It raises StoreUnavailable after `close`."""
-        return self._put((item,), is_alone=True, may_wait=may_wait)
+    def put(self, *items: Item, may_wait: bool = False, is_alone: bool = True) -> asyncio.Future[Any]:
+        """Returns at once; the future has the verdict on the one item. Raises StoreUnavailable after `close`.
 
-    def put_all(self, items: Sequence[Item]) -> asyncio.Future[list[Verdict]]:
-        """The same for items that stay in one group; the future has their verdicts, errors among them."""
-        return self._put(items, is_alone=False)
-
-    @property
-    def waiting(self) -> int:
-        """About how many calls of `put` and `put_all` are not in a group yet."""
-        waiting = len(self._fetched) + len(self._line) + len(self._large)
-        return len(self._round) + self._handed_over.qsize() + waiting
-
-    async def close(self) -> None:
-        """Serves what was put in, then ends the thread. A second call waits for the same end."""
-        if not self._closed:
-            self._closed = True
-            self._round.append(None)
-            self._hand_over()
-        await asyncio.shield(self._ended)
-        self._thread.join()
-
-    def _put(self, items: Sequence[Item], *, is_alone: bool, may_wait: bool = False) -> asyncio.Future[Any]:
+        Not `is_alone`: `items` stay in one group; the future has their verdicts, errors among them.
+        """
         future = self._loop.create_future()
         if self._closed:
             future.set_exception(store_closed())
@@ -137,6 +120,21 @@ class GroupThread(Generic[Item]):
             self._loop.call_soon(self._hand_over)
         self._round.append((items, future, is_alone))
         return future
+
+    @property
+    def waiting(self) -> int:
+        """About how many calls of `put` are not in a group yet."""
+        waiting = len(self._fetched) + len(self._line) + len(self._large)
+        return len(self._round) + self._handed_over.qsize() + waiting
+
+    async def close(self) -> None:
+        """Serves what was put in, then ends the thread. A second call waits for the same end."""
+        if not self._closed:
+            self._closed = True
+            self._round.append(None)
+            self._hand_over()
+        await asyncio.shield(self._ended)
+        self._thread.join()
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:
@@ -174,27 +172,40 @@ class GroupThread(Generic[Item]):
     def _take(self) -> tuple[list[Entry[Item]], bool]:
         """The next group, and whether it is the last one; waits while there is nothing."""
         self._fetch()
-        if self._owner is not None and (self._line or len(self._fetched) > FEW):
+        if self._owner is not None and (self._line.size or len(self._fetched) > FEW):
             self._line_up(self._owner)
         line, fetched = self._line, self._fetched
         size = FEW if line and time.monotonic() < self._shared_until else self._size
         entries: list[Entry[Item]] = []
         count = 0
         self.weight = 0
+        left = len(fetched)
         while count < size and (line.size or fetched):
             entry = line.pop()[1] if line.size else fetched.popleft()
             if self._weights is None or not self._sets_aside(entry, self._weights):
                 entries.append(entry)
                 count += len(entry[0])
+        self._alike = max(self._alike - (left - len(fetched)), 0)
         self._add_large(entries)
         return entries, self._is_last and not (self._large or line or fetched)
 
     def _line_up(self, owner: Callable[[Item], str]) -> None:
-        """What is fetched, by owners. Those that come seldom are there again within a second."""
-        for entry in self._fetched:
-            self._line.add(entry[1], entry, owner(entry[0][0]) if entry[0] else "")
-        self._fetched.clear()
-        if self._line.is_uneven:
+        """What is fetched, by owners, where there are several. Those that come seldom are there again within
+        a second.
+        """
+        fetched, line = self._fetched, self._line
+        owners = [owner(items[0]) if items else "" for items, _, _ in islice(fetched, self._alike, None)]
+        if not (line.size or self._alike):
+            self._sole = owners[0]
+        if not line.size and owners.count(self._sole) == len(owners):
+            self._alike = len(fetched)  # of one owner: that is a line already
+            return
+        owners[:0] = [self._sole] * self._alike
+        for name, entry in zip(owners, fetched, strict=True):
+            line.add(entry[1], entry, name)
+        fetched.clear()
+        self._alike = 0
+        if line.is_uneven:
             self._shared_until = time.monotonic() + SHARED_SECONDS
 
     def _sets_aside(self, entry: Entry[Item], weights: Weights[Item]) -> bool:

@@ -9,19 +9,11 @@ from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.leases import LOST
 from scheduler_service.domain.moments import Due
 from scheduler_service.domain.parts import LeaseChange, PartEnd, QueuedPart, QueueOptions
-from scheduler_service.domain.records import AnyRecord
 from scheduler_service.domain.wire import Flights, Holder
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.errors import DeliveryUnreadable, StoreUnavailable
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Remembered
-
-
-class PackedBatch(Batch, frozen=True, array_like=True, gc=False):
-    """A batch as an array."""
-
-    records: tuple[AnyRecord, ...]
-
 
 pack = msgspec.msgpack.Encoder().encode
 unpack_delivery = msgspec.msgpack.Decoder(Delivery).decode
@@ -93,7 +85,7 @@ class _Packed(msgspec.Struct, frozen=True, array_like=True):
 
     format: int
     document: bytes | None
-    batches: tuple[PackedBatch, ...] = ()
+    batches: tuple[Batch, ...] = ()
     messages: tuple[Remembered, ...] = ()
     flights: Flights = ()
 
@@ -110,7 +102,7 @@ class OldState(msgspec.Struct, frozen=True, omit_defaults=True):
     entry: CatalogueEntry
     due: Due
     document: bytes | None = None
-    batches: tuple[PackedBatch, ...] = ()
+    batches: tuple[Batch, ...] = ()
     deliveries: tuple[Delivery, ...] = ()
     remembered: tuple[Remembered, ...] = ()
     queued: tuple[QueueWrite, ...] = ()
@@ -130,7 +122,7 @@ def write_row_state(state: RowState) -> bytes:
         _Packed(
             FORMAT,
             state.document,
-            pack_batches(state.batches) if state.batches else (),
+            state.batches,
             state.messages,
             state.flights,
         )
@@ -144,7 +136,7 @@ def read_row_state(raw: bytes) -> RowState:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoreUnavailable(f"the state in the row of a job cannot be read: {error}") from error
     _check_format(packed.format, FORMAT)
-    return RowState(packed.document, tuple(unpack_batches(packed.batches)), packed.messages, packed.flights)
+    return RowState(packed.document, packed.batches, packed.messages, packed.flights)
 
 
 def is_old_state(raw: bytes) -> bool:
@@ -160,16 +152,6 @@ def read_old_state(raw: bytes) -> OldState:
         raise StoreUnavailable(f"the actor state of a job cannot be read: {error}") from error
     _check_format(old.format, OLD_FORMAT)
     return old
-
-
-def pack_batches(batches: Iterable[Batch]) -> tuple[PackedBatch, ...]:
-    """Batches as they are kept."""
-    return tuple(PackedBatch(*msgspec.structs.astuple(one)) for one in batches)
-
-
-def unpack_batches(found: Iterable[PackedBatch]) -> list[Batch]:
-    """Batches as the history takes them."""
-    return [Batch(*msgspec.structs.astuple(one)) for one in found]
 
 
 def _check_format(found: int, known: int) -> None:

@@ -8,7 +8,7 @@ from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
 from scheduler_service.domain.wire import Holder
-from scheduler_service.persistence.common.packing import pack, pack_batches
+from scheduler_service.persistence.common.packing import pack
 from scheduler_service.persistence.job_store.schema import outbox, queue_turns, untold
 from scheduler_service.persistence.sql.expressions import GuardedUpsert, Row, Upsert, overwrite
 from scheduler_service.persistence.sql.job_tables import ENTRY, answer_of, definitions, entry_row, jobs
@@ -70,25 +70,6 @@ class SettledDeliveries(msgspec.Struct, frozen=True, gc=False):
     settlements: tuple[Settlement, ...]
 
 
-def weigh_value(value: object) -> int:
-    """About the bytes of a write: of a turn its texts and bodies of deliveries, of settlements the bodies."""
-    deliveries: Iterable[Delivery]
-    if isinstance(value, TurnClaim):
-        commit = value.commit
-        size, deliveries = len(value.state or b""), commit.deliveries
-        if commit.definition is not None:
-            size += len(commit.definition)
-        if not deliveries:  # as with most
-            return size
-    elif isinstance(value, SettledDeliveries):
-        size, deliveries = 0, [one.delivery for one in value.settlements]
-    else:
-        return 0
-    for delivery in deliveries:
-        size += len(delivery.request.body or b"")
-    return size
-
-
 def is_single_statement(claims: Sequence[TurnClaim]) -> bool:
     """Whether `claims` are one statement: each of another job, and none brings or removes anything else."""
     if len({claim.commit.entry.job_id for claim in claims}) < len(claims):
@@ -131,4 +112,4 @@ def delivery_of(delivery: Delivery, holder: Holder) -> Row:
 
 def records_of(batches: Iterable[Batch], holder: Holder) -> list[Row]:
     """The rows of `untold` of records that `holder` brings to the history."""
-    return [(one.uid, one.sequence, pack(one), holder.node, holder.boot) for one in pack_batches(batches)]
+    return [(one.uid, one.sequence, pack(one), holder.node, holder.boot) for one in batches]

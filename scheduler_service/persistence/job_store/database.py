@@ -9,8 +9,9 @@ from typing import Any, TypeVar, cast
 import msgspec
 import sqlalchemy as sa
 
+from scheduler_service.domain.effects import Delivery
 from scheduler_service.persistence.common.group_thread import GroupThread, Verdict, Weights
-from scheduler_service.persistence.job_store.claim_rows import weigh_value
+from scheduler_service.persistence.job_store.claim_rows import SettledDeliveries
 from scheduler_service.persistence.job_store.schema import MIGRATIONS
 from scheduler_service.persistence.sql.database import Database, DatabaseThreads, OpenDatabase
 from scheduler_service.ports.cluster import TurnClaim
@@ -155,7 +156,9 @@ class JobDatabase:
 
         They are one transaction, or several of GROUP_BYTES.
         """
-        return await self._writer.put_all([GroupedWork(work, value) for value in values])
+        items = [GroupedWork(work, value) for value in values]
+        verdicts: list[Any] = await self._writer.put(*items, is_alone=False)
+        return verdicts
 
     async def write_apart(self, work: Callable[[sa.Connection], T]) -> T:
         """Runs `work` in a transaction of its own, for which no other write waits in this process.
@@ -222,7 +225,8 @@ class JobDatabase:
 
     def _serve(self, items: list[Work | GroupedWork]) -> list[Verdict]:
         self._trouble = None
-        verdicts = [one for part in divide(items, self._writer.weight) for one in self._write(part)]
+        parts = divide(items, self._writer.weight)
+        verdicts = [one for part, size in parts for one in self._write(part, size)]
         if self._on_trouble is not None:
             self._note(self._on_trouble)
         return verdicts
@@ -239,7 +243,7 @@ class JobDatabase:
             trouble = None if self._trouble is None else str(self._trouble)
             self._loop.call_soon_threadsafe(on_trouble, trouble)
 
-    def _write(self, items: list[Work | GroupedWork]) -> list[Verdict]:
+    def _write(self, items: list[Work | GroupedWork], size: int) -> list[Verdict]:
         if not items:
             return []
         began = time.monotonic()
@@ -271,41 +275,56 @@ class JobDatabase:
             if len(items) == 1:
                 return [error]
         else:
-            self._on_written(sum(map(weigh, items)))
+            self._on_written(size)
             return list(verdicts)
         # One of them may be what the database cannot store: halving finds it, and the others are written.
         half = len(items) // 2
-        return self._write(items[:half]) + self._write(items[half:])
+        return self._write(items[:half], size // 2) + self._write(items[half:], size // 2)
 
 
 def weigh(item: Work | GroupedWork) -> int:
-    """About the bytes of a write, where they may be many."""
-    return weigh_value(item.value) if isinstance(item, GroupedWork) else 0
+    """About the bytes of a write, where they may be many: of a turn its texts and bodies of deliveries."""
+    deliveries: Iterable[Delivery]
+    value = item.value if type(item) is GroupedWork else None
+    if type(value) is TurnClaim:  # by the type, and without another function: each turn is weighed
+        commit = value.commit
+        size, deliveries = len(value.state or b""), commit.deliveries
+        if commit.definition is not None:
+            size += len(commit.definition)
+        if not deliveries:  # as with most
+            return size
+    elif type(value) is SettledDeliveries:
+        size, deliveries = 0, [one.delivery for one in value.settlements]
+    else:
+        return 0
+    for delivery in deliveries:
+        size += len(delivery.request.body or b"")
+    return size
 
 
 def tenant_of(item: Work | GroupedWork) -> str:
     """Whose turn is written; of all else nobody's."""
-    value = item.value if isinstance(item, GroupedWork) else None
-    return value.commit.entry.tenant if isinstance(value, TurnClaim) else ""
+    value = item.value if type(item) is GroupedWork else None
+    return value.commit.entry.tenant if type(value) is TurnClaim else ""
 
 
-def divide(items: list[Work | GroupedWork], weight: int) -> Iterable[list[Work | GroupedWork]]:
-    """The same writes in their order, in groups that are written one after the other.
+def divide(items: list[Work | GroupedWork], weight: int) -> Iterable[tuple[list[Work | GroupedWork], int]]:
+    """The same writes in their order, in groups that are written one after the other, with their weights.
 
     `weight`: what `weigh` says of all of them together.
     """
-    return (items,) if weight <= GROUP_BYTES else _divide(items)
+    return ((items, weight),) if weight <= GROUP_BYTES else _divide(items)
 
 
-def _divide(items: list[Work | GroupedWork]) -> Iterator[list[Work | GroupedWork]]:
+def _divide(items: list[Work | GroupedWork]) -> Iterator[tuple[list[Work | GroupedWork], int]]:
     start = size = 0
     for place, item in enumerate(items):
         own = weigh(item)
         if size and size + own > GROUP_BYTES:
-            yield items[start:place]
+            yield items[start:place], size
             start, size = place, 0
         size += own
-    yield items[start:] if start else items
+    yield items[start:] if start else items, size
 
 
 def _is_single(items: Sequence[Work | GroupedWork]) -> bool:

@@ -176,10 +176,11 @@ class SqlStateStore:
         return job
 
     def commit(self, commit: Commit) -> Awaitable[None]:
-        return self._put(_claims_of((commit,))[0], may_wait=commit.may_wait)
+        work = self._write  # not by `_put`: each turn comes here twice
+        return self._database.write_together(work, _claim_of(commit), may_wait=commit.may_wait)
 
     async def commit_all(self, commits: Sequence[Commit]) -> Sequence[StoreError | None]:
-        return await self._database.write_all(self._write, _claims_of(commits))
+        return await self._database.write_all(self._write, list(map(_claim_of, commits)))
 
     def settle(self, settlements: Sequence[Settlement]) -> Awaitable[None]:
         return self._put(SettledDeliveries(tuple(settlements)))
@@ -372,11 +373,9 @@ class SqlStateStore:
         return await self._database.read_soon(work)
 
 
-def _claims_of(commits: Sequence[Commit]) -> list[TurnClaim]:
-    return [
-        TurnClaim(one, OF_THIS_SERVICE, 0, one.document, records=() if one.batch is None else (one.batch,))
-        for one in commits
-    ]
+def _claim_of(commit: Commit) -> TurnClaim:
+    records = () if commit.batch is None else (commit.batch,)
+    return TurnClaim(commit, OF_THIS_SERVICE, 0, commit.document, records=records)
 
 
 class ServerStateStore(SqlStateStore):

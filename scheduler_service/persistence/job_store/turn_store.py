@@ -12,7 +12,7 @@ from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import HOUR, Due, Now
 from scheduler_service.domain.wire import Holder
-from scheduler_service.persistence.common.packing import PackedBatch, pack, read_deliveries, unpack_batches
+from scheduler_service.persistence.common.packing import pack, read_deliveries
 from scheduler_service.persistence.common.pagination import PAGE_BYTES
 from scheduler_service.persistence.job_store.claim_rows import (
     CLAIMS,
@@ -100,7 +100,7 @@ _LARGE_TEXT = sa.select(_text.text).where(
 _KEYS: sa.BindParameter[str] = sa.bindparam("keys", type_=sa.Text)
 _lives = sa.select(jobs.c.uid).where(jobs.c.uid == queue_turns.c.uid, jobs.c.state != "destroyed")
 _IS_GONE = ~_lives.exists()
-_decode_batch = msgspec.msgpack.Decoder(PackedBatch).decode
+_decode_batch = msgspec.msgpack.Decoder(Batch).decode
 
 
 class Again(Enum):
@@ -392,7 +392,8 @@ class TurnStore:
         brought = ((DEFINITIONS, texts), answers, (DELIVERIES, sent), (RECORDS, records))
         self.insert(connection, *brought)
         for commit in commits:
-            write_parts(connection, dialect, commit.queued)
+            if commit.queued:
+                write_parts(connection, dialect, commit.queued)
         return taken
 
     def insert(self, connection: sa.Connection, *tables: tuple[Upsert, Sequence[Row]]) -> None:
@@ -413,7 +414,7 @@ def forget_job(connection: sa.Connection, job_id: str) -> bool:
 
 def read_batches(contents: Iterable[bytes]) -> list[Batch]:
     """The records in rows of `untold`."""
-    return unpack_batches(map(_decode_batch, contents))
+    return list(map(_decode_batch, contents))
 
 
 class GroupedCatalogue(JobCatalogue):

@@ -407,7 +407,8 @@ def _by_size(rows: Sequence[Row], blob: int, most: int) -> Iterator[Sequence[Row
     start = 0
     while start < len(rows):
         part = rows[start : start + most]
-        sizes = [len(cast("bytes", row[blob]) or b"") for row in part]
+        texts: list[Any] = [row[blob] for row in part]
+        sizes = [len(text) if text else 0 for text in texts]
         if sum(sizes) > STATEMENT_BYTES:
             part = part[: max(bisect_right(list(accumulate(sizes)), STATEMENT_BYTES), 1)]
         yield part

@@ -15,13 +15,14 @@ import msgspec
 from msgspec.structs import astuple
 
 from scheduler_service.domain.moments import Due
-from scheduler_service.persistence.common.packing import PackedBatch, pack
+from scheduler_service.persistence.common.packing import pack
 from scheduler_service.persistence.sql.job_tables import ENTRY, entry_row
 from scheduler_service.persistence.sqlite.database import open_beside, open_writing, translated
 from scheduler_service.persistence.sqlite.folder import FolderLock, is_divided, state_file, write_private
 from scheduler_service.persistence.sqlite.schema import transaction
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.errors import StoreRefused
+from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import StoredJob
 
 
@@ -33,7 +34,7 @@ class JournalPage(msgspec.Struct, frozen=True, array_like=True):
     """Turns (entry, sequence, document, due wall, due steady) and records of one group of commits."""
 
     turns: list[tuple[ListedEntry, int, bytes, int | None, int | None]]
-    batches: list[PackedBatch]
+    batches: list[Batch]
 
     def jobs(self) -> list[StoredJob]:
         """The jobs after their turns."""

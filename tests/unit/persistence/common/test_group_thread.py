@@ -64,7 +64,11 @@ async def test_groups_are_bounded() -> None:
     """At most `size` items are served together, but what was handed in as one stays one."""
     groups: list[list[int]] = []
     thread = make_thread(noting(groups), size=3)
-    some = [thread.put(0), thread.put_all([1, 2, 3, 4]), *[thread.put(item) for item in range(5, 10)]]
+    some = [
+        thread.put(0),
+        thread.put(1, 2, 3, 4, is_alone=False),
+        *[thread.put(item) for item in range(5, 10)],
+    ]
     await asyncio.gather(*some)
     assert groups == [[0, 1, 2, 3, 4], [5, 6, 7], [8, 9]]
     await thread.close()
@@ -95,6 +99,36 @@ async def test_owners_take_turns_where_many_items_wait() -> None:
     assert groups[1][:5] == [1, 10_000, 20_000, 2, 10_001]
     assert len(groups[1]) == FEW
     assert [item for group in groups for item in group if item < 10_000] == list(range(2_000))
+    await thread.close()
+
+
+async def test_what_one_owner_has_in_line_waits_its_turn_when_another_comes() -> None:
+    """In its order, also what was fetched while it had the line alone."""
+    groups: list[list[int]] = []
+    began, may_go_on = threading.Semaphore(0), threading.Semaphore(0)
+
+    def serve(items: list[int]) -> list[object]:
+        groups.append(items)
+        began.release()
+        assert may_go_on.acquire(timeout=30)
+        return list(items)
+
+    loop = asyncio.get_running_loop()
+    thread: GroupThread[int] = GroupThread(
+        name="writer", serve=serve, size=1_000, loop=loop, owner=lambda item: str(item // 10_000)
+    )
+    some = [thread.put(0)]
+    for items in (range(1, 1_500), (1_500, 10_000, 1_501)):
+        await asyncio.sleep(0)
+        assert began.acquire(timeout=30), "the loop stands still meanwhile"
+        some += [thread.put(item) for item in items]
+        await asyncio.sleep(0)
+        may_go_on.release()
+    may_go_on.release(100)
+    await asyncio.gather(*some)
+    assert groups[1] == list(range(1, 1_001))
+    assert groups[2][:3] == [1_001, 10_000, 1_002]
+    assert [item for group in groups for item in group if item < 10_000] == list(range(1_502))
     await thread.close()
 
 
@@ -247,7 +281,7 @@ async def test_who_serves_knows_the_weight_of_the_group() -> None:
 
     loop = asyncio.get_running_loop()
     thread = GroupThread(name="writer", serve=serve, size=10, loop=loop, weights=Weights(weigh, 10, 50))
-    await asyncio.gather(*[thread.put(item) for item in (1, 20, 2, 90, 3)], thread.put_all([4, 5]))
+    await asyncio.gather(*[thread.put(item) for item in (1, 20, 2, 90, 3)], thread.put(4, 5, is_alone=False))
     assert weights == [1 + 20 + 2 + 3 + 4 + 5, 90]
     assert sorted(weighed) == sorted(served)
     await thread.close()
@@ -257,7 +291,7 @@ async def test_what_was_handed_in_as_one_is_as_large_as_its_sum() -> None:
     """It stays one."""
     groups: list[list[int]] = []
     thread = make_weighing(noting(groups))
-    both = thread.put_all([9, 9]), thread.put(1)
+    both = thread.put(9, 9, is_alone=False), thread.put(1)
     assert await asyncio.gather(*both) == [[9, 9], 1]
     assert groups == [[1, 9, 9]]
     await thread.close()

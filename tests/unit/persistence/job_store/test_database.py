@@ -137,8 +137,9 @@ def _write_none(connection: sa.Connection, values: Sequence[object]) -> list[Non
 def test_what_is_small_is_one_group() -> None:
     """The list as it was given."""
     works: list[Any] = [GroupedWork(_write_none, claim(f"job-{number}")) for number in range(1_000)]
-    (group,) = divide(works, sum(map(weigh, works)))
+    ((group, size),) = divide(works, sum(map(weigh, works)))
     assert group is works
+    assert size == sum(map(weigh, works))
 
 
 def test_what_is_large_is_several_groups_in_order() -> None:
@@ -155,8 +156,9 @@ def test_what_is_large_is_several_groups_in_order() -> None:
     ]
     works: list[Any] = [GroupedWork(_write_none, value) for value in values]
     groups = list(divide(works, sum(map(weigh, works))))
-    assert [len(group) for group in groups] == [3, 1, 1, 1, 2]
-    assert [work.value for group in groups for work in group] == values
+    assert [len(group) for group, _ in groups] == [3, 1, 1, 1, 2]
+    assert [size for _, size in groups] == [sum(map(weigh, group)) for group, _ in groups]
+    assert [work.value for group, _ in groups for work in group] == values
 
 
 class Disk:
