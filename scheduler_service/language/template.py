@@ -1,6 +1,6 @@
 """Compiles templates, and checks all that can be known of a text, a URL or a body before it is rendered."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from client_sdk.models.parse import write_pointer
@@ -32,7 +32,6 @@ from scheduler_service.language.expression import (
     Variable,
     scan,
 )
-from scheduler_service.language.jsonpath import Path as JSONPath
 from scheduler_service.language.places import (
     ValuePlace,
     check_start,
@@ -57,10 +56,7 @@ def compile_text(text: str, *, names: Names) -> TextTemplate:
     return TextTemplate(
         parts=parts,
         text=_constant(parts),
-        variables=_variables(used),
-        members=_members(used),
-        searches=_searches(used),
-        secrets=_secrets(used),
+        **_reads(used),
         is_constant=not used,
     )
 
@@ -83,10 +79,7 @@ def compile_json(value: object, *, names: Names) -> JsonTemplate:
         return constant_json(node)
     return JsonTemplate(
         node=node,
-        variables=_variables(used),
-        members=_members(used),
-        searches=_searches(used),
-        secrets=_secrets(used),
+        **_reads(used),
         size=len(encoded),
     )
 
@@ -117,10 +110,7 @@ def compile_url(text: str, *, names: Names) -> UrlTemplate:
     return UrlTemplate(
         parts=parts,
         text=_constant(parts),
-        variables=_variables(used),
-        members=_members(used),
-        searches=_searches(used),
-        secrets=_secrets(used),
+        **_reads(used),
         is_constant=not used,
     )
 
@@ -152,27 +142,18 @@ def _expressions(parts: Parts) -> list[Expression]:
     return [part for part in parts if not isinstance(part, str)]
 
 
-def _variables(expressions: Iterable[Expression]) -> frozenset[str]:
-    return frozenset(one.name for one in expressions if isinstance(one, Variable))
-
-
-def _searches(expressions: Iterable[Expression]) -> tuple[JSONPath, ...]:
+def _reads(expressions: Sequence[Expression]) -> dict[str, Any]:
+    """What a template with these expressions reads."""
     paths = [one.path for one in expressions if isinstance(one, Query | Variable)]
-    return tuple(path for path in paths if path is not None and not path.singular)
-
-
-def _secrets(expressions: Iterable[Expression]) -> frozenset[str]:
-    return frozenset(one.name for one in expressions if isinstance(one, SecretName))
-
-
-def _members(expressions: Iterable[Expression]) -> frozenset[str]:
-    members: set[str] = set()
-    for one in expressions:
-        if isinstance(one, Name):
-            members.add(one.name)
-        elif isinstance(one, Query):
-            members |= one.path.members
-    return frozenset(members)
+    names = frozenset(one.name for one in expressions if isinstance(one, Name))
+    return {
+        "variables": frozenset(one.name for one in expressions if isinstance(one, Variable)),
+        "members": frozenset(members).union(
+            *(one.path.members for one in expressions if isinstance(one, Query))
+        ),
+        "searches": tuple(path for path in paths if path is not None and not path.singular),
+        "secrets": frozenset(one.name for one in expressions if isinstance(one, SecretName)),
+    }
 
 
 Path = tuple[Any, ...]
@@ -280,7 +261,7 @@ def _whole(piece: str | Found, names: Names) -> UrlTemplate:
         raise ExpressionError(message, column=piece.column)
     return UrlTemplate(
         parts=(Slot(expression, ValuePlace.START),),
-        members=_members([expression]),
+        members=_reads([expression])["members"],
         whole=True,
         source=_source(expression, names),
     )
