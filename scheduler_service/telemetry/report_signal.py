@@ -116,10 +116,11 @@ class SignalReports:
     thread of its own waits for it. `parts` and `others` may be set once there is more to show.
     """
 
-    def __init__(self, *, log: Log) -> None:
+    def __init__(self, *, log: Log, patience: float = PATIENCE_SECONDS) -> None:
         self.parts: Parts = dict
         self.others: Others = tuple
         self._log = log
+        self._patience = patience
         self._began = time.monotonic()
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
@@ -133,7 +134,7 @@ class SignalReports:
         self._has_ended = True
         if self._thread.ident is not None:
             signal.pthread_kill(self._thread.ident, signal.SIGUSR1)
-        self._thread.join(PATIENCE_SECONDS)
+        self._thread.join(self._patience)
         while signal.sigtimedwait({signal.SIGUSR1}, 0) is not None:
             pass
         signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
@@ -158,9 +159,9 @@ class SignalReports:
             self._loop.call_soon_threadsafe(self._write, threads, written)
         except RuntimeError:  # the loop is closed: the process ends
             return
-        if not written.wait(PATIENCE_SECONDS) and not self._has_ended:
+        if not written.wait(self._patience) and not self._has_ended:
             functions = stack_of(self._loop_thread)
-            self._log("process_described", part="loop", heldSeconds=PATIENCE_SECONDS, functions=functions)
+            self._log("process_described", part="loop", heldSeconds=self._patience, functions=functions)
 
     def _write(self, threads: Mapping[str, object], written: threading.Event) -> None:
         found: dict[str, Mapping[str, object]] = {"process": describe_size(self._began)}
