@@ -6,10 +6,11 @@ masked: these texts are shown in lists, notifications and logs.
 """
 
 import re
-from typing import overload
+from typing import TypeVar
 
 from scheduler_service.domain.feedback_tokens import mask_tokens
 
+Said = TypeVar("Said", str, str | None)
 MARK = "…"
 """Stands where a text was cut."""
 ERROR_CHARACTERS, PROGRESS_CHARACTERS, MESSAGE_CHARACTERS, STATUS_CHARACTERS = 256, 64, 4_096, 80
@@ -27,20 +28,12 @@ def scrub(text: str) -> str:
     return text
 
 
-@overload
-def cut(text: str, limit: int) -> str: ...
-@overload
-def cut(text: str | None, limit: int) -> str | None: ...
-def cut(text: str | None, limit: int) -> str | None:
+def cut(text: Said, limit: int) -> Said:
     """The text, at most `limit` characters long; the last one of a longer text is `MARK`."""
     return text if text is None or len(text) <= limit else text[: limit - 1] + MARK
 
 
-@overload
-def cut_error(text: str) -> str: ...
-@overload
-def cut_error(text: str | None) -> str | None: ...
-def cut_error(text: str | None) -> str | None:
+def cut_error(text: Said) -> Said:
     """An error code; it is compared with those of `retry` as it is after the cut."""
     return _cut(text, ERROR_CHARACTERS)
 
@@ -52,19 +45,15 @@ def cut_progress(text: str | None) -> str | None:
 
 def cut_status(text: str) -> str:
     """A status that is not known, for the message that says so."""
-    return _cut(text, STATUS_CHARACTERS) or ""
+    return _cut(text, STATUS_CHARACTERS)
 
 
-@overload
-def cut_message(text: str) -> str: ...
-@overload
-def cut_message(text: str | None) -> str | None: ...
-def cut_message(text: str | None) -> str | None:
+def cut_message(text: Said) -> Said:
     """A message."""
     return _cut(text, MESSAGE_CHARACTERS)
 
 
-def _cut(text: str | None, limit: int) -> str | None:
+def _cut(text: Said, limit: int) -> Said:
     if text is None:
         return None
     return cut(mask_tokens(scrub(cut(text, limit))), limit)

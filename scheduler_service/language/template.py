@@ -148,9 +148,7 @@ def _reads(expressions: Sequence[Expression]) -> dict[str, Any]:
     names = frozenset(one.name for one in expressions if isinstance(one, Name))
     return {
         "variables": frozenset(one.name for one in expressions if isinstance(one, Variable)),
-        "members": frozenset(members).union(
-            *(one.path.members for one in expressions if isinstance(one, Query))
-        ),
+        "members": names.union(*(one.path.members for one in expressions if isinstance(one, Query))),
         "searches": tuple(path for path in paths if path is not None and not path.singular),
         "secrets": frozenset(one.name for one in expressions if isinstance(one, SecretName)),
     }
