@@ -10,8 +10,7 @@ import yaml
 
 from tests.rows import each_row
 from tests.unit.docs.pages import ROOT, anchors, fences, read
-from tests.wire.docs.executor import PLAIN, enter_here, executor, file_of
-from tests.wire.docs.shell import Shell
+from tests.wire.docs.executor import PLAIN, Shell, enter_here, executor, file_of
 from tests.wire.processes.process import bare_environment, serve
 from tests.wire.service import data_of, running
 
