@@ -4,22 +4,18 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from pydantic import BaseModel
 
 from client_sdk import models
 from client_sdk.models import JobDefinition, answers
-from scheduler_service.api.application import OPERATIONS
-from scheduler_service.api.openapi import describe
 from scheduler_service.api.queues import RESERVED
-from scheduler_service.cli.main import commands
 from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.replies import RefusalCode
 from scheduler_service.engine.warnings import CODES
-from scheduler_service.settings import Settings
 from tests.rows import each_row
-from tests.unit.docs.pages import ROOT, prose, read, rows
+from tests.unit.docs.pages import ROOT, read, rows
 
 PAGE, LAST, LATER = "docs/spec.md", 17, "**Not built yet**"
 FOLDERS = ("scheduler_service", "client_sdk", "tests", "examples", "docs")
@@ -31,7 +27,6 @@ GOES_ON = r"(?!\d|(?:,|\s+and|\s+to)\s+\d)"
 FORM = re.compile(
     rf"SPEC\s+section\s+(?P<one>\d+){GOES_ON}|SPEC\s+sections\s+(?P<many>\d+(?:(?:,|\s+and)\s+\d+)+){GOES_ON}"
 )
-NOT_DESCRIBED = (("GET", "/openapi.json"), ("GET", "/docs"), ("GET", "/"))
 SPAN = re.compile(r"```.*?```|`[^`]+`", re.DOTALL)
 WORDS = (
     answers.DriftKind, answers.ExecutionState, answers.FailureType, answers.FiringOutcome,
@@ -74,12 +69,6 @@ def wrong_references(text: str) -> Iterator[tuple[int, str]]:
             yield text.count("\n", 0, word.start()) + 1, text[word.start() : word.start() + 30]
 
 
-def routes() -> list[tuple[str, str]]:
-    """(method, path) of every operation of the API."""
-    paths: dict[str, Any] = describe(OPERATIONS, version="1")["paths"]
-    return [(method.upper(), path) for path, methods in paths.items() for method in methods]
-
-
 def fields(model: type[BaseModel]) -> set[str]:
     """The names on the wire of a body and of all that it may hold."""
     schema = model.model_json_schema(by_alias=True)
@@ -113,20 +102,6 @@ def test_sections_are_numbered_without_gap() -> None:
         assert len(re.findall(r"^### ", text, re.MULTILINE)) == len(parts), number
 
 
-def test_section_10_names_the_page_of_routes() -> None:
-    """Each route stands there, with its parameters (`test_pages.py`)."""
-    assert "(api.md)" in sections()[10]
-
-
-def test_every_route_that_stands_there_exists() -> None:
-    """Also in running text; but for what is named as not built yet."""
-    known = {*routes(), *NOT_DESCRIBED}
-    for number, text in sections().items():
-        present = prose(text).partition(LATER)[0]
-        for method, path in re.findall(r"`(GET|POST|PUT|DELETE) (/[^`?\s]*)", present):
-            assert (method, path) in known, f"section {number}: {method} {path}"
-
-
 @each_row("model", BODIES, ids=lambda model: model.__name__)
 def test_every_field_of_a_body_stands_in_it(model: type[BaseModel]) -> None:
     """Set as code, by its name on the wire."""
@@ -149,82 +124,6 @@ def test_what_is_not_built_yet_is_a_list_at_the_end(number: int) -> None:
     assert all(line.startswith(("* ", "  ")) for text in later for line in text.splitlines() if line)
 
 
-CODE_SPAN = re.compile(r"`([^`]+)`")
-# A sentence behind this says what there is instead.
-PRESENT = "At present"
-# Named to say what the missing thing belongs to.
-THERE = {
-    "default", "env", "fire_all", "one_time", "overlapPolicy", "queue://", "rateLimit", "server.key",
-    "timeoutSeconds", "timers",
-}  # fmt: skip
-
-
-def lists() -> str:
-    """Those at the end of the sections of docs/spec.md; what is there at present is left out."""
-    _, *parts = re.split(r"^## \d+\. .*$", read("docs/spec.md"), flags=re.MULTILINE)
-    return "\n".join(_missing_alone(text.partition(LATER)[2]) for text in parts)
-
-
-def _missing_alone(text: str) -> str:
-    """The items without what is there at present."""
-    return "\n* ".join(item.partition(PRESENT)[0] for item in text.split("\n* "))
-
-
-def spans() -> set[str]:
-    """What they set as code."""
-    return set(CODE_SPAN.findall(lists())) - THERE
-
-
-@cache
-def known_commands() -> frozenset[str]:
-    """`punctual jobs list` and so on, and the groups."""
-    found: set[str] = set()
-
-    def walk(command: Any, name: str) -> None:
-        found.add(name)
-        for word, inner in getattr(command, "commands", {}).items():
-            walk(inner, f"{name} {word}")
-
-    walk(commands(), "punctual")
-    return frozenset(found)
-
-
-@cache
-def settings() -> frozenset[str]:
-    """`group.name`; a group alone where it is a setting itself."""
-    given = Settings.model_validate({"egress": {}}).model_dump(mode="json")
-    groups = {group: values for group, values in given.items() if isinstance(values, dict)}
-    return frozenset(f"{group}.{name}" for group, values in groups.items() for name in values) | set(given)
-
-
-@cache
-def words() -> frozenset[str]:
-    """Members of a definition, and codes."""
-    schema = JobDefinition.model_json_schema(by_alias=True)
-    fields = {name for one in (schema, *schema["$defs"].values()) for name in one.get("properties", {})}
-    codes = {str(word) for word in get_args(get_args(answers.FailureType)[0])} | {*map(str, RESERVED)}
-    return frozenset(fields | codes)
-
-
-@cache
-def paths() -> dict[str, Any]:
-    """The paths of the description and their methods."""
-    described: dict[str, Any] = describe(OPERATIONS, version="1")["paths"]
-    return described
-
-
-def test_what_is_listed_as_missing_is_missing() -> None:
-    """No route, command, setting, member of a definition or error code of that name is there."""
-    assert "\n* " in lists()
-    built = known_commands() | settings() | words()
-    for span in sorted(spans()):
-        method, _, path = span.rpartition(" ")
-        if path.startswith("/"):
-            assert method.lower() not in paths().get(path, {}), span
-            assert method or path not in paths(), span
-        assert span not in built, span
-
-
 GLOSSARY = "docs/glossary.md"
 
 
@@ -236,10 +135,7 @@ def glossary_words() -> list[str]:
 
 def closed_words() -> set[str]:
     """Those of the sets that JSON knows; the kinds of a drift have a table of their own in services.md."""
-    sets = (
-        answers.ExecutionState, answers.FailureType, answers.FiringOutcome, answers.InstanceState,
-        answers.ItemStatus, answers.JobState, answers.RetryReason, answers.TimerKind, answers.TriggeredBy,
-    )  # fmt: skip
+    sets = (one for one in WORDS if one is not answers.DriftKind)
     return {str(word) for one in sets for word in get_args(get_args(one)[0])} | {*map(str, DeliveryState)}
 
 
@@ -249,11 +145,6 @@ def test_every_closed_word_of_the_wire_is_explained() -> None:
     explained = set(re.findall(r"`(\w+)`", part.partition("\n## ")[0]))
     assert closed_words() - explained == set()
     assert len(closed_words()) > 30
-
-
-def test_what_is_confused_is_told_apart() -> None:
-    """`failed` waits for a retry, `terminated` is an end."""
-    assert "**`failed` and `terminated`.**" in read(GLOSSARY)
 
 
 def test_the_floors_are_the_packages() -> None:
@@ -268,9 +159,3 @@ def test_the_floors_are_the_packages() -> None:
 def test_no_word_has_two_rows() -> None:
     """One word, one meaning."""
     assert sorted(glossary_words()) == sorted(set(glossary_words()))
-
-
-def test_the_pages_for_readers_and_contributors_link_to_it() -> None:
-    """Where somebody begins to read."""
-    assert "(docs/glossary.md)" in read("README.md")
-    assert "(docs/glossary.md)" in read("CONTRIBUTING.md")
