@@ -40,6 +40,16 @@ def test_cancel_running_ends_the_oldest() -> None:
     two = ticking(overlapPolicy="cancel_running", maxConcurrency=2)
     two.pass_time(30_000)
     assert two.states() == [S.CANCELLED, S.PROCESSING, S.PROCESSING]
+    # Of firings that one turn finds, each ends the one before it: the newest runs
+    found = ticking(overlapPolicy="cancel_running")
+    found.stand_still(30_000)
+    found.deliver(AlarmRang())
+    assert found.states() == [S.CANCELLED, S.CANCELLED, S.PROCESSING]
+    found = ticking(overlapPolicy="cancel_running")
+    found.pass_time(10_000)
+    found.stand_still(20_000)
+    found.deliver(AlarmRang())
+    assert found.states() == [S.CANCELLED, S.CANCELLED, S.PROCESSING]
 
 
 def test_allow_counts_no_limit() -> None:

@@ -9,6 +9,7 @@ from scheduler_service.domain.records import Audited
 from scheduler_service.domain.turn_events import (
     Activated,
     CancelRequested,
+    Replay,
     Triggered,
     Updated,
 )
@@ -93,6 +94,17 @@ def test_only_the_end_of_an_execution_counts() -> None:
     assert rig.states() == [State.TERMINATED, State.CANCELLED, State.SKIPPED]
     assert rig.head.failures == 1
     run(rig, 500)
+    assert is_paused(rig)
+
+
+def test_a_replay_counts_like_any_execution() -> None:
+    """One that succeeds ends the row."""
+    rig = job(2)
+    for status in (200, 500):
+        run(rig, 500)
+        assert not is_paused(rig)
+        rig.deliver(Triggered(replay=Replay(1)))
+        rig.answer(status)
     assert is_paused(rig)
 
 

@@ -7,7 +7,8 @@ from scheduler_service.domain.effects import Abandon, Inform
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import AttemptEnded, CheckEnded
 from scheduler_service.domain.replies import Unchanged
-from scheduler_service.domain.wire import CallKind, FaultKind
+from scheduler_service.domain.turn_events import CallEnded
+from scheduler_service.domain.wire import Answer, CallKind, FaultKind
 from tests.rows import each_row
 from tests.unit.engine.rig import polled, started
 
@@ -100,10 +101,7 @@ def test_check_refused_by_the_guard_ends_at_once() -> None:
     # A check's answer that was cut is no report
     rig = polled()
     rig.pass_time(1_000)
-    from scheduler_service.domain.turn_events import CallEnded
-    from scheduler_service.domain.wire import Answer
-
-    rig.deliver(CallEnded(rig.call.token, Answer(200, body=b'{"a":', truncated=True)))
+    rig.deliver(CallEnded(rig.call.token, Answer(200, body=b'{"status":"succeed"}', truncated=True)))
     assert rig.context(1).failed_checks == 1
     # A check that cannot be rendered fails the attempt with `template`
     rig = started(checkUrl="http://target.test/${$.ticket}")
@@ -113,7 +111,7 @@ def test_check_refused_by_the_guard_ends_at_once() -> None:
 
 
 def test_retry_after_of_a_check_is_honoured() -> None:
-    """`Retry-After` lengthens the pause to the next check."""
+    """`Retry-After` lengthens the pause to the next check, and of the last check that to the retry."""
     rig = polled()
     rig.pass_time(1_000)
     rig.answer(200, {}, headers={"retry-after": "7"})
@@ -121,6 +119,11 @@ def test_retry_after_of_a_check_is_honoured() -> None:
     assert len(rig.calls()) == 2
     rig.pass_time(1)
     assert len(rig.calls()) == 3
+    rig = polled(retry=[{"errorEquals": "check"}], timeoutSeconds=600)
+    for wait in (1_000, 9_000, 9_000):
+        rig.pass_time(wait)
+        rig.answer(503, headers={"Retry-After": "9"})
+    assert rig.record_of(AttemptEnded).retry_in == 9_000
 
 
 def test_location_is_polled() -> None:

@@ -76,7 +76,7 @@ def test_a_moment_that_a_change_brings_earlier_is_not_missed() -> None:
     days.rig.deliver(Replanned())
     assert days.next() == 72 + 9
     nine = MIDNIGHT + DAY + 9 * HOUR
-    days.change(at=nine - 500)
+    days.change(at=nine)
     days.rig.stand_still(nine + 30_000 - days.rig.wall)
     days.look()
     days.rig.deliver(Replanned(3))

@@ -93,8 +93,11 @@ def test_services_and_tenants_do_not_see_each_others_instances() -> None:
     instances = Instances()
     instances.register(instance("a", seen=0))
     instances.register(instance("b", seen=5_000))
+    instances.register(instance("c", seen=0))
+    instances.remove(TENANT, SERVICE, "c", left_at=0)
     instances.forget(5_000)
     assert [one.instance_id for one in instances.known(TENANT, SERVICE)] == ["b"]
+    assert instances.left_at(TENANT, SERVICE, "c") is None
 
 
 NAMES = st.sampled_from("abcde")

@@ -46,7 +46,12 @@ async def test_what_one_node_pauses_is_paused_at_the_others() -> None:
     cluster = ViewedCluster()
     one, two = [await cluster.start(name) for name in ("one", "two")]
     await one.register("a")
+    await cluster.go_on(1_000)
+    await one.registry.pause_queue(*WORK[1:])
+    await cluster.go_on(1_000)
+    assert two.registry.pauses.since(*WORK) is not None
     one.registry.note_anew("default", "work")
+    await one.registry.pauses.resume(*WORK)
     await one.registry.pause_queue(*WORK[1:])
     await cluster.go_on(1_000)
     three = await cluster.start("three")

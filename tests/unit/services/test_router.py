@@ -8,17 +8,19 @@ from hypothesis import strategies as st
 
 from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.registered_services import RateLimit
+from scheduler_service.services.instances import Instance
 from scheduler_service.services.rate_windows import RateWindow
 from scheduler_service.services.router import AVOID_MS, Terms
 from tests.unit.services.routing_rig import Scene
 
 
 async def test_draining_and_offline_ones_get_nothing(scene: Scene) -> None:
-    """Only who was heard of within the limit, and does not say that it stops."""
+    """Only who was heard of within the limit, does not say that it stops, and has an address."""
     scene.announce("old")
     scene.clock.advance(10_000)
     scene.announce("stopping", draining=True)
     scene.announce("there")
+    scene.instances.register(Instance("shop", "default", "claims", "", seen=scene.clock.now().steady))
     assert await scene.find(route="broadcast") == ["there"]
 
 
@@ -303,6 +305,17 @@ async def test_a_heartbeat_makes_room(scene: Scene) -> None:
     scene.announce("a", capacity=2, load=2.0)
     waiting = await scene.begin(scene.router.resolve(scene.search()))
     scene.instances.renew("default", "shop", "a", scene.clock.now().steady, load=1.0)
+    scene.clock.advance(250)
+    await scene.settle()
+    assert waiting.done()
+
+
+async def test_a_call_takes_no_place_before_those_in_line(scene: Scene) -> None:
+    """Nor one that a heartbeat has made and those in line have not seen yet."""
+    scene.announce("a", capacity=2, load=2.0)
+    waiting = await scene.begin(scene.router.enter(scene.call(scene.search(), "a")))
+    scene.instances.renew("default", "shop", "a", scene.clock.now().steady, load=1.0)
+    assert not scene.router.take_place(scene.call(scene.search(), "a"))
     scene.clock.advance(250)
     await scene.settle()
     assert waiting.done()

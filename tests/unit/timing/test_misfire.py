@@ -263,3 +263,13 @@ def test_external_has_neither_firings_nor_misses() -> None:
     timer = make("external")
     assert plan(timer, Cursor(NOON), "", now=NOON + DAY) == DueFirings(None, (), (), Cursor(NOON), None)
     assert resume(timer, Cursor(NOON), now=NOON + DAY, seed="").count == 0
+
+
+def test_jitter_keeps_a_firing_from_being_missed() -> None:
+    """Jitter is part of the plan: only what was planned before the grace is missed."""
+    timer = make("10s", "10s", jitter=9_000, misfire_grace=0, misfire_policy="skip")
+    first, second = islice(between(timer, Cursor(0), "seed", LATEST), 2)
+    assert second.planned_at > second.base + 1, "this seed delays the second firing"
+    found = plan(timer, Cursor(0), "seed", now=second.base + 1)
+    assert (found.missed, found.late) == (MissedRun(first.planned_at, first.planned_at, 1), ())
+    assert found.following == second
