@@ -157,9 +157,6 @@ def to(page: Page, target: Locator) -> None:
     raise AssertionError(f"Tab does not come to {target}")
 
 
-pytestmark = pytest.mark.long
-
-
 TRANSLATED = (
     "", "jobs", "new", "jobs/orders", "jobs/orders/edit", "executions", "upcoming", "calendars",
     "calendars/office", "new-calendar", "deliveries", "services",

@@ -2,7 +2,6 @@
 
 from contextlib import suppress
 
-import pytest
 from playwright.sync_api import Error, expect
 
 from tests.console.browsing import Console, hold_up
@@ -61,6 +60,3 @@ def test_a_double_click_replays_once(console: Console, started: Starter, service
     with service.caller() as client:
         rows = client.get("/executions", params={"jobId": "replayed-once"}).json()["data"]["items"]
     assert len(rows) == 2, rows
-
-
-pytestmark = pytest.mark.long

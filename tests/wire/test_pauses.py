@@ -1,11 +1,11 @@
-"""Queues and services that are paused: nothing begins there, and no time counts (SPEC section 13)."""
+"""Queues: what they show and tell, and while they or services are paused (SPEC section 13)."""
 
 import asyncio
 from typing import Any
 
 import httpx
 
-from client_sdk import Client
+from client_sdk import BlockingClient, Client
 from tests.wire.queue_work import claim, complete, create, trigger
 from tests.wire.service import World, data_of, definition, pointers, running
 from tests.wire.target import Reply
@@ -157,3 +157,164 @@ async def test_a_job_that_its_target_no_longer_knows_says_so() -> None:
         assert (found["state"], found["pauseReason"]) == ("paused", "gone")
         assert data_of(await world.client.put("/jobs/j?active=1"))["pauseReason"] is None
         assert data_of(await world.client.put("/jobs/j?active=0"))["pauseReason"] == "paused"
+
+
+async def test_the_history_shows_what_was_asked_and_what_was_said() -> None:
+    """The request as the instance was given it, and the data of a failed part beside its error."""
+    async with running() as world:
+        await create(world, {"headers": {"X-Album": "7"}})
+        execution = await trigger(world, 3)
+        (item,) = await claim(world)
+        said = {"status": "failed", "error": "disk", "message": "full", "data": {"left": 0}}
+        data_of(await complete(world, item["lease"], **said))
+        (step,) = (await world.ended(execution))["attempts"][0]["steps"]
+        assert step["request"]["body"] == '{"n":3}'
+        given = item["request"]["headers"]
+        added = ("traceparent", "X-Scheduling-Deadline")
+        assert step["request"]["headers"] == {name: given[name] for name in given if name not in added}
+        assert (step["url"], step["error"], step["fault"]) == ("queue://work", "disk", "full")
+        assert step["response"]["body"] == '{"left":0}'
+
+
+async def test_who_had_a_part_and_who_lost_it_is_told() -> None:
+    """While it is worked on and afterwards, in the execution and in its log."""
+    async with running() as world:
+        step = {"leaseSeconds": 10, "unexpectedRetryDelaySeconds": 0}
+        await create(world, step, timeoutSeconds=600)
+        execution = await trigger(world)
+        await claim(world, "w1")
+        lines = [("claimed", "w1", "2026-01-01T00:00:00.000Z")]
+        assert await _leases(world, execution) == lines
+        await world.advance(10)
+        lines.append(("lost", "w1", "2026-01-01T00:00:10.000Z"))
+        assert await _leases(world, execution) == lines
+        (item,) = await claim(world, "w2")
+        data_of(await complete(world, item["lease"]))
+        found = await world.ended(execution)
+        assert found["attempts"][0]["steps"][0]["instance"] == "w2"
+        lines.append(("claimed", "w2", "2026-01-01T00:00:10.000Z"))
+        assert await _leases(world, execution) == lines
+        log = data_of(await world.client.get(f"/executions/{execution}/log"))["items"]
+        texts = [line["text"] for line in log if line["kind"] == "lease"]
+        assert texts == ["claimed: w1", "lost: w1", "claimed: w2"]
+
+
+async def test_work_that_nobody_has_claimed_is_shown_as_such() -> None:
+    """How many parts wait for a claim, and how many are claimed; the log says where they wait."""
+    async with running() as world:
+        await create(world, {"parallelism": 3}, timeoutSeconds=600)
+        execution = await trigger(world)
+        await world.settle()
+        assert await _queue(world, execution) == {
+            "step": 0, "name": "work", "parts": 3, "unclaimed": 3, "claimed": 0, "ended": 0,
+        }  # fmt: skip
+        log = data_of(await world.client.get(f"/executions/{execution}/log"))["items"]
+        (line,) = [line for line in log if line["kind"] == "queue"]
+        assert (line["text"], line["step"]) == ("3 parts wait in queue work for a claim each", 0)
+        items = [(await claim(world, f"w{number}"))[0] for number in range(2)]
+        await world.settle()
+        data_of(await complete(world, items[0]["lease"]))
+        await world.settle()
+        found = await _queue(world, execution)
+        assert found is not None
+        assert (found["unclaimed"], found["claimed"], found["ended"]) == (1, 1, 1)
+        data_of(await complete(world, items[1]["lease"]))
+        (last,) = await claim(world, "w2")
+        data_of(await complete(world, last["lease"]))
+        await world.ended(execution)
+        assert await _queue(world, execution) is None
+
+
+async def _queue(world: World, execution: str) -> dict[str, Any] | None:
+    """What the execution's attempt has in a queue."""
+    (attempt,) = data_of(await world.client.get(f"/executions/{execution}"))["attempts"]
+    found: dict[str, Any] | None = attempt["queue"]
+    return found
+
+
+async def _leases(world: World, execution: str) -> list[tuple[str, str, str]]:
+    await world.settle()
+    (attempt,) = data_of(await world.client.get(f"/executions/{execution}"))["attempts"]
+    return [(one["what"], one["instance"], one["at"]) for one in attempt["leases"]]
+
+
+GOES_ON = {"paused": False, "pausedAt": None}
+
+
+async def test_a_queue_says_what_waits_and_who_holds_what() -> None:
+    """Depth and age of what waits; each held part with its holder, without its lease."""
+    async with running() as world:
+        await create(world, {"parallelism": 2, "leaseSeconds": 30})
+        assert data_of(await world.client.get("/queues")) == {"items": [], "nextCursor": None}
+        execution = await trigger(world)
+        await world.advance(5)
+        (item,) = await claim(world)
+        line = {"name": "work", "depth": 1, "oldestAt": "2026-01-01T00:00:00.000Z", "held": 1}
+        line |= GOES_ON
+        assert data_of(await world.client.get("/queues"))["items"] == [line]
+        found = await world.client.get("/queues/work")
+        held = {
+            "executionId": execution,
+            "jobId": "j",
+            "requestCounts": 1,
+            "step": 0,
+            "shardIndex": 0,
+            "shardTotal": 2,
+            "instanceId": "w1",
+            "leaseUntil": "2026-01-01T00:00:35.000Z",
+        }
+        assert data_of(found) == {**line, "items": [held], "nextCursor": None}
+        assert item["lease"] not in found.text
+
+
+async def test_pages_of_holders() -> None:
+    """A cursor leads on, and fits its own list alone; a queue without parts is empty; a bad name is 422."""
+    async with running() as world:
+        await create(world)
+        for _ in range(3):
+            await trigger(world)
+        await claim(world, most=3)
+        first = data_of(await world.client.get("/queues/work?limit=2"))
+        second = data_of(await world.client.get(f"/queues/work?limit=2&cursor={first['nextCursor']}"))
+        assert [len(first["items"]), len(second["items"]), second["nextCursor"]] == [2, 1, None]
+        assert (await world.client.get(f"/queues?cursor={first['nextCursor']}")).status_code == 422
+        empty = {"name": "none", "depth": 0, "oldestAt": None, "held": 0, "items": [], "nextCursor": None}
+        assert data_of(await world.client.get("/queues/none")) == empty | GOES_ON
+        assert pointers(await world.client.get("/queues/-none")) == [("/name", "pattern")]
+
+
+async def test_parts_of_all_queues_are_counted() -> None:
+    """What waits, since when, and what is held."""
+    async with running() as world:
+        nothing = {"queues": {"value": 0, "isCapped": False}, "waiting": 0, "held": 0, "oldestAt": None}
+        assert data_of(await world.client.get("/counts/queues")) == nothing
+        await create(world, {"parallelism": 3})
+        await trigger(world)
+        await claim(world)
+        counted = data_of(await world.client.get("/counts/queues"))
+        some = {"queues": {"value": 1, "isCapped": False}, "waiting": 2, "held": 1}
+        assert counted == {**some, "oldestAt": "2026-01-01T00:00:00.000Z"}
+        async with _client(world) as client:
+            found = await client.queues.counts()
+            assert (found.queues.value, found.waiting, found.held) == (1, 2, 1)
+            assert (await client.deliveries.counts(state="outbox")).total.value == 0
+
+
+async def test_the_client_reads_queues() -> None:
+    """Lists them, reads one, and goes through all that is held."""
+    async with running() as world:
+        await create(world)
+        for _ in range(3):
+            await trigger(world)
+        await claim(world, most=2)
+        async with _client(world) as client:
+            assert [(one.name, one.depth, one.held) async for one in client.queues.list()] == [("work", 1, 2)]
+            queue = await client.queues.get("work")
+            assert [one.instance_id for one in queue.items] == ["w1", "w1"]
+            assert [one async for one in client.queues.held("work", page=1)] == queue.items
+    with BlockingClient() as blocking:
+        assert {"list", "get", "held"} <= set(dir(blocking.queues))
+
+
+def _client(world: World) -> Client:
+    return Client("http://127.0.0.1:8000", transport=httpx.ASGITransport(world.service.api))

@@ -37,11 +37,15 @@ async def test_401_is_no_key_or_an_unknown_one() -> None:
                 assert answer.headers["www-authenticate"].startswith("Bearer")
         for path in ("/health/live", "/openapi.json"):
             assert (await world.client.get(path)).status_code == 200
+        assert (await world.client.post("/jobs/j/feedback/1", json={})).status_code == 404
         async with world.caller("203.0.113.9", headers={"authorization": f"bearer {KEY}"}) as known:
             created = await known.post("/jobs/j", json=definition(creator=None, creatorName=None))
             assert data_of(created, 201)["creator"] == "admin"
             shown = data_of(await known.get("/settings"))
             assert KEY not in json.dumps(shown)
+            both = [("authorization", f"Bearer {KEY}"), ("authorization", "Bearer other")]
+            twice = await world.client.get("/jobs", headers=both)
+            assert (twice.status_code, pointers(twice)) == (400, [("/Authorization", "repeated")])
 
 
 async def test_403_is_a_feedback_without_its_token(world: World) -> None:

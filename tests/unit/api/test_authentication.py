@@ -89,30 +89,6 @@ async def test_no_web_page_changes_anything(client: httpx.AsyncClient) -> None:
         assert response.status_code == status
 
 
-async def test_with_a_key_every_caller_needs_it() -> None:
-    """401 no or unknown key; feedback has its token, health and the description do not (SPEC section 14)."""
-    world = World(admin_key="secret")
-    async with world.client("192.0.2.1", base_url="https://jobs.example") as client:
-        for said in (None, "Bearer wrong", "Basic secret"):
-            headers = {} if said is None else {"Authorization": said}
-            for path in ("/jobs", "/nothing", "/settings"):
-                response = await client.get(path, headers=headers)
-                assert response.status_code == 401
-                assert response.headers["www-authenticate"].startswith("Bearer")
-                pointers(response)
-        known = {"Authorization": "Bearer secret"}
-        assert (await client.get("/jobs", headers=known)).status_code == 200
-        both = [("Authorization", "Bearer secret"), ("Authorization", "Bearer other")]
-        response = await client.get("/jobs", headers=both)
-        assert (response.status_code, pointers(response)) == (400, [("/Authorization", "repeated")])
-        assert (await client.get("/health/live")).status_code == 200
-        assert (await client.get("/openapi.json")).json()["openapi"] == "3.1.0"
-        assert (await client.post("/jobs/j1/feedback/1", json={})).status_code == 404
-        plain = {name: value for name, value in definition().items() if not name.startswith("creator")}
-        created = await client.post("/jobs/j1", json=plain, headers=known)
-        assert created.json()["data"]["definition"]["creator"] == "admin"
-
-
 KEY = "the-key-of-the-settings"
 PROXY, OWN = "10.0.0.1", "https://jobs.example"
 ANNA = {"X-Forwarded-User": "anna", "Host": "jobs.example"}

@@ -121,14 +121,6 @@ async def test_filters_reach_the_history(client: httpx.AsyncClient, world: World
     assert (wanted.state, wanted.triggered_by) == ("terminated", "manual")
 
 
-async def test_a_history_that_is_behind_is_said(client: httpx.AsyncClient, world: World) -> None:
-    """What ended last may be missing: a warning, as in lists."""
-    world.is_history_stuck = True
-    for path in ("/series/executions", "/counts/executions"):
-        answer = (await client.get(path)).json()
-        assert [warning["code"] for warning in answer["warnings"]] == ["history_behind"]
-
-
 TIMERS = [
     {"dueTime": "30s", "period": "90s"},
     {"dueTime": "5m", "period": "1h"},
@@ -289,12 +281,3 @@ async def test_a_destroyed_job_has_its_statistics(client: httpx.AsyncClient, wor
     assert shown["total"]["executions"] == 1
     assert (await client.get("/jobs/none/statistics")).status_code == 404
     assert (await client.get("/jobs/!/statistics")).status_code == 422
-
-
-async def test_statistics_say_that_the_history_is_behind(client: httpx.AsyncClient, world: World) -> None:
-    """What ended last may be missing: a warning, as in lists."""
-    await ended(client, world, "a")
-    world.is_history_stuck = True
-    for path in ("/statistics", "/jobs/a/statistics"):
-        answer = (await client.get(path)).json()
-        assert [warning["code"] for warning in answer["warnings"]] == ["history_behind"]

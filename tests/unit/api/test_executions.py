@@ -78,6 +78,11 @@ READS = (
     "/jobs/j1/firings",
     "/deliveries",
     "/stats",
+    "/statistics",
+    "/jobs/j1/statistics",
+    "/series/executions",
+    "/counts/executions",
+    "/outcomes?jobId=j1",
     "/executions/{0}",
     "/executions/{0}/log",
     "/main/getChildJobLogsByExecutionId?executionId={0}",
@@ -317,10 +322,3 @@ async def test_bad_questions_are_refused(
     assert (refused.status_code, pointers(refused)) == (422, [(pointer, code)])
     most = "&".join(["jobId=" + "a" * 128] * 100)
     assert (await client.get(f"/outcomes?{most}")).status_code == 200
-
-
-async def test_a_history_that_is_behind_is_said(client: httpx.AsyncClient, world: World) -> None:
-    """What ended last may be missing: a warning, as in lists."""
-    world.is_history_stuck = True
-    answer = (await client.get("/outcomes?jobId=a")).json()
-    assert [warning["code"] for warning in answer["warnings"]] == ["history_behind"]

@@ -103,17 +103,6 @@ async def test_the_same_definition_again_is_200_another_409(client: httpx.AsyncC
     assert pointers(other) == [("/jobId", "conflict")]
 
 
-async def test_errors_have_pointers(client: httpx.AsyncClient) -> None:
-    """422 with a JSON Pointer for the models' findings and the compiler's alike (SPEC section 4)."""
-    wrong = await client.post("/jobs/j1", json=definition(qos=5, jobNam="x"))
-    assert wrong.status_code == 422
-    assert set(pointers(wrong)) == {("/qos", "choice"), ("/jobNam", "unknown_field")}
-    cron = await client.post("/jobs/j1", json=definition(timer={"dueTime": "0s", "period": "0 0 31 2 * ?"}))
-    assert cron.status_code == 422
-    assert pointers(cron)[0][0] == "/timer/period"
-    assert (await client.get("/jobs/j1")).status_code == 404
-
-
 async def test_what_is_wrong_in_a_text_is_wrong_with_the_text(client: httpx.AsyncClient) -> None:
     """A pointer leads to a member that was posted, also where a text holds the object (SPEC section 4)."""
     texts = ("system://clean", "", "http://t.test:0/", "${", "service://{foo}/x")

@@ -3,7 +3,6 @@
 from typing import Any
 
 import httpx
-import jsonschema
 import pytest
 
 from scheduler_service.api.counts import MOST_READ
@@ -201,18 +200,6 @@ async def test_a_retry_plan_needs_a_job_and_an_error(client: httpx.AsyncClient) 
     assert (await client.get("/jobs/none/retry-plan?error=500")).status_code == 404
     await client.post("/jobs/a", json=definition())
     assert pointers(await client.get("/jobs/a/retry-plan"))[0][0] == "/error"
-
-
-async def test_trials_answer_as_described(client: httpx.AsyncClient) -> None:
-    """The answers fit their schemas in OpenAPI."""
-    document = (await client.get("/openapi.json")).json()
-    await client.post("/jobs/a", json=definition(retry=POLICIES))
-    for path, method, answer in [
-        ("/jobs/{jobId}/retry-plan", "get", await client.get("/jobs/a/retry-plan?error=500")),
-        ("/templates/preview", "post", await preview(client, "${a}|json")),
-    ]:
-        schema = document["paths"][path][method]["responses"]["200"]["content"]["application/json"]["schema"]
-        jsonschema.validate(answer.json(), {**schema, "components": document["components"]})
 
 
 async def test_moments_in_the_wrong_order_are_refused(client: httpx.AsyncClient) -> None:

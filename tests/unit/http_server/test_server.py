@@ -1,7 +1,6 @@
 """A server as callers see it: how many they may be, what their requests hold, when it accepts and ends."""
 
 import asyncio
-import contextlib
 import errno
 import gc
 import os
@@ -210,21 +209,6 @@ async def test_requests_that_come_together_are_answered_together() -> None:
         assert await status(reader) == 200
         for one in (writer, other):
             one.close()
-
-
-async def test_answers_that_nobody_reads_keep_nobody_out() -> None:
-    """However many are asked for on each connection: a new caller is refused for a second at most."""
-    async with serving(most=3) as front:
-        deaf = [await front.connect(GET.replace(b"/ ", b"/large ") * 40) for _ in range(3)]
-        found = 0
-        while found != 200:
-            asking, asked = await front.connect(GET)
-            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-                found = await status(asking)
-            asked.close()
-            await asyncio.sleep(0.01)
-        for _, one in deaf:
-            one.transport.abort()
 
 
 @each_row("path", [b"/large ", b"/pieces "])

@@ -1,7 +1,12 @@
-"""The manifest is what Kubernetes, Dapr and this product take; no cluster is started here."""
+"""The manifest and the chart are what Kubernetes, Dapr and this product take; no cluster is started here."""
 
 import json
 import re
+import shutil
+import subprocess
+import tomllib
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
@@ -12,9 +17,70 @@ from scheduler_service.api.health import ROUTES
 from scheduler_service.app.lifetime import LAST_ANSWERS_SECONDS
 from scheduler_service.cli.main import run
 from scheduler_service.settings import Settings, load_settings
-from scripts.local_cluster import APP_ID
+from scripts.local_cluster import APP_ID, LocalCluster
 from tests.unit.docs.pages import ROOT, fences, read
-from tests.unit.scripts.deployment import KEY, SECRETS, VERSIONS, environ_of, sidecar_options
+
+CHART = ROOT / "deploy" / "helm" / "punctual"
+MANIFEST = ROOT / "deploy" / "kubernetes" / "punctual.yaml"
+VERSIONS = ("1.29", "1.34")
+KEY = "0123456789abcdef"
+SECRETS = {
+    "server-key": KEY,
+    "database-url": "postgresql://punctual:secret@db.example/punctual",
+    "token": "fedcba9876543210",
+    "redis-password": "",
+}
+
+
+def parts(text: str) -> dict[str, Any]:
+    """kind → object; each kind is there once."""
+    found = [one for one in yaml.safe_load_all(text) if one]
+    assert len({one["kind"] for one in found}) == len(found)
+    return {one["kind"]: one for one in found}
+
+
+def sidecar_options(command: list[str]) -> dict[str, str]:
+    """option → its value, "true" for a switch."""
+    found = {}
+    for word, following in pairwise([*command, "--"]):
+        if word.startswith("--"):
+            name, _, value = word[2:].partition("=")
+            found[name] = value or ("true" if following.startswith("--") else following)
+    return found
+
+
+def environ_of(node: dict[str, Any]) -> dict[str, str]:
+    """What the process sees: references by the secret of the page, fields of the pod by their paths."""
+    found: dict[str, str] = {}
+    for one in node["env"]:
+        origin = one.get("valueFrom", {})
+        if "secretKeyRef" in origin:
+            found[one["name"]] = SECRETS[origin["secretKeyRef"]["key"]]
+        elif "fieldRef" in origin:
+            found[one["name"]] = origin["fieldRef"]["fieldPath"].replace(".", "-")
+        else:
+            found[one["name"]] = re.sub(r"\$\((\w+)\)", lambda name: found[name[1]], one["value"])
+    return found
+
+
+@pytest.fixture(scope="module")
+def manifest() -> dict[str, Any]:
+    return parts(MANIFEST.read_text())
+
+
+@pytest.fixture
+def pod(manifest: dict[str, Any]) -> dict[str, Any]:
+    """What each node's pod is made of."""
+    template: dict[str, Any] = manifest["Deployment"]["spec"]["template"]
+    return template
+
+
+@pytest.fixture
+def node(pod: dict[str, Any]) -> dict[str, Any]:
+    """The one container; Dapr adds its own."""
+    (container,) = pod["spec"]["containers"]
+    only: dict[str, Any] = container
+    return only
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -154,3 +220,117 @@ def test_one_node_at_a_time_goes(manifest: dict[str, Any]) -> None:
         manifest["Service"]["spec"]["selector"],
     ):
         assert selector.items() <= labels
+
+
+def helm() -> str:
+    program = shutil.which("helm")
+    if program is None:
+        pytest.skip("helm is missing (helm.sh); the manifest is compared with the chart where it is there")
+    return program
+
+
+def rendered(*options: str) -> "subprocess.CompletedProcess[str]":
+    command = [helm(), "template", "punctual", str(CHART), "--kube-version", "1.31", *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.elsewhere
+def test_the_manifest_is_the_chart_with_its_defaults(manifest: dict[str, Any]) -> None:
+    """Whoever changes one renders the other."""
+    assert parts(rendered().stdout) == manifest
+
+
+@pytest.mark.elsewhere
+def test_everything_that_can_be_switched_on_is_taken() -> None:
+    """With Kubernetes' schemas for what is Kubernetes' own; a longer drain is waited for."""
+    switched = ["--set", "networkPolicy.enabled=true,serviceMonitor.enabled=true,drainSeconds=60"]
+    switched += ["--set", "dapr.apiTokenSecret=api-token"]
+    switched += ["--set-json", 'networkPolicy.from=[{"podSelector": {"matchLabels": {"role": "caller"}}}]']
+    switched += [
+        "--set-json",
+        'egressAllow=["10.0.0.0/8"]',
+        "--set-string",
+        "environment.PUNCTUAL_LOG__ACCESS=true",
+    ]
+    found = parts(rendered(*switched).stdout)
+    for kind in ("Deployment", "NetworkPolicy"):
+        kubernetes_validate.validate(found[kind], VERSIONS[0], strict=True)
+    (endpoint,) = found["ServiceMonitor"]["spec"]["endpoints"]
+    assert (endpoint["port"], endpoint["path"]) == ("http", "/metrics")
+    pod = found["Deployment"]["spec"]["template"]
+    assert pod["spec"]["terminationGracePeriodSeconds"] == 85
+    annotations = pod["metadata"]["annotations"]
+    assert annotations["dapr.io/api-token-secret"] == "api-token"
+    environ = environ_of(pod["spec"]["containers"][0])
+    settings = load_settings({}, environ).settings
+    assert settings.server.drain_seconds == 60
+    assert settings.egress is not None
+    assert [str(one) for one in settings.egress.allow] == ["10.0.0.0/8"]
+
+
+@pytest.mark.elsewhere
+@pytest.mark.parametrize("wrong", ["replicas=0", "replica=2", "redis.host=redis", "environment.PORT=1"])
+def test_a_wrong_value_is_refused_by_its_name(wrong: str) -> None:
+    """Before anything reaches a cluster."""
+    refused = rendered("--set-string" if "environment" in wrong else "--set", wrong)
+    assert refused.returncode != 0
+    assert wrong.partition("=")[0].rpartition(".")[2] in refused.stderr
+
+
+def test_the_chart_is_of_this_version(node: dict[str, Any]) -> None:
+    """And so is the image, named as the distribution."""
+    project = tomllib.loads(read("pyproject.toml"))["project"]
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["version"] == chart["appVersion"] == project["version"]
+    assert node["image"] == f"{project['name']}:{project['version']}"
+
+
+def test_each_value_is_described_and_checked() -> None:
+    """The schema knows the same names as values.yaml, and the page explains them."""
+    text = (CHART / "values.yaml").read_text()
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    assert set(yaml.safe_load(text)) == set(schema["properties"]) - {"global"}
+    section = read("docs/operations.md").partition("### On Kubernetes")[2].partition("\n### ")[0]
+    assert [name for name in yaml.safe_load(text) if f"`{name}" not in section] == []
+
+
+@pytest.fixture
+def sidecar(tmp_path: Path) -> dict[str, str]:
+    """The options of `./scripts/cluster` for a daprd."""
+    programs = {name: name for name in ("redis-server", "placement", "scheduler", "daprd")}
+    cluster = LocalCluster(folder=tmp_path, programs=programs)
+    cluster.add_node("one")
+    return sidecar_options(cluster.sidecars["one"].command)
+
+
+def test_the_annotations_say_what_the_options_say(pod: dict[str, Any], sidecar: dict[str, str]) -> None:
+    """Each option of `./scripts/cluster` that Kubernetes does not give by itself has its annotation."""
+    marks = {name.removeprefix("dapr.io/"): value for name, value in pod["metadata"]["annotations"].items()}
+    common = {name: value for name, value in sidecar.items() if name in marks}
+    assert {"app-id", "app-max-concurrency", "app-health-threshold", "max-body-size"} < set(common)
+    assert len(common) == 12
+    assert {name: marks[name] for name in common if name not in ("app-port", "config")} == {
+        name: value for name, value in common.items() if name not in ("app-port", "config")
+    }
+    assert marks["app-id"] == APP_ID
+    assert int(marks["app-port"]) == Settings().dapr.app_port
+
+
+def test_the_page_has_the_whole_command_line(sidecar: dict[str, str]) -> None:
+    """Every option of `./scripts/cluster` with its value, addresses and folders aside, and its reason."""
+    section = read("docs/operations.md").partition("### The command line of daprd")[2].partition("\n### ")[0]
+    words = fences(section, "text")[0].replace("\\\n", " ").split()
+    assert words[:2] == ["DAPR_HOST_IP=127.0.0.1", "daprd"]
+    shown = sidecar_options(words[2:])
+    assert set(shown) == set(sidecar)
+    own = {name for name in sidecar if name.endswith(("port", "path", "address", "config"))} - {
+        "app-health-check-path"
+    }
+    assert {name: shown[name] for name in shown if name not in own} == {
+        name: sidecar[name] for name in sidecar if name not in own
+    }
+    settings = Settings().dapr
+    ports = {"app-port": settings.app_port, "dapr-http-port": settings.http_port}
+    ports["dapr-grpc-port"] = settings.grpc_port
+    assert {name: int(shown[name]) for name in ports} == ports
+    assert [name for name in shown if f"`--{name}`" not in section] == []

@@ -138,13 +138,14 @@ def test_an_env_file_is_read_and_never_executed(tmp_path: Path) -> None:
     assert not (tmp_path / "gone").exists()
 
 
-@pytest.mark.parametrize("line", ["rm -rf /", "1A=2", "=x", "A B=1", "if true; then"])
+@pytest.mark.parametrize("line", ["rm -rf /", "1A=2", "=x", "A B=1", "if true; then", "PASSWORD: s3cret"])
 def test_a_line_that_sets_nothing_is_refused_with_its_number(tmp_path: Path, line: str) -> None:
-    """An env_file with anything else is refused, naming the line (4)."""
+    """An env_file with anything else is refused, naming the line (4), which may have a secret in it."""
     path = tmp_path / "env.sh"
     path.write_text(f"A=1\n{line}\n", encoding="utf-8")
-    with pytest.raises(SettingsError, match="line 2"):
+    with pytest.raises(SettingsError, match="line 2") as refused:
         read_env_file(path)
+    assert line not in str(refused.value)
 
 
 @pytest.mark.parametrize("value", ["1; export A", "1;", "1 ; B=2", "'1'; export A"])
@@ -217,15 +218,6 @@ def test_a_file_that_is_nested_too_deep_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="nested too deep") as refused:
         load_settings({}, {}, config)
     assert len(str(refused.value)) < 500
-
-
-def test_a_line_of_variables_is_named_and_not_shown(tmp_path: Path) -> None:
-    """It may have a secret in it."""
-    variables = tmp_path / ".env"
-    variables.write_text("# ours\nPASSWORD: s3cret\n")
-    with pytest.raises(SettingsError, match="line 2") as refused:
-        read_env_file(variables)
-    assert "s3cret" not in str(refused.value)
 
 
 def test_a_file_that_is_missing_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The executor itself: it follows what is right, and names page and line of what is wrong."""
+"""The executor itself: it names page and line of what is wrong; pages that are right are run beside this."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,45 +7,12 @@ import pytest
 
 from tests.rows import each_row
 from tests.wire.docs.executor import (
-    Enter,
     Executor,
-    Save,
-    Start,
     WrongPage,
     compare,
     executor,
-    fill_in,
-    steps,
 )
 
-RIGHT = """
-Save this as `names.txt`:
-
-```text
-ann
-bob
-```
-
-```sh
-WHO=$(head -n 1 names.txt) # variables stay
-printf '%s\\n' "$WHO" \\
-  "and more"
-```
-
-```console
-$ echo "$WHO"; cat names.txt
-ann
-…
-$ true
-$ punctual version
-punctual  …
-python    3.…
-formats   state …
-$ punctual version |
-  grep punctual
-punctual  …
-```
-"""
 WRONG = {
     "output": ("text\n\n```console\n$ echo a\na\n$ echo b\nc\n```\n", 6, "printed:\nb\nand not:\nc"),
     "more output": ("```console\n$ printf 'a\\nb\\n'\na\n```\n", 2, "and not:\na"),
@@ -71,11 +38,6 @@ def reader(tmp_path: Path) -> Iterator[Executor]:
         yield made
 
 
-def test_a_right_page_is_followed(reader: Executor) -> None:
-    """To its end."""
-    assert reader.follow("right.md", RIGHT) == 7
-
-
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_page_is_found(reader: Executor, wrong: str) -> None:
     """With its name, the line of the command, and what happened."""
@@ -84,38 +46,6 @@ def test_a_wrong_page_is_found(reader: Executor, wrong: str) -> None:
         reader.follow("wrong.md", page)
     assert str(found.value).startswith(f"wrong.md:{line}: ")
     assert message in str(found.value)
-
-
-def test_a_program_goes_on_running(reader: Executor) -> None:
-    """On a port of its own, until the page has ended."""
-    page = r"""
-```sh
-# in a terminal of its own
-python3 -c "import http.server as h; s = h.HTTPServer(('127.0.0.1', 9000), h.SimpleHTTPRequestHandler); \
-print('it listens', flush=True); s.serve_forever()"
-```
-
-```console
-$ curl http://127.0.0.1:9000/ | grep -c 'Directory listing'
-2
-```
-"""
-    assert reader.follow("program.md", page) == 2
-
-
-def test_steps() -> None:
-    """Files, programs and commands, with their lines; a block of another kind asks for nothing."""
-    page = (
-        "Save it as `a.json`:\n```json\n{}\n```\n```java\nx\n```\n```sh\n# in a terminal of its own\na\n```\n"
-    )
-    page += "```sh\n# a comment\na 'b\nc'\n```\n```console\n$ a \\\n  b\nc\n\nd\n$ e\n```\n"
-    assert list(steps(page)) == [
-        Save(3, "a.json", "{}\n"),
-        Start(10, "a"),
-        Enter(14, "a 'b\nc'", None),
-        Enter(18, "a \\\n  b", ("c", "", "d")),
-        Enter(23, "e", ()),
-    ]
 
 
 @each_row(
@@ -135,13 +65,3 @@ def test_steps() -> None:
 def test_what_varies(shown: list[str], printed: str, fits: bool) -> None:
     """`…` is any text in a line, a line of it any lines; ids are the same wherever they stand."""
     assert compare(shown, printed, {}) is fits
-
-
-def test_ids_are_known_afterwards() -> None:
-    """Commands may name them, and they stay what they are."""
-    known: dict[str, str] = {}
-    assert compare(["id  0f3c…-7", "other 1b…"], "id  abc-7\nother ffff\n", known)
-    assert (
-        fill_in("punctual executions get 0f3c…-7 1b… 2c…", known) == "punctual executions get abc-7 ffff 2c…"
-    )
-    assert not compare(["0f3c…-7"], "abd-7\n", known)
