@@ -21,9 +21,9 @@ from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.settings import Settings
 from scheduler_service.telemetry.metrics import families
 from scheduler_service.telemetry.metrics.exposition import Exposition
+from scheduler_service.telemetry.metrics.families import Ask, Sample, Source
 from scheduler_service.telemetry.metrics.gathering import Gathering
 from scheduler_service.telemetry.metrics.process_metrics import ProcessMetrics
-from scheduler_service.telemetry.metrics.samples import Ask, Sample, Source
 
 ListNodes = Callable[[], Awaitable[Sequence[Mapping[str, object]]]]
 OWN = "0"

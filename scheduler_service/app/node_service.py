@@ -55,8 +55,8 @@ from scheduler_service.settings import LoadedSettings, Settings, SettingsError
 from scheduler_service.system_jobs.own_jobs import patiently
 from scheduler_service.system_jobs.process_alerts import ClusterSight
 from scheduler_service.telemetry.event_feed import EventFeed
+from scheduler_service.telemetry.metrics.families import Source
 from scheduler_service.telemetry.metrics.process_metrics import process_age
-from scheduler_service.telemetry.metrics.samples import Source
 from scheduler_service.telemetry.readiness import Readiness
 from scheduler_service.telemetry.tally import Tally
 from scheduler_service.transport.service_urls import InvocationDirectory, InvocationSender

@@ -62,7 +62,7 @@ from scheduler_service.system_jobs.process_alerts import ClusterSight, ProcessAl
 from scheduler_service.system_jobs.review import Review, basis_of
 from scheduler_service.telemetry.event_feed import EventFeed
 from scheduler_service.telemetry.metrics.exposition import Exposition
-from scheduler_service.telemetry.metrics.samples import Ask, Source
+from scheduler_service.telemetry.metrics.families import Ask, Source
 from scheduler_service.telemetry.readiness import Readiness
 from scheduler_service.telemetry.tally import Outage
 from scheduler_service.transport.sender import SystemFunction

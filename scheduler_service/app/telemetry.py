@@ -21,7 +21,7 @@ from scheduler_service.telemetry.bad_endings import BadEndings, JobLife
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators, TurnObservers, observed
 from scheduler_service.telemetry.event_feed import EventFeed, EventSource
 from scheduler_service.telemetry.metrics.execution_metrics import ExecutionMetrics
-from scheduler_service.telemetry.metrics.samples import Sample, Source
+from scheduler_service.telemetry.metrics.families import Sample, Source
 from scheduler_service.telemetry.occurrences import OccurrenceLog, Occurrences
 from scheduler_service.telemetry.readiness import HistoryWatch, Standstills
 from scheduler_service.telemetry.span_export import Collector, SpanExport, TraceExport, WriteSpans

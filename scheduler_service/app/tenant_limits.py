@@ -12,7 +12,7 @@ from scheduler_service.services.execution_rates import NAME, ExecutionRates
 from scheduler_service.services.rate_windows import ProcessWindow, RateWindow
 from scheduler_service.settings import Settings
 from scheduler_service.telemetry.metrics import families
-from scheduler_service.telemetry.metrics.samples import Sample
+from scheduler_service.telemetry.metrics.families import Sample
 from scheduler_service.telemetry.tally import Tally
 
 HISTORY = "tenant_history_executions"

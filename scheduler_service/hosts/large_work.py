@@ -38,7 +38,7 @@ from scheduler_service.pacing.room import Place, Room
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.telemetry.metrics import families
-from scheduler_service.telemetry.metrics.samples import Sample
+from scheduler_service.telemetry.metrics.families import Sample
 
 Result = TypeVar("Result")
 

@@ -25,11 +25,10 @@ from scheduler_service.domain.leases import (
     Renewed,
     Swept,
 )
-from scheduler_service.domain.moments import SECOND
+from scheduler_service.domain.moments import SECOND, doubling_pauses
 from scheduler_service.domain.parts import PartEnd, write_part_id
 from scheduler_service.domain.registered_services import Kind
 from scheduler_service.domain.replies import Refusal, Reply, Unchanged
-from scheduler_service.domain.tries import doubling_pauses
 from scheduler_service.domain.turn_events import LeasesChanged, PartEnded, PartProgressed
 from scheduler_service.ports.clock import Alarm, Timekeeper
 from scheduler_service.ports.delivery import Command, Deliver

@@ -17,7 +17,7 @@ from scheduler_service.domain.tracing import Sampling
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.metrics import families
-from scheduler_service.telemetry.metrics.samples import Sample
+from scheduler_service.telemetry.metrics.families import Sample
 from scheduler_service.telemetry.spans import Span, spans_of
 from scheduler_service.telemetry.tally import Tally
 

@@ -12,8 +12,13 @@ from client_sdk.trust import explain_tls
 from scheduler_service.pacing.room import Room
 from scheduler_service.transport.addresses import Address, Site
 from scheduler_service.transport.client_certificates import ClientCertificates
-from scheduler_service.transport.connection import ConnectionOwner, HttpConnection, ReadBuffer, make_prober
-from scheduler_service.transport.deadlines import Deadlines
+from scheduler_service.transport.connection import (
+    ConnectionOwner,
+    Deadlines,
+    HttpConnection,
+    ReadBuffer,
+    make_prober,
+)
 from scheduler_service.transport.errors import (
     ConnectFailed,
     MachineExhausted,

@@ -10,13 +10,12 @@ from typing import Any
 from scheduler_service.pacing.room import Room
 from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.metrics import families
-from scheduler_service.telemetry.metrics.samples import Sample
+from scheduler_service.telemetry.metrics.families import Sample
 from scheduler_service.transport.addresses import Site
 from scheduler_service.transport.client_certificates import ClientCertificates
-from scheduler_service.transport.connection import HttpConnection
+from scheduler_service.transport.connection import Deadlines, HttpConnection
 from scheduler_service.transport.connection_limit import ConnectionLimit, Waiter, unreached
 from scheduler_service.transport.connector import Connector
-from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.descriptor_budget import DescriptorBudget
 from scheduler_service.transport.errors import ConnectFailed, MachineExhausted, TransportError
 from scheduler_service.transport.guard import Guard, Route

@@ -4,10 +4,12 @@ import asyncio
 import os
 import re
 import ssl
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from urllib.parse import urljoin
+
+import msgspec
 
 from scheduler_service import __version__
 from scheduler_service.domain.moments import rfc3339
@@ -18,30 +20,65 @@ from scheduler_service.pacing.room import Room
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import MayGo, NotSent, always
-from scheduler_service.security.signing import RequestSigner
-from scheduler_service.telemetry.metrics.samples import Sample
+from scheduler_service.security.signing import CannotSign, RequestSigner, Signed
+from scheduler_service.telemetry.metrics.families import Sample
 from scheduler_service.transport.addresses import TargetAddress, read_url
 from scheduler_service.transport.client_certificates import ClientCertificates
-from scheduler_service.transport.connection import HttpConnection
+from scheduler_service.transport.connection import Deadlines, HttpConnection
 from scheduler_service.transport.connection_limit import MOST_CONNECTIONS
-from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.errors import (
     ConnectFailed,
     Dropped,
     NoInstance,
     NotBack,
+    NotSigned,
     RefusedTarget,
     TimedOut,
     TransportError,
     Unreached,
 )
 from scheduler_service.transport.guard import EgressPolicy, Guard, Resolver, Route
-from scheduler_service.transport.hop_signer import HopSigner
 from scheduler_service.transport.pool import RESPONSES_BYTES, Pool
 from scheduler_service.transport.request_bytes import APART_BYTES, Hop, RequestWriter, count_spans
 from scheduler_service.transport.response_parser import ParsedResponse
 from scheduler_service.transport.service_urls import Directory, InvocationDirectory, Located, ServiceUrls
 from scheduler_service.transport.sidecar_exchanges import SIDECAR_HEADER
+
+SIGNED_AT_ONCE = 262_144
+"""A body of so many bytes is digested in less than a millisecond; a longer one beside the loop."""
+
+
+class HopSigner:
+    """Signs hops that name a secret; `signer` None: there are none here."""
+
+    def __init__(self, signer: RequestSigner | None) -> None:
+        self._signer = signer
+
+    def find(self, hop: Hop, tenant: str) -> Sequence[bytes]:
+        """The keys that sign `hop`, for `sign`. Raises NotSigned."""
+        if self._signer is None:
+            raise NotSigned("sign names a secret, and there are none here.")
+        try:
+            return self._signer.find(tenant, hop.sign)
+        except CannotSign as why:
+            raise NotSigned(f"{why}.") from why
+
+    async def sign(self, hop: Hop, keys: Sequence[bytes]) -> Hop:
+        """`hop` as it leaves now; its signature is of this second. Raises NotSigned."""
+        assert self._signer is not None, "keys were found"
+        plain = Signed(hop.target.path, hop.headers, hop.body)
+        try:
+            if hop.body is None or len(hop.body) <= SIGNED_AT_ONCE:
+                signed = self._signer.sign(keys, plain)
+            else:
+                loop = asyncio.get_running_loop()
+                signed = await loop.run_in_executor(None, self._signer.sign, keys, plain)
+        except CannotSign as why:
+            raise NotSigned(f"{why}.") from why
+        target = TargetAddress(hop.target.site, signed.path)
+        replaced = {"target": target, "headers": signed.headers, "body": signed.body, "sign": ""}
+        return msgspec.structs.replace(hop, **replaced)
+
 
 SystemFunction = Callable[[], Awaitable[Answer]]
 """A function of this process that a system job calls as `system://NAME`."""

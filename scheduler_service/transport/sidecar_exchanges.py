@@ -9,7 +9,7 @@ from functools import cached_property
 from scheduler_service.domain.wire import Headers
 from scheduler_service.pacing.room import Room
 from scheduler_service.transport.addresses import read_site
-from scheduler_service.transport.deadlines import Deadlines
+from scheduler_service.transport.connection import Deadlines
 from scheduler_service.transport.errors import TimedOut, Unreached
 from scheduler_service.transport.guard import EgressPolicy, Guard, Route
 from scheduler_service.transport.lookups import SystemResolver

@@ -32,7 +32,7 @@ from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command, Compile, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import ServiceStore
-from scheduler_service.telemetry.metrics.samples import Sample
+from scheduler_service.telemetry.metrics.families import Sample
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")

@@ -22,7 +22,7 @@ from scheduler_service.hosts.messages import ERRORS, name_of
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.shared_registry import RatePage
-from scheduler_service.telemetry.metrics.samples import Sample
+from scheduler_service.telemetry.metrics.families import Sample
 
 LENGTH_BYTES = 4
 NOT_CONNECTED = "a worker process is starting again; ask again in a moment"

@@ -9,8 +9,7 @@ from typing import Any, Self
 
 import msgspec
 
-from scheduler_service.domain.moments import SECOND
-from scheduler_service.domain.tries import doubling_pauses
+from scheduler_service.domain.moments import SECOND, doubling_pauses
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.parent import ParentService
 from scheduler_service.hosts.processes.remote_shard import WorkerHandle

@@ -18,7 +18,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from scheduler_service.pacing.fair_line import FairLine
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain, store_closed
 from scheduler_service.telemetry.metrics import families
-from scheduler_service.telemetry.metrics.samples import Histogram, Sample
+from scheduler_service.telemetry.metrics.families import Histogram, Sample
 
 Item = TypeVar("Item")
 Verdict = object

@@ -28,7 +28,7 @@ from scheduler_service.persistence.sql.dialect import LONG_ANSWER_SECONDS, Diale
 from scheduler_service.ports.errors import StoreUnavailable, store_closed
 from scheduler_service.ports.history import Batch
 from scheduler_service.telemetry.metrics import families
-from scheduler_service.telemetry.metrics.samples import Sample
+from scheduler_service.telemetry.metrics.families import Sample
 
 Confirm = Callable[[Sequence[tuple[str, int]]], None]
 T = TypeVar("T")

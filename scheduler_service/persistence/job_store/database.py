@@ -16,7 +16,7 @@ from scheduler_service.persistence.job_store.schema import MIGRATIONS
 from scheduler_service.persistence.sql.database import Database, DatabaseThreads, OpenDatabase
 from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
-from scheduler_service.telemetry.metrics.samples import Sample
+from scheduler_service.telemetry.metrics.families import Sample
 
 T = TypeVar("T")
 Work = Callable[[sa.Connection], Any]

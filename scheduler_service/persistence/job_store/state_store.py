@@ -54,7 +54,7 @@ from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit, OpenJob, Remembered, Settlement, StoredJob
-from scheduler_service.telemetry.metrics.samples import Sample
+from scheduler_service.telemetry.metrics.families import Sample
 
 CLOCK_SKEW, NODE_ID = "clock_skew", "node_id"
 OF_THIS_SERVICE = Holder("", "")

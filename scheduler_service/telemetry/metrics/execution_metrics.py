@@ -16,7 +16,7 @@ from scheduler_service.domain.records import (
 )
 from scheduler_service.ports.history import Batch
 from scheduler_service.telemetry.metrics import families
-from scheduler_service.telemetry.metrics.samples import SHORT_MS, Milliseconds, Sample
+from scheduler_service.telemetry.metrics.families import SHORT_MS, Milliseconds, Sample
 
 _NO_ERROR = "none"
 _UNKNOWN = "other"

@@ -6,9 +6,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from typing import Any, NamedTuple
 
 from scheduler_service.telemetry.metrics import families
-from scheduler_service.telemetry.metrics.families import FAMILIES, Family, MetricKind
+from scheduler_service.telemetry.metrics.families import FAMILIES, Ask, Family, MetricKind, Sample
 from scheduler_service.telemetry.metrics.process_metrics import RequestMetrics
-from scheduler_service.telemetry.metrics.samples import Ask, Sample
 
 PATIENCE_SECONDS = 2.0
 """So long a process that stands still holds up a scrape."""

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 from scheduler_service.telemetry.metrics import families
-from scheduler_service.telemetry.metrics.samples import Ask, Sample, Source
+from scheduler_service.telemetry.metrics.families import Ask, Sample, Source
 
 PATIENCE_SECONDS = 1.0
 """How long a scrape waits for the parts that ask somebody."""

@@ -12,8 +12,8 @@ from pathlib import Path
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, Outcome
 from scheduler_service.telemetry.metrics import families
 from scheduler_service.telemetry.metrics.execution_metrics import ExecutionMetrics
+from scheduler_service.telemetry.metrics.families import SHORT_MS, Histogram, Milliseconds, Sample
 from scheduler_service.telemetry.metrics.gathering import Gathering
-from scheduler_service.telemetry.metrics.samples import SHORT_MS, Histogram, Milliseconds, Sample
 
 _CLASSES = 10
 _USUAL = range(2, 6)

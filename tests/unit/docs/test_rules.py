@@ -13,9 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from scheduler_service.app.metrics import OUTBOX_SECONDS
 from scheduler_service.telemetry.metrics import families
 from scheduler_service.telemetry.metrics.exposition import render
-from scheduler_service.telemetry.metrics.families import FAMILIES, Family, MetricKind
+from scheduler_service.telemetry.metrics.families import FAMILIES, Family, MetricKind, Sample
 from scheduler_service.telemetry.metrics.gathering import Gathering
-from scheduler_service.telemetry.metrics.samples import Sample
 from tests.rows import each_row
 from tests.unit.docs.pages import read
 

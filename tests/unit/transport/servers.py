@@ -13,7 +13,7 @@ from typing import Any
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.pacing.room import Room
 from scheduler_service.transport.addresses import Address
-from scheduler_service.transport.deadlines import Deadlines
+from scheduler_service.transport.connection import Deadlines
 from scheduler_service.transport.guard import EgressPolicy, Guard
 from scheduler_service.transport.lookups import SystemResolver
 from scheduler_service.transport.pool import RESPONSES_BYTES, Pool

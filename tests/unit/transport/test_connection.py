@@ -7,8 +7,7 @@ import ssl
 import pytest
 
 from scheduler_service.domain.wire import Answer, FaultKind, OutboundRequest, Outcome
-from scheduler_service.transport.connection import HttpConnection, ReadBuffer, make_prober
-from scheduler_service.transport.deadlines import Deadlines
+from scheduler_service.transport.connection import Deadlines, HttpConnection, ReadBuffer, make_prober
 from scheduler_service.transport.errors import TransportError
 from tests.certificate import Certificate, server_context
 from tests.unit.transport.servers import OK, Handler, Peer, Server, Stage

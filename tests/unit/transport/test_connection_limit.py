@@ -3,9 +3,8 @@
 import asyncio
 
 from scheduler_service.transport.addresses import read_url
-from scheduler_service.transport.connection import HttpConnection, ReadBuffer
+from scheduler_service.transport.connection import Deadlines, HttpConnection, ReadBuffer
 from scheduler_service.transport.connection_limit import ConnectionLimit, Waiter
-from scheduler_service.transport.deadlines import Deadlines
 from scheduler_service.transport.descriptor_budget import DescriptorBudget
 from scheduler_service.transport.guard import Route
 

@@ -5,7 +5,7 @@ from scheduler_service.domain.records import AttemptEnded, DeliveryRecord, Deliv
 from scheduler_service.ports.history import Batch
 from scheduler_service.telemetry.metrics import families
 from scheduler_service.telemetry.metrics.execution_metrics import ExecutionMetrics
-from scheduler_service.telemetry.metrics.samples import Sample
+from scheduler_service.telemetry.metrics.families import Sample
 from tests.rows import each_row
 from tests.unit.telemetry.metrics.batches import PLANNED, batch, buckets, execution, fired, value
 

@@ -9,8 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from scheduler_service.telemetry.metrics import families
 from scheduler_service.telemetry.metrics.exposition import Exposition, RenderedScrape, render
+from scheduler_service.telemetry.metrics.families import Histogram, Sample
 from scheduler_service.telemetry.metrics.process_metrics import RequestMetrics
-from scheduler_service.telemetry.metrics.samples import Histogram, Sample
 from tests.rows import each_row
 
 TEXT, OPENMETRICS = "text/plain", "application/openmetrics-text; version=1.0.0"

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Iterator, Sequence
 
 from scheduler_service.telemetry.metrics import families
+from scheduler_service.telemetry.metrics.families import Sample
 from scheduler_service.telemetry.metrics.gathering import Gathering
-from scheduler_service.telemetry.metrics.samples import Sample
 from tests.unit.telemetry.metrics.batches import value
 
 JOBS = Sample(families.JOBS_HELD.name, (), 3)

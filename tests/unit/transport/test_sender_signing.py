@@ -11,8 +11,7 @@ from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequ
 from scheduler_service.ports.sending import NotSent
 from scheduler_service.security.secrets import GivenSecrets
 from scheduler_service.security.signing import RESTART_SECONDS, RequestSigner
-from scheduler_service.transport.hop_signer import SIGNED_AT_ONCE
-from scheduler_service.transport.sender import HttpSender
+from scheduler_service.transport.sender import SIGNED_AT_ONCE, HttpSender
 from scheduler_service.transport.service_urls import InvocationDirectory
 from tests.rows import each_row
 from tests.static_directory import StaticDirectory
