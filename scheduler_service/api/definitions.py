@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -269,8 +270,10 @@ async def warnings_today(deps: ApiDependencies, checked: PostedDefinition) -> tu
 def _hosts_of(program: Program) -> Hosts:
     """Without services, addresses, and the names of this machine."""
     found = [(f"/request/{step.index}/url", host) for step in program.steps if (host := _host(step.target))]
-    named = (("/checkUrl/url", program.check), ("/cancelUrl/url", program.cancel))
-    found += [(pointer, host) for pointer, target in named if target and (host := _host(target))]
+    if program.check and (host := _host(program.check)):
+        found.append(("/checkUrl/url", host))
+    if program.cancel and (host := _host(program.cancel)):
+        found.append(("/cancelUrl/url", host))
     for index, entry in enumerate(program.notifications):
         if host := _host(entry.target):
             found.append((f"/notification/{index}/url", host))
@@ -278,11 +281,17 @@ def _hosts_of(program: Program) -> Hosts:
 
 
 def _host(target: Target) -> str:
-    begin, *others = target.url.parts or ("",)
-    if not isinstance(begin, str) or target.service_name is not None:
+    parts = target.url.parts
+    if not parts or not isinstance(parts[0], str) or target.service_name is not None:
         return ""
+    return _host_at(parts[0], len(parts) == 1)
+
+
+@lru_cache(256)
+def _host_at(begin: str, is_all: bool) -> str:
+    """Of a URL that begins so; many definitions have the same."""
     match = _HOST.match(begin)
-    if match is None or (match.end() == len(begin) and others):
+    if match is None or (match.end() == len(begin) and not is_all):
         return ""
     host = match[1].lower().removesuffix(".")
     return "" if _NUMERIC.fullmatch(host) or host.endswith(_OWN) else host

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import suppress
 
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.turn_events import Created
@@ -146,9 +145,10 @@ class Creation:
             size = len(command.definition.text) if command.definition else 0
             if slices.is_full(size):
                 await slices.rest(size)
-            pending: PendingCommit | None = None
-            with suppress(Exception):  # one broken job must not take the others of its array with it
+            try:
                 pending = self._turn.begin_life(locked.cached, command)
+            except Exception:  # noqa: BLE001 - one broken job must not take the others of its array with it
+                pending = None
             if pending is not None and self.keeps(pending, is_alone=is_alone):
                 begun.append((place, pending))
                 continue

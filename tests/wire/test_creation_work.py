@@ -7,7 +7,7 @@ from types import FrameType
 from tests.wire.service import World, definition, running
 
 ARRAY = 500
-MOST = 99
+MOST = 96
 """The options of its service and the line of the audit are 2.5 of them."""
 
 
