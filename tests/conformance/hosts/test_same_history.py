@@ -18,7 +18,7 @@ from scheduler_service.domain.records import (
     StepEnded,
 )
 from scheduler_service.domain.wire import Answer
-from tests.conformance.hosts.houses import HOUSES, AnyHouse
+from tests.conformance.hosts.houses import HOUSES, AnyHouse, DaprHouse
 from tests.wire.source_example import CHECK, FIVE_MINUTES, STRINGS, WORK, example
 
 pytestmark = pytest.mark.anyio
@@ -87,3 +87,20 @@ async def test_every_host_leaves_the_same_history() -> None:
     for other in others:
         for job_id, records in reference.items():
             assert other[job_id] == records
+
+
+FIRST, SECOND, HOOK = (f"http://target.test/{name}" for name in ("first", "second", "hook"))
+
+
+async def test_an_execution_outlives_its_node_on_each_server(served: DaprHouse) -> None:
+    """It goes on with the step that was in flight, and its notification is delivered once."""
+    told = {"url": HOOK, "stateEquals": ["finalSucceed"], "guarantee": "outbox"}
+    await served.create(qos=1, request=[{"url": FIRST}, {"url": SECOND}], notification=[told])
+    served.sender.hold(SECOND)
+    await served.trigger()
+    await served.settle()
+    assert served.sender.urls() == [FIRST, SECOND]
+    await served.crash()
+    await served.recover()
+    assert served.sender.urls() == [SECOND, HOOK]
+    assert served.executions() == {1: State.SUCCEEDED}

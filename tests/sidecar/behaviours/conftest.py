@@ -7,14 +7,13 @@ import pytest
 from scripts.local_cluster import LocalCluster
 from tests.sidecar.behaviours.bare import Node, World
 
-HOSTED = ("Plain", "job_scheduler", "Chained", "Brief", "Lasting")
+HOSTED = ("Plain", "job_scheduler", "Brief", "Lasting")
 LONG = {"actorIdleTimeout": "1h"}
 CONFIG = {
     "entities": HOSTED,
     "actorIdleTimeout": "1s",
     "entitiesConfig": [
         {"entities": ["Plain", "job_scheduler"], **LONG},
-        {"entities": ["Chained"], **LONG, "reentrancy": {"enabled": True}},
         {"entities": ["Lasting"], "actorIdleTimeout": "4s"},
     ],
 }
@@ -22,17 +21,9 @@ CONFIG = {
 
 @pytest.fixture(scope="package")
 def world(tmp_path_factory: pytest.TempPathFactory, programs: dict[str, str]) -> Iterator[World]:
-    """Redis, placement and scheduler service.
-
-    Expiring state is a feature that has to be asked for; the type `Bound` has the policy of `job_scheduler`.
-    """
+    """Redis, placement and scheduler service; the type `Bound` has the policy of `job_scheduler`."""
     folder = tmp_path_factory.mktemp("behaviours")
     cluster = LocalCluster(folder=folder, programs=programs)
-    configuration = folder / "configuration.yaml"
-    text = configuration.read_text(encoding="utf-8")
-    configuration.write_text(
-        text + "  features:\n    - name: ActorStateTTL\n      enabled: true\n", encoding="utf-8"
-    )
     policies = folder / "resources" / "resiliency.yaml"
     text = policies.read_text(encoding="utf-8")
     bound = "      job_scheduler:\n        retry: sidecar\n"

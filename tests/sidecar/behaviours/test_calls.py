@@ -1,7 +1,5 @@
 """What daprd makes of calls: paths, bodies, refusals, and one turn at a time."""
 
-import threading
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
@@ -9,9 +7,8 @@ import pytest
 
 from tests.http_program import Said
 from tests.shown import shows
-from tests.sidecar.behaviours.bare import Gate, Node, World
+from tests.sidecar.behaviours.bare import Node, World
 from tests.sidecar.behaviours.conftest import HOSTED
-from tests.sidecar.stage import until
 
 KINDS = ("Plain", "job_scheduler")
 BODIES = {
@@ -128,36 +125,3 @@ def test_a_crowd_is_served_one_by_one(node: Node, kind: str) -> None:
     calls = node.app.heard(f"{kind}/crowd")
     assert sorted(call.json for call in calls) == list(range(1000))
     assert all(second.began >= first.ended > 0 for first, second in pairwise(calls))
-
-
-@shows("da-00032")
-def test_reentrancy_gives_each_call_a_name(node: Node) -> None:
-    """Where a type asks for it; the product's own type does not, and gets none."""
-    for kind in ("Chained", "job_scheduler"):
-        assert node.ask("PUT", f"{kind}/named/method/foo").status == 200
-    headers = [node.app.heard(f"{kind}/named")[0].headers for kind in ("Chained", "job_scheduler")]
-    assert ["dapr-reentrancy-id" in one for one in headers] == [True, False]
-
-
-@shows("da-00034")
-def test_a_stranger_waits_for_the_chain(node: Node) -> None:
-    """With reentrancy a call of another chain waits as it does without."""
-    gate = Gate()
-    node.app.works["Chained/waits"] = gate
-    callers = _call_together(node, ["Chained/waits/method/foo", "Chained/waits/method/bar"], gate)
-    assert not until(lambda: len(node.app.heard("Chained/waits")) > 1, 1)
-    gate.open()
-    for caller in callers:
-        caller.join()
-    first, second = node.app.heard("Chained/waits")
-    assert second.began >= first.ended
-
-
-def _call_together(node: Node, paths: Sequence[str], gate: Gate) -> list[threading.Thread]:
-    """Calls all from threads of their own, once the first waits in the gate."""
-    callers = [threading.Thread(target=node.ask, args=("PUT", path)) for path in paths]
-    for number, caller in enumerate(callers):
-        caller.start()
-        if number == 0:
-            gate.await_entry()
-    return callers

@@ -1,42 +1,28 @@
 """Reminders whose callback fails, and what becomes of reminders while programs are away."""
 
-import json
-from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
 from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE, ALARM, Sidecar
-from scheduler_service.hosts.dapr.sidecar_client import SidecarClient
 from tests.http_program import Said
 from tests.shown import shows
 from tests.sidecar.behaviours.bare import Call, Node, Work, World
 from tests.sidecar.stage import until
 
 EXACT = 0.3
-AT_ONCE: Mapping[str, Any] = {"constant": {"maxRetries": 4}}
-ONCE_MORE: Mapping[str, Any] = {"constant": {"maxRetries": 1}}
 
 
 @pytest.fixture(scope="module")
 def failing(node: Node) -> Node:
     """All the reminders that fail, registered at once, so that their waits run side by side."""
-    for name in ("standard", "drop", "at-once", "periodic"):
-        node.app.works[f"Plain/{name}"] = lambda _: Said(500)
+    node.app.works["Plain/standard"] = lambda _: Said(500)
     node.app.works["Plain/nowhere"] = lambda _: Said(404)
-    node.app.works["Plain/periodic"] = fail_first(2)
     node.app.works[f"{ACTOR_TYPE}/stubborn"] = fail_first(2)
     for name in ("standard", "nowhere"):
         node.remind(f"Plain/{name}", "tick", dueTime="0s")
 
-    async def register(client: SidecarClient) -> None:
-        await remind(client, "drop", failurePolicy={"drop": {}})
-        await remind(client, "at-once", failurePolicy=AT_ONCE)
-        await remind(client, "periodic", failurePolicy=ONCE_MORE, period="R2/PT2S")
-        await Sidecar(client=client).remind("stubborn", 0)
-
-    node.over_grpc(register)
+    node.over_grpc(lambda client: Sidecar(client=client).remind("stubborn", 0))
     return node
 
 
@@ -48,30 +34,6 @@ def test_a_failure_is_tried_three_times_more(failing: Node, name: str) -> None:
     assert not until(lambda: len(failing.app.heard(f"Plain/{name}")) > 4, 2)
     gaps = _gaps(failing.app.heard(f"Plain/{name}"))
     assert all(gap > 1 - EXACT for gap in gaps), gaps
-
-
-@shows("da-00074")
-def test_a_dropped_failure_comes_once(failing: Node) -> None:
-    """The policy `drop`: no second delivery."""
-    assert until(lambda: len(failing.app.heard("Plain/drop")) == 1, 20)
-    assert not until(lambda: len(failing.app.heard("Plain/drop")) > 1, 1)
-
-
-@shows("da-00076")
-def test_retries_without_an_interval_come_at_once(failing: Node) -> None:
-    """A constant policy of four: five deliveries one after the other, then no more."""
-    assert until(lambda: len(failing.app.heard("Plain/at-once")) == 5, 20)
-    assert not until(lambda: len(failing.app.heard("Plain/at-once")) > 5, 1)
-    assert sum(_gaps(failing.app.heard("Plain/at-once"))) < 2
-
-
-@shows("da-00072")
-def test_a_tick_given_up_does_not_end_a_period(failing: Node) -> None:
-    """The tick whose retries are used up counts as one; the next comes when it was due, and is the last."""
-    assert until(lambda: len(failing.app.heard("Plain/periodic")) == 3, 20)
-    assert not until(lambda: len(failing.app.heard("Plain/periodic")) > 3, 3)
-    gaps = _gaps(failing.app.heard("Plain/periodic"))
-    assert gaps[1] > 2 - EXACT
 
 
 @shows("da-00071")
@@ -132,11 +94,6 @@ def fail_first(times: int) -> Work:
         return Said(left.pop() if left else 200)
 
     return work
-
-
-async def remind(client: SidecarClient, name: str, **members: Any) -> None:
-    """Registers over gRPC, where a failure policy reaches the scheduler service."""
-    await client.register_reminder("Plain", name, "tick", json.dumps({"dueTime": "0s", **members}).encode())
 
 
 def _gaps(calls: list[Call]) -> list[float]:

@@ -1,14 +1,11 @@
 """Actor state: who may write it, what is read, and how long it lives."""
 
-import time
-
 import pytest
 
 from scheduler_service.hosts.dapr.sidecar import Sidecar, StateNotWritten
 from scheduler_service.hosts.dapr.sidecar_client import SidecarClient
 from tests.shown import shows
 from tests.sidecar.behaviours.bare import Node
-from tests.sidecar.stage import until
 
 
 @shows("da-00090")
@@ -60,26 +57,3 @@ def test_the_state_of_a_job_is_written_and_removed(node: Node) -> None:
         return kept, await sidecar.get("kept")
 
     assert node.over_grpc(work) == (state, b"")
-
-
-@shows("da-00094", "da-00095")
-def test_a_ttl_is_kept_and_replaced(node: Node) -> None:
-    """With the feature `ActorStateTTL`: a later write moves the end.
-
-    Redis keeps the moment to itself: the header `metadata.ttlExpireTime` comes from other stores only. The
-    product's states never end by themselves.
-    """
-    assert node.ask("PUT", "Plain/mortal/method/wake").status == 200
-
-    def write(seconds: int) -> float:
-        metadata = {"ttlInSeconds": str(seconds)}
-        reply = node.save("Plain/mortal", {"key": "key", "value": 1, "metadata": metadata})
-        assert reply.status == 204, reply.body
-        return time.monotonic()
-
-    write(2)
-    reply = node.ask("GET", "Plain/mortal/state/key")
-    assert (reply.status, "metadata.ttlexpiretime" in reply.headers) == (200, False)
-    written = write(4)
-    assert until(lambda: node.ask("GET", "Plain/mortal/state/key").status == 204, 10)
-    assert time.monotonic() - written > 3

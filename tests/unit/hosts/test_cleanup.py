@@ -20,23 +20,6 @@ from tests.unit.hosts.house import until
 pytestmark = pytest.mark.anyio
 
 
-class Store:
-    """Its one trial cannot be read."""
-
-    @property
-    def catalogue(self) -> Any:
-        return self
-
-    async def children(self, parent_job: str, execution: int | None, **page: Any) -> Sequence[CatalogueEntry]:
-        raise StateUnreadable("the state of this job is damaged")
-
-    async def forget(self, job_id: str) -> bool:
-        return False
-
-    async def deliver(self, job_id: str, command: Command) -> Any:
-        return None
-
-
 class Retention:
     """Counts its rounds."""
 
@@ -54,16 +37,6 @@ class Retention:
 
     async def lives(self, tenant: str, job_ids: Any) -> list[str]:
         return []
-
-
-async def test_a_damaged_trial_keeps_no_history() -> None:
-    """Retention removes what it should before the damage is told."""
-    store, retention, clock = Store(), Retention(), ManualClock()
-    trials = Trials(store=store, deliver=store.deliver, clock=clock)
-    cleanup = Cleanup(store=store, retention=retention, trials=trials, clock=clock)
-    with pytest.raises(StateUnreadable):
-        await cleanup.sweep()
-    assert retention.rounds == 1
 
 
 START = 1_700_000_000_000
@@ -275,3 +248,14 @@ async def test_a_stop_amid_a_round_is_the_last() -> None:
     await world.rounds.stop()
     assert world.rounds.is_idle
     assert world.clock.next_call() is None
+
+
+async def test_a_damaged_trial_keeps_no_history() -> None:
+    """Retention removes what it should before the damage is told."""
+    shelf, retention = Shelf(), Retention()
+    shelf.add("trial:a")
+    shelf.damaged = "trial:a"
+    cleanup = Cleanup(store=shelf, retention=retention, trials=shelf.trials(), clock=shelf)
+    with pytest.raises(StateUnreadable):
+        await cleanup.sweep()
+    assert retention.rounds == 1

@@ -1,17 +1,49 @@
 """Jobs between two turns: locked in order, bounded in memory."""
 
 import asyncio
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from scheduler_service.domain.document import (
+    Calling,
+    CheckWaiting,
+    Context,
+    Document,
+    Kept,
+    LastEvent,
+    Open,
+    PartsOpen,
+    PartsQueued,
+    Phase,
+    Report,
+)
+from scheduler_service.domain.execution import ExecutionState, TriggeredBy
 from scheduler_service.domain.execution import ExecutionState as State
-from scheduler_service.domain.replies import Started
-from scheduler_service.domain.turn_events import CancelRequested, Destroyed, Event, Paused, Triggered, Updated
+from scheduler_service.domain.parts import Part, PartEnd
+from scheduler_service.domain.replies import Refusal, Started
+from scheduler_service.domain.turn_events import (
+    AlarmRang,
+    CallEnded,
+    CancelRequested,
+    Created,
+    Destroyed,
+    Event,
+    FeedbackArrived,
+    Paused,
+    Triggered,
+    Updated,
+)
+from scheduler_service.domain.wire import Answer, OutboundRequest
 from scheduler_service.engine.program import weigh
-from scheduler_service.hosts.host_parts import HostLimits
-from scheduler_service.hosts.job_cache import LockedJob
+from scheduler_service.engine.scope import feedback_token
+from scheduler_service.hosts.host_parts import DEFAULT_LIMITS, HostLimits
+from scheduler_service.hosts.job_cache import CachedJob, JobCache, LockedJob, OpenBytes, weigh_open
+from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.ports.delivery import Command
 from tests.unit.hosts.house import START, House, describe
+from tests.unit.hosts.turn_rig import Bench
 
 pytestmark = pytest.mark.anyio
 
@@ -195,3 +227,263 @@ async def test_what_must_stay_pushes_no_other_job_out(qos: int) -> None:
     for number in range(100):
         await house.create(f"job{number}")
     assert (house.host.running, house.host.jobs_held) == (5, 105)
+
+
+KEEPING = [{"url": URL}, {"url": URL, "body": "${responses[0]}|json"}]
+REQUEST = OutboundRequest("POST", URL, (), b"x" * 100)
+SECOND = 1_000
+
+
+async def document(phase: Phase, **members: Any) -> Document:
+    """A job with one execution in `phase`."""
+    bench = Bench()
+    await bench.create()
+    assert bench.cached.document is not None
+    run = Open(
+        1,
+        ExecutionState.PROCESSING,
+        TriggeredBy.MANUAL,
+        START,
+        START,
+        params=b"x" * 10,
+        replayed=(b"x" * 20, b"x" * 30),
+    )
+    head = replace(bench.cached.document.head, opens=(run,))
+    return Document(head, {1: Context(phase=phase, deadline=0, **members)})
+
+
+@pytest.mark.parametrize(
+    ("phase", "size"),
+    [
+        (CheckWaiting(0), 0),
+        (Calling(0, REQUEST, 0), 0),
+        (PartsQueued(0, "q", URL, 0, (None, PartEnd(body=b"x" * 7), PartEnd())), 7),
+        (
+            PartsOpen(
+                0, "s", "shard", 0, (Part(0, 1, request=REQUEST), Part(1, 1, end=PartEnd(body=b"x" * 8)))
+            ),
+            108,
+        ),
+    ],
+)
+async def test_all_bodies_of_open_executions_are_weighed(phase: Phase, size: int) -> None:
+    """Parameters, what a replay brought, responses, last event and verdict, twice each; parts once."""
+    kept = (Kept(200, URL, b"x" * 200), Kept(200, URL))
+    assert weigh_open(await document(phase)) == 120 + size
+    assert weigh_open(await document(phase, responses=kept, told=LastEvent("200", b"x" * 9))) == 538 + size
+    assert weigh_open(await document(phase, verdict=Report("succeed", body=b"x" * 5))) == 130 + size
+    assert weigh_open(None) == 0
+
+
+def test_the_sum_is_over_jobs() -> None:
+    """Each counts with what was noted of it last."""
+    counted = OpenBytes(most=100)
+    one, other = CachedJob("one"), CachedJob("other")
+    counted.note(one, 60)
+    counted.note(other, 50)
+    assert (counted.total, counted.is_full) == (110, True)
+    counted.note(one, 0)
+    assert (counted.total, counted.is_full, one.open_bytes, other.open_bytes) == (50, False, 0, 50)
+
+
+async def _begin(bench: Bench, **members: Any) -> None:
+    await bench.create(**members)
+    assert isinstance(await bench.run(Triggered()), Started)
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_a_kept_response_takes_room_until_its_execution_ends(qos: int) -> None:
+    """From the decision on: others are decided while it is written."""
+    bench, cache, locked = in_cache()
+    await _begin(bench, request=KEEPING, qos=qos)
+    await bench.answer(body=b'"%s"' % (b"x" * LARGE_BYTES))
+    size = 2 * (LARGE_BYTES + 2 + 2)  # the response and the parameters, and the requests of them
+    assert bench.open_bytes.total == size
+    cache.leave(locked)
+    assert bench.open_bytes.total == size
+    locked.seize()
+    await bench.answer()
+    cache.leave(locked)
+    assert (bench.open_bytes.total, bench.cached.open_bytes) == (0, 0)
+
+
+GROWING = [{"url": "http://target.test/", "body": ["${trigger.p}"] * 100}]
+
+
+@pytest.mark.parametrize("size", [1_000, LARGE_BYTES])
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_a_body_that_has_grown_takes_room_until_its_answer(qos: int, size: int) -> None:
+    """From the decision on: others are decided while it is written."""
+    bench, cache, locked = in_cache()
+    await bench.create(request=GROWING, qos=qos)
+    params = b'{"p":"%s"}' % (b"x" * size)
+    assert isinstance(await bench.run(Triggered(params=params)), Started)
+    (call,) = bench.calls()
+    template = 100 * len('"${trigger.p}",') + 1
+    grown = len(call.request.body or b"") - template - len(params)
+    assert grown > 50 * size
+    assert bench.open_bytes.total == grown + 2 * len(params)
+    cache.leave(locked)
+    assert bench.open_bytes.total == grown + 2 * len(params)
+    locked.seize()
+    await bench.answer()
+    cache.leave(locked)
+    assert bench.open_bytes.total == 0
+
+
+async def test_a_body_that_has_grown_counts_after_a_crash() -> None:
+    """Its call is sent again, and is as large as before."""
+    bench = Bench()
+    await bench.create(request=GROWING, qos=1)
+    await bench.run(Triggered(params=b'{"p":"%s"}' % (b"x" * 1_000)))
+    counted = weigh_open(bench.cached.document)
+    later = Bench(bench.disk, boot=2)
+    job = await later.turn.load(later.cached)
+    assert job is not None
+    assert weigh_open(job.document) == counted > 90_000
+
+
+async def test_bodies_that_have_grown_are_limited_together() -> None:
+    """Those that find no room are refused, also where nobody's turn is durable yet."""
+    bench = Bench()
+    many = [CachedJob(f"job-{number}") for number in range(60)]
+    definition = describe(request=GROWING, qos=1)
+    for cached in many:
+        await bench.turn.run(cached, Command(Created(f"uid-{cached.job_id}", b"k" * 32), definition))
+    bench.store.hold()
+    event = Triggered(params=b'{"p":"%s"}' % (b"x" * 20_000))
+    turns = [asyncio.ensure_future(bench.turn.run(cached, Command(event))) for cached in many]
+    while bench.names().count("commit") + sum(map(asyncio.Task.done, turns)) < 2 * len(many):  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    bench.store.release()
+    await asyncio.gather(*turns)
+    assert 38 <= len(bench.calls()) <= 42
+    assert bench.open_bytes.total <= DEFAULT_LIMITS.open_bytes
+
+
+async def test_a_job_that_is_dropped_takes_no_room() -> None:
+    """It is destroyed, or could not be loaded again."""
+    bench = Bench()
+    cache = JobCache(most=9, most_bytes=1 << 20, open_bytes=bench.open_bytes)
+    locked = cache.seize("job")
+    assert locked is not None
+    bench.open_bytes.note(locked.cached, 50)
+    cache.leave(locked)
+    assert (len(cache), bench.open_bytes.total) == (0, 0)
+
+
+async def test_where_there_is_no_room_a_large_response_fails_its_step() -> None:
+    """And large parameters are refused; what other jobs keep counts (SPEC section 4)."""
+    bench = Bench()
+    other = CachedJob("other")
+    bench.open_bytes.note(other, DEFAULT_LIMITS.open_bytes - LARGE_BYTES)
+    await _begin(bench, request=KEEPING)
+    await bench.answer(body=b'"%s"' % (b"x" * LARGE_BYTES))
+    assert [call.token.execute_number for call in bench.calls()] == [1]
+    assert isinstance(await bench.run(Triggered(params=b'{"a":"%s"}' % (b"x" * LARGE_BYTES))), Refusal)
+    bench.open_bytes.note(other, 0)
+    assert isinstance(await bench.run(Triggered()), Started)
+    await bench.answer(body=b'"%s"' % (b"x" * LARGE_BYTES))
+    assert [call.token.execute_number for call in bench.calls()] == [1, 2, 2]
+
+
+def large(size: int = LARGE_BYTES) -> Triggered:
+    """A trigger with so many bytes of parameters."""
+    return Triggered(params=b'{"a":"%s"}' % (b"x" * size))
+
+
+async def test_a_delayed_trigger_with_large_parameters_waits_for_room() -> None:
+    """It was accepted: its job rings again until there is some. The job's own timer does not wait for it."""
+    bench = Bench()
+    await bench.create(timer={"dueTime": "60s", "period": "60s"}, overlapPolicy="allow")
+    later = START + 60 * SECOND
+    await bench.run(replace(large(), planned_at=later))
+    bench.open_bytes.note(bench.cached, 0)  # as `leave` does: it only waits
+    other = CachedJob("other")
+    bench.open_bytes.note(other, DEFAULT_LIMITS.open_bytes)
+    bench.clock.advance(60 * SECOND)
+    await bench.run(AlarmRang())
+    assert [call.token.execute_number for call in bench.calls()] == [2]
+    await bench.run(AlarmRang())
+    assert len(bench.calls()) == 1
+    assert bench.names()[-1] == "again"
+    bench.open_bytes.note(other, 0)
+    await bench.run(AlarmRang())
+    assert [call.token.execute_number for call in bench.calls()] == [2, 1]
+
+
+async def test_where_nothing_is_kept_everything_has_room() -> None:
+    """Else what is larger than the limit would wait for ever."""
+    counted = OpenBytes(most=100)
+    one, other = CachedJob("one"), CachedJob("other")
+    assert counted.admit(one, 101)
+    assert not counted.admit(one, 102)
+    assert not counted.admit(other, 1)
+    assert counted.admit(one, 99)
+    assert counted.admit(other, 1)
+
+
+async def test_what_the_thread_decides_counts_before_the_next_is_taken() -> None:
+    """Ten large answers at one moment: each decision counts before the next one is made."""
+    counted = OpenBytes(most=20 * LARGE_BYTES)
+    benches = [Bench(open_bytes=counted) for _ in range(10)]
+    for bench in benches:
+        await _begin(bench, request=KEEPING)
+    body = b'"%s"' % (b"x" * 2 * LARGE_BYTES)
+    await asyncio.gather(*(bench.answer(body=body) for bench in benches))
+    kept = [len(bench.calls()) == 2 for bench in benches]
+    assert (kept.count(True), counted.total) == (4, sum(bench.cached.open_bytes for bench in benches))
+    assert 16 * LARGE_BYTES < counted.total < 20 * LARGE_BYTES
+
+
+def in_cache() -> tuple[Bench, JobCache, LockedJob]:
+    """A job that a cache has, and counts when it is left."""
+    bench = Bench()
+    cache = JobCache(most=9, most_bytes=1 << 20, open_bytes=bench.open_bytes)
+    locked = cache.seize("job")
+    assert locked is not None
+    bench.cached = locked.cached
+    return bench, cache, locked
+
+
+async def test_many_responses_in_memory_alone_are_counted() -> None:
+    """At qos 0 the store has nothing of them, and each context alone has little."""
+    bench, cache, locked = in_cache()
+    await bench.create(request=KEEPING, overlapPolicy="allow")
+    for _ in range(3):
+        await bench.run(Triggered())
+        await bench.answer(body=b'"%s"' % (b"x" * 30_000))
+        cache.leave(locked)
+        locked.seize()
+    assert bench.open_bytes.total == 3 * 2 * (30_002 + 2)
+    for call in bench.calls()[1::2]:
+        await bench.run(CallEnded(call.token, Answer(200)))
+    cache.leave(locked)
+    assert (bench.open_bytes.total, bench.cached.keeps_much) == (0, False)
+
+
+async def test_the_last_event_of_a_report_is_counted_in_memory_alone() -> None:
+    """What feedback says is kept for a final event, also at qos 0."""
+    bench, cache, locked = in_cache()
+    await bench.create(**{"async": True}, notification=[{"url": "http://caller.test/told"}])
+    await bench.run(Triggered())
+    await bench.answer()
+    token = feedback_token(b"k" * 32, "uid1", 1)
+    await bench.run(FeedbackArrived(1, token, {"data": "x" * 30_000}))
+    cache.leave(locked)
+    assert 60_000 < bench.open_bytes.total < 61_000
+    locked.seize()
+    await bench.run(FeedbackArrived(1, token, {"status": "succeed"}))
+    cache.leave(locked)
+    assert bench.open_bytes.total == 0
+
+
+async def test_a_job_that_was_not_in_memory_fires_where_there_is_no_room() -> None:
+    """A usual one has nothing that would need any."""
+    bench = Bench()
+    await bench.create(timer={"dueTime": "60s", "period": "60s"})
+    bench.open_bytes.note(CachedJob("other"), 2 * DEFAULT_LIMITS.open_bytes)
+    bench.cached.forget()
+    bench.clock.advance(60 * SECOND)
+    await bench.run(AlarmRang())
+    assert len(bench.calls()) == 1

@@ -1,10 +1,12 @@
-"""The Dapr host drains (SPEC section 14)."""
+"""The Dapr host drains (SPEC section 14); the name of its actor type."""
 
 import asyncio
 
 import pytest
+from dapr.actor import ActorRuntime
 
 from scheduler_service.domain.execution import ExecutionState as State
+from scheduler_service.hosts.dapr.actor import JobActor
 from tests.conformance.hosts.houses import DaprHouse, freeze
 
 pytestmark = pytest.mark.anyio
@@ -28,3 +30,9 @@ async def test_a_firing_whose_turn_is_being_claimed_may_end_too(cluster: DaprHou
     await asyncio.wait_for(stopping, 30)
     assert cluster.executions() == {1: State.SUCCEEDED}
     assert cluster.sender.urls() == [URL]
+
+
+async def test_the_type_has_the_name_of_the_resiliency_policy(cluster: DaprHouse) -> None:
+    """The source binds its policies to `job_scheduler` (DAPR)."""
+    assert JobActor.__name__ == "job_scheduler"
+    assert list(ActorRuntime.get_registered_actor_types()) == ["job_scheduler"]

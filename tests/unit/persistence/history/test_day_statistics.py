@@ -28,8 +28,7 @@ from scheduler_service.persistence.history.retention import Retention
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.persistence.history.conftest import MakeRoom, Room
-from tests.unit.persistence.history.ending import TODAY, counted, days_of, ended
-from tests.unit.persistence.history.reading import count, write
+from tests.unit.persistence.history.reading import TODAY, count, counted, days_of, ended, write
 from tests.unit.persistence.history.samples import START, batch, execution
 
 DURATIONS = st.integers(0, 2**45)

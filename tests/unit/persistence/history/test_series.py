@@ -15,8 +15,7 @@ from scheduler_service.persistence.history.queries import ExecutionQuery, Series
 from scheduler_service.persistence.history.retention import Retention
 from tests.unit.persistence.hearing import heard
 from tests.unit.persistence.history.conftest import Room
-from tests.unit.persistence.history.ending import ended
-from tests.unit.persistence.history.reading import count, plans, write
+from tests.unit.persistence.history.reading import count, ended, plans, write
 from tests.unit.persistence.history.samples import START, batch, execution
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,6 @@ from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import NOTHING, Remembered, Settlement
 from tests.unit.persistence import damaged_deliveries
 from tests.unit.persistence.cluster_store import ClusterStore
-from tests.unit.persistence.damaged_deliveries import raise_damaged
 from tests.unit.persistence.hearing import heard
 from tests.unit.persistence.samples import ONE, TWO, claim, delivery, entry
 
@@ -72,15 +71,6 @@ async def test_a_delivery_that_is_done_does_not_come_back(store: ClusterStore) -
     await store.shared.prune(Now(10_000_000, 10_000_000))
     await store.shared.keep([delivery(1)], [], TWO)
     assert await store.shared.unsent([delivery(1)], TWO) == [delivery(1)]
-
-
-async def test_deliveries_of_dead_nodes_find_a_new_sender(store: ClusterStore) -> None:
-    """Those of living nodes are left alone."""
-    await store.shared.keep([delivery(1)], [], ONE)
-    await store.shared.keep([delivery(2)], [], TWO)
-    taken = await store.shared.adopt([TWO], TWO, 10, raise_damaged)
-    assert [one.delivery_id for one in taken] == ["d1"]
-    assert await store.shared.adopt([TWO], TWO, 10, raise_damaged) == []
 
 
 async def test_what_a_dead_node_did_not_tell_the_history_is_told(store: ClusterStore) -> None:

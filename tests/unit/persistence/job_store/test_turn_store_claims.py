@@ -206,12 +206,6 @@ async def test_a_claim_is_durable_before_it_is_reported(tmp_path: Path) -> None:
         await store.close()
 
 
-async def test_two_nodes_that_claim_the_same_jobs_share_them(tmp_path: Path) -> None:
-    """In opposite orders and large groups: each job has one winner, and nobody waits for ever."""
-    url = f"sqlite:///{tmp_path}/cluster.db"
-    await share(url)
-
-
 async def test_two_nodes_share_in_a_server(cluster_url: str) -> None:
     """The same, where both transactions are open at once: none waits for the other in a circle."""
     database = await JobDatabase.open(url=cluster_url)

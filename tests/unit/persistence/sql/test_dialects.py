@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from scheduler_service.persistence.sql.database import Database
-from scheduler_service.persistence.sql.dialect import Dialect
+from scheduler_service.persistence.sql.dialect import Dialect, Durability
 from scheduler_service.persistence.sql.expressions import (
     AnyMemberLike,
     GuardedUpsert,
@@ -24,6 +25,7 @@ from scheduler_service.persistence.sql.expressions import (
     text,
 )
 from scheduler_service.persistence.sql.migrations import Migrations
+from scheduler_service.persistence.sql.sqlite import SqliteDialect
 
 metadata = sa.MetaData()
 things = sa.Table(
@@ -256,3 +258,18 @@ def test_one_knows_the_time_and_whether_it_keeps_what_it_confirms(database: Data
         assert abs(dialect.milliseconds(connection) - dialect.milliseconds(connection)) < 60_000
         assert not dialect.is_replica(connection)
         assert dialect.syncs(connection) == (dialect.product == "SQLite")
+
+
+@pytest.mark.parametrize(("durability", "is_kept"), [("full", True), ("process", False)])
+def test_whether_what_is_committed_is_kept_through_a_power_loss(
+    tmp_path: Path, durability: Durability, is_kept: bool
+) -> None:
+    """As the file is opened: the log is synced at each commit, or left to the system (SPEC section 8)."""
+    dialect = SqliteDialect.open(url=f"sqlite:///{tmp_path}/file", subject="a test", durability=durability)
+    try:
+        with dialect.reading() as connection:
+            synchronous = connection.exec_driver_sql("PRAGMA synchronous").scalar_one()
+            assert dialect.syncs(connection) is is_kept is (synchronous == 2)
+            assert connection.exec_driver_sql("PRAGMA secure_delete").scalar_one() == 2  # FAST
+    finally:
+        dialect.engine.dispose()
