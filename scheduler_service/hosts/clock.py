@@ -69,7 +69,6 @@ BATCH_SIZE = 128
 
 # Beside a burst another tenant's firing waits in each round of the loop for so many of its turns.
 SHARED_BATCH_SIZE = 4
-
 WaitUntil = Callable[[int], Awaitable[None]]
 
 

@@ -93,10 +93,7 @@ class OpenSendGuard:
 
 
 INFORMS = 1_000
-
 OF_PARTS = (CallKind.PART, CallKind.RESOLVE)
-
-
 WakeClaimers = Callable[[QueueWrite], None]
 """Called after the commit of a turn that wrote into queues: claims that wait look again."""
 

@@ -33,7 +33,6 @@ AGAIN_MS: Mapping[str, int] = {JOBS: MINUTE, WAITS: 10 * SECOND}
 COUNT_AGAIN_MS, COUNT_LEAST_MS = 5 * SECOND, 250
 """A count is at most so old, as other nodes add to it; beside a limit it is renewed so often."""
 NEAR = 0.9
-
 LimitOf = Callable[[str, str], int]
 """The limit of this name that a tenant has; 0: none."""
 Recall = Callable[[str, str, int], Awaitable[Remembered | None]]

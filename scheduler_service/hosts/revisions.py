@@ -16,7 +16,6 @@ KEY_BYTES = 32
 RANDOM_BYTES = 10
 # Asking the system for chance lets go of the interpreter; so much is asked for at once.
 IDENTITIES_AT_ONCE = 128
-
 NewIdentity = Callable[[], tuple[str, bytes]]
 
 

@@ -62,8 +62,6 @@ from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import NOTHING, StateStore
 
 Made = TypeVar("Made")
-
-
 REPORTS = (FeedbackArrived, PartEnded, PartProgressed)
 """Events whose bodies a context may keep, as it does answers."""
 BEGINNING = (AlarmRang, Resumed, Triggered, Created, Updated, Activated, Replanned, Backfilled)

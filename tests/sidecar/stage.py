@@ -19,8 +19,6 @@ from scripts.local_programs import DemoProgram
 from tests.http_program import Asked, HttpProgram, Said
 
 ENDED = ("succeeded", "terminated", "cancelled", "skipped")
-
-
 Attempt = tuple[str, int, int]
 """jobId, executeNumber, requestCounts: with jobs of one step it names a step."""
 

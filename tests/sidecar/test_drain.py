@@ -27,7 +27,6 @@ CALL_SECONDS, RETRY_SECONDS = 4.0, 9
 PATIENCE = 10.0
 """Seconds within which a job that moves takes triggers and reports again: daprd needs three of them."""
 KINDS = ("report", "retry", "check", "call")
-
 pytestmark = pytest.mark.timeout(180)
 
 

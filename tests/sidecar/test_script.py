@@ -23,7 +23,6 @@ SHARED = ("redis", "postgres", "placement", "scheduler")
 PARTS = (*SHARED, *NODES, *(f"daprd-{name}" for name in NODES))
 UP = re.compile(r"(?m)^(\S+) +up, process (\d+)$")
 PATIENCE = 120
-
 pytestmark = pytest.mark.timeout(400)
 
 

@@ -13,7 +13,6 @@ from tests.wire.tenant_traffic import settings_of, tenants_at
 
 SEED = 47
 SECONDS = 150
-
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 

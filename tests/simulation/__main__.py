@@ -19,8 +19,6 @@ from tests.simulation.trace import shrink, tell
 from tests.simulation.world import World, WorldPlan, draw, play
 
 MEMORY = Path("/dev/shm")
-
-
 PLACEMENTS: dict[str, type[World]] = {"alone": World, "dapr": ClusterWorld}
 
 

@@ -23,7 +23,6 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 FOREIGN_PATIENCE_SECONDS = 3.0
-
 _PROCESS: contextvars.ContextVar["SimulatedProcess | None"] = contextvars.ContextVar("process", default=None)
 
 

@@ -30,7 +30,6 @@ PATIENCE_MS = 20 * SECOND
 RESENT_AFTER_MS = 900
 """daprd sends a call again after 1 s at the earliest (`resiliency.yaml`)."""
 KEY_BYTES = 8
-
 TakeHere = Callable[[str, Command], Awaitable[Reply | None]]
 """Takes a turn on a job that lives here, past the sidecar (`ClusterTurns.take_here`); None: it does not."""
 

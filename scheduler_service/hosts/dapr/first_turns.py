@@ -19,7 +19,6 @@ WAITS_AT_CREATOR_MS = LOOKS_AHEAD_MS + 15 * SECOND
 LOOKS_BACK_MS = 2 * SECOND
 PAGE = 1_000
 PAGES = 5
-
 TakeDue = Callable[[str, int], None]
 """Gets a job and the wall moment at which it is due: `ReminderAlarms.ring_at`, `FirstLoads.expect`."""
 

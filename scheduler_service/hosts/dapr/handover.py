@@ -12,7 +12,6 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.wire import Flights, Holder, Token
 
 HANDOVER_TIMEOUT_MS = 15 * SECOND
-
 Others = Callable[[], frozenset[Holder]]
 
 

@@ -19,7 +19,6 @@ HEARTBEAT_INTERVAL_MS = 3 * SECOND
 OFFLINE_AFTER_MS = 10 * SECOND
 # A node gives itself up a second before the others may: its clock is not quite theirs.
 OWN_LAPSE_AFTER_MS = OFFLINE_AFTER_MS - HEARTBEAT_INTERVAL_MS // 3
-
 RUNNING, DRAINING, CUT_OFF, OFF = "running", "draining", "cut off", "offline"
 GONE = (OFF, CUT_OFF)
 

@@ -33,7 +33,6 @@ LEAST_LAG_MS = SECOND // 2
 LAG_KEPT_MS = SECOND
 # Fewer than daprd runs at once (100): a ring that waits in daprd times out and is repeated, one here is not.
 RINGS_AT_ONCE = 64
-
 Ring = Callable[[str], Coroutine[object, object, None]]
 
 

@@ -17,7 +17,6 @@ READ_TIMEOUT_SECONDS = 2.0
 REMINDER_TIMEOUT_SECONDS, TURN_TIMEOUT_SECONDS = 1.0, 20.0
 # The tick of a one-shot reminder is dropped after three tries unless its policy says otherwise.
 RETRY_POLICY = {"constant": {"interval": "5s"}}
-
 LARGEST_MESSAGE_BYTES = 16 << 20
 LEAST_SECONDS = 0.05
 UNREACHED = "this node does not reach its sidecar; ask another node"

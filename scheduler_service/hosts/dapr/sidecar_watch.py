@@ -21,7 +21,6 @@ OLDEST_VERSION = (1, 18, 3)
 START_TIMEOUT_MS = 60 * SECOND
 POLL_MS = SECOND
 POLLS_PER_LOG_LINE = 5
-
 OnChange = Callable[[Sequence[str]], Awaitable[None]]
 
 

@@ -29,7 +29,6 @@ RINGS_AT_ONCE = 32
 RECENT_MS = 70 * SECOND
 BATCH_SIZE = 500
 LEASE_NAME = "sweep"
-
 Ring = Callable[[str], Awaitable[None]]
 Lag = Callable[[], int]
 """By how much (ms) rings come late at the moment (`ReminderAlarms.lag`)."""

@@ -80,14 +80,12 @@ MOST_SHARED_RINGS = 96
 """So many are under way until they are durable, where one tenant's burst is beside others: who comes next
 waits for those."""
 MOST_EARLY_RINGS = 8_192
-
 PREFETCH_MS = 2 * SECOND
 MOST_PREFETCHED = 10_000
 
 # Rings a job; the second argument is the wall moment where the ring comes ahead of it.
 Ring = Callable[[str, int | None], Coroutine[Any, Any, None]]
 Prefetcher = Callable[[Sequence[str]], Awaitable[None]]
-
 NO_EARLY_COMMIT = EarlyCommit(usual=0, longest=0)
 
 

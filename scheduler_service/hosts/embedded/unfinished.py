@@ -29,7 +29,6 @@ WAITING_AT_ONCE = 16
 
 IN_FLIGHT = (Calling, Checking, PartsOpen, Resolving)
 MARKS = marks_of(IN_FLIGHT)
-
 Wake = Callable[[str, LoadedJob | None], Awaitable[None]]
 
 

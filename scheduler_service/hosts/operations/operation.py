@@ -231,7 +231,6 @@ MOST_FAULTS = 20
 PATIENCE_SECONDS = 30.0
 """What the store does not take is asked again; so long without one piece done, and it is interrupted."""
 AGAIN_SECONDS = 0.2
-
 Work = Callable[[str], Awaitable[Outcome]]
 """Does one piece, named by its id; what it raises is a defect of this service."""
 

@@ -27,7 +27,6 @@ from scheduler_service.telemetry.metrics.families import Sample
 LENGTH_BYTES = 4
 NOT_CONNECTED = "a worker process is starting again; ask again in a moment"
 CUT_OFF = "a worker process ended over this; look before you repeat it"
-
 Serve = Callable[[str, bytes], Awaitable[bytes]]
 """Answers a call by its method and packed argument. May raise StoreError."""
 OnNotice = Callable[[str, bytes], None]
@@ -68,7 +67,6 @@ class RpcFailure(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="f"
 
 
 Frame = RpcCall | RpcNotice | RpcAnswer | RpcFailure
-
 _decode = msgspec.msgpack.Decoder(Frame).decode
 
 

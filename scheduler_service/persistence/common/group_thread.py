@@ -25,7 +25,6 @@ Verdict = object
 """The outcome of an item: its result, or the error that its future raises."""
 
 STATE = "state"
-
 MAX_WAIT_FOR_OTHERS_SECONDS = 0.004
 """How long a commit that may wait is kept back so that others join its group (decision 19)."""
 

@@ -79,7 +79,6 @@ DURATION = "duration"
 
 # In place of a job's id: the sum over all jobs of a tenant, but the scheduler's own.
 ALL_JOBS = ""
-
 _PLACES = {column.name: place for place, column in enumerate(executions.c)}
 _ENDED = _PLACES["ended_at"]
 _read: Callable[[Row], Any] = itemgetter(
@@ -320,7 +319,6 @@ def _row(key: Key, figures: Figures) -> Row:
 
 # How many failing and how many slow jobs are named.
 TOP = 10
-
 _CELLS, _DAYS = statistic_cells.c, statistic_days.c
 _ADDED = ("executions", "attempts", "lateness_ms", "duration_ms")
 

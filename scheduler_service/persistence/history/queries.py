@@ -18,7 +18,6 @@ from scheduler_service.persistence.history.schema import (
 from scheduler_service.persistence.sql.expressions import JsonLists
 
 Wire = dict[str, object]
-
 MOST_PLANNED = 20_000
 
 

@@ -164,8 +164,6 @@ LIVE = (
     ExecutionState.FAILED,
 )
 _SHOWN = ("planned_at", "state", "triggered_by", "started_at", "ended_at")
-
-
 Buckets = dict[int, Figures]
 
 

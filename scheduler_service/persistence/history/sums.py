@@ -27,9 +27,7 @@ from scheduler_service.persistence.sql.expressions import IsIn, Unindexed
 MOST_EXAMINED = 10_000
 # The executions of so few jobs are found by the index of jobs; those of more among all in the span.
 FEW_JOBS = 200
-
 Condition = sa.ColumnElement[bool]
-
 _T = executions.c
 
 

@@ -33,7 +33,6 @@ from scheduler_service.telemetry.metrics.families import Sample
 Confirm = Callable[[Sequence[tuple[str, int]]], None]
 T = TypeVar("T")
 Work = Callable[[sa.Connection], T]
-
 HISTORY = "history"
 FLUSH_INTERVAL_SECONDS = 0.1
 # A load of BUSY_BATCHES, and the one after it, is gathered BUSY_INTERVALS times longer: more of what begins

@@ -21,7 +21,6 @@ from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.state import StoredJob
 
 MOST_KNOWN = 16_384
-
 _MOMENTS = ("due_wall", "due_steady", "next_fire")
 _UNINDEXED = (
     "sequence", "execute_number", "request_counts", "missed", "live", "waiting", "latest", "turn_state",

@@ -141,7 +141,6 @@ SWEEP_BATCH_SIZE = 500
 PRUNE_BATCH_SIZE = 10
 """How many old completions may be deleted with each new one, so that no completion pays for many others."""
 Row = Any
-
 _known = queue_completions.c
 _LEASE = sa.select(
     _part.part_id, _part.state, _part.retries, _part.instance, _part.until, _part.options, _part.content,

@@ -95,8 +95,6 @@ def change_part(connection: sa.Connection, part_id: str, **values: Any) -> None:
 
 _CHANGE = sa.update(queue_parts).where(_part.part_id == sa.bindparam("its_part_id"))
 IS_FREE_AGAIN = {"state": FREE, "instance": None, "lease": None, "until": None}
-
-
 STATEMENT_BYTES = 256 << 10
 """So many bytes of parts are published by one statement, or one part."""
 

@@ -14,7 +14,6 @@ LONG_ANSWER_SECONDS = 3_600.0
 """What walks over a whole table may take so long before a server says anything."""
 Durability = Literal["full", "process"]
 Columns = Iterable[sa.ColumnElement[Any]]
-
 Single = Callable[[sa.Connection, type[StoreError]], AbstractContextManager[None]]
 """A transaction of one statement, which is durable as it returns.
 

@@ -37,7 +37,6 @@ from scheduler_service.ports.catalogue import (
 
 # So many ids are looked up by one statement.
 BATCH_SIZE = 500
-
 _bind = sa.bindparam
 _entries = sa.select(*ENTRY)
 _LIMIT: sa.BindParameter[int] = _bind("limit", type_=sa.Integer)

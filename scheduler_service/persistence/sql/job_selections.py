@@ -26,14 +26,12 @@ from scheduler_service.ports.catalogue import LAST_OUTCOMES, MOST_COUNTED, JobQu
 
 # Forms of a question whose statements are kept.
 FORMS_KEPT = 512
-
 Statement = sa.Select[Any]
 Values = Mapping[str, Any]
 # A statement with its values.
 Read = tuple[Statement, Values]
 Condition = sa.ColumnElement[bool]
 Way = Callable[[sa.ColumnElement[Any]], sa.UnaryExpression[Any]]
-
 _bind = sa.bindparam
 _entries = sa.select(*ENTRY)
 _LIMIT: sa.BindParameter[int] = _bind("limit", type_=sa.Integer)

@@ -22,7 +22,6 @@ MAX_FINDINGS = 20
 
 ROWS_AT_ONCE = 500
 _BEFORE_ALL = -(1 << 63)
-
 Row = tuple[object, ...]
 
 

@@ -80,7 +80,6 @@ AS_IN_CLUSTERS = (
 
 
 APPLICATION_ID = 0x50554E43  # "PUNC": marks the files of this product
-
 Migration = tuple[str, ...]
 
 JOBS_AS_IN_CLUSTERS = (

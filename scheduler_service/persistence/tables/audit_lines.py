@@ -30,7 +30,6 @@ MANY = "[]"
 """Stands for the job in a line of several jobs: no job has such an id."""
 _encode = msgspec.json.Encoder().encode
 _DETAIL = msgspec.json.Decoder(dict[str, Any])
-
 metadata = sa.MetaData()
 
 # `detail` is a JSON object: `given`, `difference`, `items`. `at` is wall ms.
@@ -72,7 +71,6 @@ _COLUMNS = tuple(column.name for column in audit.c)
 LINES = Upsert(audit, _COLUMNS, ("id",))
 """Of a turn: a repetition does nothing."""
 _OUTCOMES = Upsert(audit, _COLUMNS, ("id",), overwrite("tenant", "subject", "outcome", "status", "detail"))
-
 BACKFILL, MOST_BACKFILLED = "backfillJob", 1_000
 """The operation of which one line is about several executions, and how many those are at most."""
 

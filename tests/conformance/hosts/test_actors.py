@@ -25,7 +25,6 @@ from tests.conformance.hosts.standin import StandInClient
 from tests.shown import shows
 
 pytestmark = pytest.mark.anyio
-
 ACTOR = "/actors/job_scheduler/job"
 
 

@@ -8,7 +8,6 @@ from scheduler_service.domain.execution import ExecutionState as State
 from tests.conformance.hosts.houses import ApartHouse
 
 pytestmark = pytest.mark.anyio
-
 URL, HOOK = "http://target.test/run", "http://caller.test/"
 
 

@@ -34,14 +34,12 @@ from tests.conformance.hosts.standin import name_of
 from tests.unit.hosts.house import describe
 
 pytestmark = pytest.mark.anyio
-
 JOB = "job"
 ONE, TWO, HOOK = "http://target.test/one", "http://target.test/two", "http://target.test/hook"
 STEPS = (ONE, TWO)
 # Beyond 30 s a firing waits as a reminder.
 FAR, STEP, END = 33_000, 500, 90_000
 GROUPS = 8
-
 Identity = tuple[int, int, str]
 Ask = Callable[[], Coroutine[Any, Any, Reply]]
 

@@ -19,7 +19,6 @@ from tests.conformance.hosts.houses import HOUSES, AnyHouse, DaprHouse, moved
 from tests.unit.hosts.house import START
 
 pytestmark = pytest.mark.anyio
-
 BEFORE_MIDNIGHT = 1_700_006_370_000 - START
 """From the start of a house to half a minute before a Wednesday, in UTC."""
 WEDNESDAY = 19_676

@@ -22,7 +22,6 @@ from tests.conformance.hosts.houses import DaprHouse
 from tests.unit.hosts.house import asynchronous
 
 pytestmark = pytest.mark.anyio
-
 KEY = b"k" * 32
 START, RUN, NEXT, FAIL, CHECK = (
     f"http://target.test/{name}" for name in ("start", "run", "next", "fail", "check")

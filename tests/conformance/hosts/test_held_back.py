@@ -14,7 +14,6 @@ from scheduler_service.services.execution_rates import ExecutionRates
 from tests.conformance.hosts.houses import HOUSES, AnyHouse
 
 pytestmark = pytest.mark.anyio
-
 MOST = 4
 
 

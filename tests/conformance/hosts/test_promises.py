@@ -48,7 +48,6 @@ from tests.conformance.hosts.houses import AnyHouse
 from tests.unit.hosts.house import asynchronous, describe
 
 pytestmark = pytest.mark.anyio
-
 URL = "http://target.test/run"
 SECONDLY = {"dueTime": "1s", "period": "1s"}
 KEY = b"k" * 32

@@ -22,7 +22,6 @@ from tests.conformance.hosts.houses import HOUSES, AnyHouse, DaprHouse
 from tests.wire.source_example import CHECK, FIVE_MINUTES, STRINGS, WORK, example
 
 pytestmark = pytest.mark.anyio
-
 TARGET = "http://target.test"
 KINDS = {ExecutionRecord, FiringRecord, AttemptEnded, StepEnded, CheckEnded, DeliveryRecord}
 ENDS = {

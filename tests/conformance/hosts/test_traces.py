@@ -13,7 +13,6 @@ from tests.otlp_collector import check_tree
 from tests.unit.hosts.house import asynchronous
 
 pytestmark = pytest.mark.anyio
-
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 CALLER = f"{TRACE}-{SPAN}-01"
 KEY = b"k" * 32

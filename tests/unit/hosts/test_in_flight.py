@@ -30,14 +30,8 @@ from tests.unit.hosts.house import House
 from tests.unit.hosts.scripted_sender import ScriptedSender
 
 pytestmark = pytest.mark.anyio
-
-
 URL = "http://a.test/"
-
-
 REQUEST = OutboundRequest("POST", URL, ())
-
-
 TOKEN = Token("uid", 1, 1, CallKind.STEP, 0)
 
 

@@ -11,7 +11,6 @@ S = ExecutionState
 STEP = {"url": "service://shop/run"}
 SHARDED = STEP | {"route": "shard"}
 A, B, C = "http://a.test", "http://b.test", "http://c.test"
-
 pytestmark = pytest.mark.anyio
 
 

@@ -46,8 +46,6 @@ from tests.unit.hosts.house import START, House, describe
 from tests.unit.hosts.turn_rig import Bench
 
 pytestmark = pytest.mark.anyio
-
-
 URL = "http://target.test/run"
 
 

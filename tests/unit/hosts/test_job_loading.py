@@ -12,8 +12,6 @@ from scheduler_service.hosts.job_loading import ProgramCache
 from tests.unit.hosts.house import compile_stored, compile_text, describe
 
 pytestmark = pytest.mark.anyio
-
-
 LABELS = {f"label-{number}": "x" for number in range(300)}
 
 

@@ -174,8 +174,6 @@ TOKEN = Token("uid", 1, 1, CallKind.STEP, 0)
 BODY = b"x" * ANY_BYTES
 PART = PartName("uid", 1, 1, 0, 0)
 REQUEST = OutboundRequest("POST", URL, ())
-
-
 TEXT = "x" * LARGE_BYTES
 LONG = f'"{TEXT}"'.encode()
 

@@ -22,7 +22,6 @@ from tests.manual_clock import ManualClock
 from tests.unit.engine.rig import definition
 
 pytestmark = pytest.mark.anyio
-
 LIMIT = 20
 
 

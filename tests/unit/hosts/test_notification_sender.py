@@ -15,7 +15,6 @@ from scheduler_service.hosts.pending_notifications import FAILED_BODY_BYTES
 from tests.unit.hosts.house import House
 
 pytestmark = pytest.mark.anyio
-
 TOLD = "http://told.test/"
 
 

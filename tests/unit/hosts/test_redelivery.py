@@ -19,8 +19,6 @@ from scheduler_service.ports.delivery import Command
 from tests.manual_clock import ManualClock
 
 pytestmark = pytest.mark.anyio
-
-
 ROUNDS = 50
 
 

@@ -27,7 +27,6 @@ from tests.unit.hosts.memory_store import Fate
 from tests.unit.hosts.turn_rig import Bench
 
 pytestmark = pytest.mark.anyio
-
 MINUTE = 60_000
 HOURLY = {"dueTime": "1h", "period": "1h"}
 OFTEN = {"dueTime": "1m", "period": "1m"}

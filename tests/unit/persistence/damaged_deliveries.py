@@ -13,7 +13,6 @@ ALL = range(1, 6)
 DAMAGED = ("d1", "d3", "d4")
 """The ids of those that are damaged then."""
 TORN = b"\x93\xa4torn"
-
 Deliveries = Callable[[str, int], Awaitable[list[Delivery]]]
 
 

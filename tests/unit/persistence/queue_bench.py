@@ -13,7 +13,6 @@ from scheduler_service.ports.state import OpenStore
 from tests.unit.persistence.samples import commit
 
 REQUEST = OutboundRequest("POST", "queue://work", ())
-
 DONE = PartEnd(body=b"1")
 
 

@@ -11,7 +11,6 @@ from tests.redis_server import RedisServer
 from tests.unit.persistence.memory_contexts import MemoryContexts
 
 pytestmark = pytest.mark.anyio
-
 LAST = 2**96 - 1
 
 

@@ -9,7 +9,6 @@ from sqlalchemy import text
 
 revision = "0008"
 down_revision = "0007"
-
 NOT_DONE = text("done_at IS NULL")
 
 

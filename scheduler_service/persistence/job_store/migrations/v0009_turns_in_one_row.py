@@ -8,7 +8,6 @@ from alembic import op
 
 revision = "0009"
 down_revision = "0008"
-
 IS_FIRST = sa.text("is_first = 1")
 
 

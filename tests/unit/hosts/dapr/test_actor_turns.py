@@ -35,7 +35,6 @@ from tests.conformance.hosts.houses import DaprHouse, freeze, lose_next_claim
 from tests.unit.hosts.house import describe
 
 pytestmark = pytest.mark.anyio
-
 URL, HOOK = "http://target.test/run", "http://caller.test/told"
 MINUTELY = {"dueTime": "60s", "period": "60s"}
 TOLD = {"url": HOOK, "stateEquals": ["finalSucceed"], "guarantee": "outbox"}

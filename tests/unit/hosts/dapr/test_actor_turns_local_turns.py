@@ -21,7 +21,6 @@ from tests.conformance.hosts.houses import DaprHouse, moved
 from tests.unit.hosts.house import describe
 
 pytestmark = pytest.mark.anyio
-
 FIRST, SECOND = "http://target.test/first", "http://target.test/second"
 STEPS = [{"url": FIRST}, {"url": SECOND}]
 SECONDLY = {"dueTime": "1s", "period": "1s"}

@@ -24,11 +24,7 @@ from tests.unit.hosts.house import asynchronous, describe
 from tests.unit.persistence.samples import delivery
 
 pytestmark = pytest.mark.anyio
-
-
 KEY = b"k" * 32
-
-
 GONE = Holder("gone", "0")
 
 

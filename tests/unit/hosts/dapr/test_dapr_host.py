@@ -10,8 +10,6 @@ from scheduler_service.hosts.dapr.actor import JobActor
 from tests.conformance.hosts.houses import DaprHouse, freeze
 
 pytestmark = pytest.mark.anyio
-
-
 URL = "http://target.test/run"
 
 

@@ -22,11 +22,7 @@ from tests.conformance.hosts.houses import DaprHouse, DaprNode, freeze, moved
 from tests.unit.hosts.house import describe
 
 pytestmark = pytest.mark.anyio
-
-
 HOURLY = {"timer": {"period": "1h", "dueTime": "1h"}}
-
-
 SOON = {"timer": {"period": "0s", "dueTime": "5s"}}
 
 
@@ -149,8 +145,6 @@ def record(cluster: DaprHouse, claims: list[TurnClaim]) -> None:
 
 
 AT_ONCE = {"timer": {"period": "1h", "dueTime": "0s"}}
-
-
 NOW: dict[str, object] = {"timer": {"period": "0s"}}
 
 

@@ -27,8 +27,6 @@ from tests.conformance.hosts.houses import DaprHouse
 from tests.unit.hosts.house import describe
 
 pytestmark = pytest.mark.anyio
-
-
 ONE, TWO = Holder("one", "1"), Holder("two", "2")
 
 

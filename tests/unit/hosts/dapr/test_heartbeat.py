@@ -91,8 +91,6 @@ async def test_a_node_waits_for_those_of_older_programs(cluster: DaprHouse, ends
 
 
 WALL, STEADY = 1_767_225_600_000, 1_000_000
-
-
 OWN = Holder("one", "1")
 
 

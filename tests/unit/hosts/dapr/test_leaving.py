@@ -17,14 +17,8 @@ from tests.conformance.hosts.houses import GONE, DaprHouse, freeze, lose_next_cl
 from tests.unit.hosts.house import asynchronous
 
 pytestmark = pytest.mark.anyio
-
-
 FIRST, SECOND = "http://target.test/first", "http://target.test/second"
-
-
 STEPS = [{"url": FIRST}, {"url": SECOND}]
-
-
 KEY = b"k" * 32
 
 

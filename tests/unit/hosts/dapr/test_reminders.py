@@ -19,7 +19,6 @@ from tests.manual_clock import ManualClock
 from tests.unit.hosts.house import SKEW, START
 
 pytestmark = pytest.mark.anyio
-
 LATEST_GUARD_MS = GUARDS_AFTER_MS + GUARDS_SPREAD_MS
 
 

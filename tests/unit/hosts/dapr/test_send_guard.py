@@ -14,8 +14,6 @@ from scheduler_service.ports.errors import StoreUnavailable
 from tests.conformance.hosts.houses import DaprHouse, moved
 
 pytestmark = pytest.mark.anyio
-
-
 URL = "http://target.test/run"
 SOON = 2_000  # after which a call would be late
 # A node gives itself up when its heartbeat is 9 s old, and the others do when it is 10 s old.

@@ -15,7 +15,6 @@ from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 from tests.unit.transport.servers import Handler, Peer, Server, Stage, answering, repeating
 
 pytestmark = pytest.mark.anyio
-
 PATIENCE_MS = 20_000
 """Longer than a call takes on a slow machine."""
 MISSING = b'{"errorCode":"ERR_ACTOR_INSTANCE_MISSING","message":"actor instance is missing"}'

@@ -12,8 +12,6 @@ from tests.conformance.hosts.houses import DaprHouse
 from tests.unit.persistence.samples import claim
 
 pytestmark = pytest.mark.anyio
-
-
 HERD = 20
 
 

@@ -22,8 +22,6 @@ from tests.unit.hosts.embedded.alarm_rig import STEADY, Tower, entry
 from tests.unit.hosts.house import SKEW, START, until
 
 pytestmark = pytest.mark.anyio
-
-
 HOUR = 3_600_000
 
 

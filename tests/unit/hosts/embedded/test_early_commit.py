@@ -19,7 +19,6 @@ from tests.unit.hosts.house import START, House
 from tests.unit.hosts.memory_store import Fate
 
 pytestmark = pytest.mark.anyio
-
 HEADWAY = 20
 URL = "http://target.test/run"
 ONCE: dict[str, Any] = {"dueTime": "1s", "period": "0s"}

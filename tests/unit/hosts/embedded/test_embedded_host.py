@@ -20,7 +20,6 @@ from tests.unit.hosts.house import House, asynchronous, describe
 from tests.unit.hosts.memory_store import Fate
 
 pytestmark = pytest.mark.anyio
-
 URL = "http://target.test/run"
 SECONDLY = {"dueTime": "1s", "period": "1s"}
 

@@ -21,8 +21,6 @@ from tests.unit.hosts.house import House, asynchronous, until
 from tests.unit.hosts.memory_store import Disk, MemoryStore
 
 pytestmark = pytest.mark.anyio
-
-
 URL = "http://target.test/run"
 
 

@@ -15,8 +15,6 @@ from scheduler_service.hosts.operations.operation import (
 from tests.unit.hosts.operations.line import Line
 
 pytestmark = pytest.mark.anyio
-
-
 PIECES = 6
 
 
@@ -43,8 +41,6 @@ async def test_pieces_rest_and_the_first_one_does_not() -> None:
 
 
 PIECE_SECONDS = WORK_SECONDS / 4
-
-
 SPAN = 100 * (WORK_SECONDS + REST_SECONDS)
 
 

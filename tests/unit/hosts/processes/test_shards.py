@@ -64,20 +64,10 @@ async def test_an_error_counts_where_nobody_knows() -> None:
 
 
 PROCESSES = 3
-
-
 IDS = [f"j{number}" for number in range(12)]
-
-
 KNOWN = [f"known-{number}" for number in range(9)]
-
-
 UPDATE = {"onExisting": "update"}
-
-
 BODY = [{"url": "http://target.test/run", "body": {"n": 1}}]
-
-
 TOLD = [{"url": "http://target.test/told", "stateEquals": ["finalFailed"]}]
 
 
@@ -114,18 +104,6 @@ def test_the_jobs_lie_in_all_shards() -> None:
     """Otherwise the tests here would show little."""
     for ids in (IDS, KNOWN):
         assert set(map(shard_of(PROCESSES), ids)) == set(range(PROCESSES))
-
-
-async def test_jobs_are_disabled_wherever_they_live(service: Fleet) -> None:
-    """The second half from the caches; a trigger is refused there, until an update (SPEC section 2)."""
-    for ids in (IDS[:6], IDS[6:]):
-        assert told(await service.post(*(named(job_id, disabled=True) for job_id in ids))) == ["created"] * 6
-    async with service.world.client() as client:
-        for job_id in IDS:
-            refused = await client.post(f"/jobs/{job_id}/trigger", json={})
-            assert (refused.status_code, pointers(refused)) == (409, [("/jobId", "disabled")])
-            assert (await client.post(f"/jobs/{job_id}/update", json=definition())).is_success
-            assert (await client.post(f"/jobs/{job_id}/trigger", json={})).is_success
 
 
 async def test_the_owner_goes_with_the_array_to_every_process(service: Fleet) -> None:
@@ -202,8 +180,6 @@ async def test_a_fault_in_a_process_leaves_its_jobs_unknown(service: Fleet) -> N
 
 
 KINDS: list[dict[str, Any]] = [{}, {"notification": TOLD}, {"request": BODY}]
-
-
 ODD = st.sampled_from([None, 5, [], "j1", {}, {"jobId": 5}, {"jobId": "a b"}, {"jobId": "clean"}])
 
 

@@ -20,7 +20,6 @@ from tests.redis_server import APPENDING, SYNCING, RedisServer
 from tests.unit.persistence.valve import Valve
 
 pytestmark = pytest.mark.anyio
-
 FIT = RedisReport(role="master", is_cluster=False, appends=True, evicts="", syncs="always")
 
 

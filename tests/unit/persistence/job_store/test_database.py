@@ -27,7 +27,6 @@ from scheduler_service.ports.state import Settlement
 from tests.unit.persistence.samples import claim, delivery
 
 pytestmark = pytest.mark.anyio
-
 VALUES = 100
 
 

@@ -23,7 +23,6 @@ from tests.unit.persistence.samples import ONE, TWO, claim, entry
 pytestmark = pytest.mark.anyio
 NOW = 100_000
 COUNT = 60
-GONE = JobState.DESTROYED
 
 
 async def take_all(store: ClusterStore, claims: Sequence[TurnClaim]) -> list[object]:

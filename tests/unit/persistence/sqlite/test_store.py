@@ -1,4 +1,4 @@
-"""What the SQLite store promises beyond the port: groups, damage, doubt, and several processes over one file."""
+"""What the SQLite store promises beyond the port: groups, damage, doubt, and processes that share a file."""
 
 import asyncio
 import sqlite3
