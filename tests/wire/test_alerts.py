@@ -12,7 +12,7 @@ from scheduler_service.system_jobs.own_jobs import NAMES
 from tests.rows import each_row
 from tests.unit.docs.pages import read
 from tests.wire.chats import DingTalk, Feishu, MakeChat, Slack, TeamsWorkflow, WeCom
-from tests.wire.service import World, data_of, running
+from tests.wire.service import World, data_of, definition, running
 from tests.wire.target import HELD, Seen
 
 HOOK = "service://jobswork/hook"
@@ -28,16 +28,9 @@ async def alerting(*alerts: dict[str, Any], **settings: Any) -> AsyncIterator[Wo
 
 async def create(world: World, job_id: str, **members: Any) -> None:
     """A job that calls the target at `/run` when it is triggered."""
-    definition = {
-        "jobName": job_id,
-        "creator": "tests",
-        "creatorName": "tests",
-        "timer": {"period": "external"},
-        "request": [{"url": f"service://jobswork/run/{job_id}"}],
-        **members,
-    }
-    answer = await world.client.post(f"/jobs/{job_id}", json=definition)
-    assert answer.status_code == 201, answer.text
+    request = [{"url": f"service://jobswork/run/{job_id}"}]
+    posted = definition(jobName=job_id, **{"request": request, **members})
+    data_of(await world.client.post(f"/jobs/{job_id}", json=posted), 201)
 
 
 async def run(world: World, job_id: str) -> None:
@@ -65,13 +58,25 @@ def many(count: int) -> Callable[[list[Seen]], bool]:
     return lambda found: len(found) >= count
 
 
+async def fail(world: World, job_id: str = "nightly") -> None:
+    """A new job, whose execution fails."""
+    world.target.always("/run", 500)
+    await create(world, job_id)
+    await run(world, job_id)
+
+
+async def fail_and_tell(world: World, job_id: str = "nightly") -> Seen:
+    """The one message of it."""
+    await fail(world, job_id)
+    await told(world, many(1))
+    (seen,) = world.target.at("/hook")
+    return seen
+
+
 async def test_a_failed_execution_is_told() -> None:
     """Within seconds, with its job, execution and error, and one sentence for a chat."""
     async with alerting({"name": "ops", "on": ["finalFailed"]}) as world:
-        world.target.always("/run", 500)
-        await create(world, "nightly")
-        await run(world, "nightly")
-        (message,) = await told(world, many(1))
+        message = (await fail_and_tell(world)).json
         assert (message["alert"], message["kind"], message["jobId"]) == ("ops", "finalFailed", "nightly")
         assert (message["error"], message["count"]) == ("500", 1)
         assert message["text"].startswith("[ops] The job nightly failed in its execution 1 (500")
@@ -186,11 +191,7 @@ async def test_an_alert_has_a_body_of_its_own_and_hides_its_headers() -> None:
         "body": {"text": "${trigger.text}", "count": "${trigger.count}|json"},
     }
     async with alerting(alert, env={"default": {"TOKEN": "s3cret"}}) as world:
-        world.target.always("/run", 500)
-        await create(world, "nightly")
-        await run(world, "nightly")
-        await told(world, many(1))
-        (seen,) = world.target.at("/hook")
+        seen = await fail_and_tell(world)
         assert seen.headers["authorization"] == "Bearer s3cret"
         assert (sorted(seen.json), seen.json["count"]) == (["count", "text"], 1)
         for path in ("/alerts", "/settings"):
@@ -205,11 +206,7 @@ async def test_a_header_is_sent_and_shown_nowhere(tmp_path: Path) -> None:
     for job, secret in (("nightly", "Bearer first-secret"), ("weekly", "Bearer second-secret")):
         alert = {"name": "chat", "on": ["finalFailed"], "headers": {"Authorization": secret, "X-Key": secret}}
         async with alerting(alert, store=store) as world:
-            world.target.always("/run", 500)
-            await create(world, job)
-            await run(world, job)
-            await told(world, many(1))
-            (seen,) = world.target.at("/hook")
+            seen = await fail_and_tell(world, job)
             assert (seen.headers["authorization"], seen.headers["x-key"]) == (secret, secret)
             shown = data_of(await world.client.get("/jobs/alert.chat"))
             assert shown["definition"]["notification"][0]["headers"] == {
@@ -238,11 +235,7 @@ async def test_the_query_of_an_address_is_sent_and_shown_nowhere() -> None:
     """`?***` wherever it is shown, its delivery included."""
     alert = {"name": "chat", "on": ["finalFailed"], "url": f"{HOOK}?key=a-secret&to=${{trigger.jobId}}"}
     async with alerting(alert) as world:
-        world.target.always("/run", 500)
-        await create(world, "nightly")
-        await run(world, "nightly")
-        await told(world, many(1))
-        (seen,) = world.target.at("/hook")
+        seen = await fail_and_tell(world)
         assert seen.query == {"key": "a-secret", "to": "nightly"}
         shown = data_of(await world.client.get("/jobs/alert.chat"))
         assert shown["definition"]["notification"][0]["url"] == f"{HOOK}?***"
@@ -261,10 +254,8 @@ async def test_a_header_is_sent_by_the_outbox_too(tmp_path: Path) -> None:
         "notification": {"retries": 1, "interval_seconds": 1, "outbox_seconds": 5},
     }
     async with alerting(alert, **settings) as world:
-        world.target.always("/run", 500)
         world.target.always("/hook", 503)
-        await create(world, "nightly")
-        await run(world, "nightly")
+        await fail(world)
         await told(world, many(2))
         assert "a-secret" not in (await world.client.get("/deliveries?jobId=alert.chat")).text
     async with alerting(alert, **settings) as world:
@@ -283,10 +274,7 @@ async def test_the_job_of_an_alert_rests_without_it(tmp_path: Path) -> None:
             found = {one["jobId"] for one in listed if one["state"] == "active"}
             assert found - set(NAMES) == {f"alert.{alert['name']}" for alert in alerts}
             if alerts == [ops]:
-                world.target.always("/run", 500)
-                await create(world, "nightly")
-                await run(world, "nightly")
-                (message,) = await told(world, many(1))
+                message = (await fail_and_tell(world)).json
                 assert message["alert"] == "ops"
                 assert (await world.client.put("/jobs/alert.ops", params={"active": 0})).is_success
     async with running(alerts=[ops], store=store) as world:
@@ -312,10 +300,7 @@ async def test_an_alert_that_cannot_be_sent_is_named(alert: dict[str, Any], said
         assert [(line["alert"], line["error"].startswith(said)) for line in lines] == [("ops", True)], lines
         shown = data_of(await world.client.get("/alerts"))["configured"]
         assert [one["trouble"] for one in shown] == [lines[0]["error"], None]
-        world.target.always("/run", 500)
-        await create(world, "nightly")
-        await run(world, "nightly")
-        (message,) = await told(world, many(1))
+        message = (await fail_and_tell(world)).json
         assert message["alert"] == "well"
 
 
@@ -326,9 +311,7 @@ async def test_a_job_of_somebody_else_is_not_taken_over(tmp_path: Path) -> None:
     async with alerting({"name": "ops", "on": ["finalFailed"]}, store={"data": str(tmp_path)}) as world:
         (shown,) = data_of(await world.client.get("/alerts"))["configured"]
         assert shown["trouble"] == "a job has the id 'alert.ops'; give the alert another name"
-        world.target.always("/run", 500)
-        await create(world, "nightly")
-        await run(world, "nightly")
+        await fail(world)
         await world.advance(5)
         assert data_of(await world.client.get("/jobs/alert.ops"))["executeNumber"] == 0
 

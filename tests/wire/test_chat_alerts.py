@@ -8,7 +8,7 @@ import pytest
 
 from tests.rows import each_row
 from tests.wire.chats import Chat, DingTalk, Feishu, MakeChat, Slack, TeamsConnector, TeamsWorkflow, WeCom
-from tests.wire.service import World, data_of, running
+from tests.wire.service import World, data_of, definition, running
 
 SECRET = "SECab12cd34ef56"
 CONSOLE = "https://jobs.example/console/#/executions/"
@@ -36,14 +36,8 @@ async def chatting(chat: Chat, *alerts: dict[str, Any], **settings: Any) -> Asyn
 async def fail(world: World, *job_ids: str) -> None:
     """An execution of each of these jobs fails."""
     for job_id in job_ids:
-        definition = {
-            "jobName": job_id,
-            "creator": "tests",
-            "creatorName": "tests",
-            "timer": {"period": "external"},
-            "request": [{"url": "service://jobswork/run"}],
-        }
-        await world.client.post(f"/jobs/{job_id}", json=definition)
+        posted = definition(jobName=job_id)
+        await world.client.post(f"/jobs/{job_id}", json=posted)
         started = await world.client.post(f"/jobs/{job_id}/trigger", json={})
         await world.ended(data_of(started)["executionId"])
     await world.service.jobs.flush()

@@ -74,16 +74,15 @@ async def test_a_signal_ends_a_start() -> None:
     assert began == []
 
 
-class Held:
+class Held(EndlessStart):
     """A service with a request that waits for `release`; it is told to stop when that has come."""
 
     def __init__(self, fault: Exception | None = None) -> None:
+        super().__init__()
         self.fault = fault
-        self.telemetry = Telemetry(settings=Settings(), log=_ignore)
         self.has_flushed = False
         self.held = asyncio.Event()
         self.release = asyncio.Event()
-        self.api = FastAPI()
         self.api.add_api_route("/held", self.hold)
 
     async def hold(self) -> str:
@@ -91,17 +90,8 @@ class Held:
         await self.release.wait()
         return "ok"
 
-    async def resumed(self) -> None:
-        pass
-
     async def start(self) -> None:
         pass
-
-    def describe(self) -> Mapping[str, Mapping[str, object]]:
-        return {}
-
-    def processes(self) -> Iterable[int]:
-        return ()
 
     async def stop(self, grace: int) -> None:
         if self.fault is not None:

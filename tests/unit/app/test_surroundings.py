@@ -16,6 +16,8 @@ from scheduler_service.settings import SettingsError, load_settings
 from tests.rows import each_row
 
 SERVED = "http://127.0.0.1:8000"
+BASE: dict[str, Any] = {"jobId": "j", "jobName": "a job", "creator": "1", "creatorName": "one"}
+BASE["request"] = [{"url": "http://t.test/"}]
 
 
 def surroundings(**environ: str) -> Surroundings:
@@ -23,13 +25,16 @@ def surroundings(**environ: str) -> Surroundings:
     return make_surroundings(load_settings({}, environ), SERVED)
 
 
-def posted(settings: dict[str, Any], **members: Any) -> Program:
-    """A definition as a service with these settings compiles it."""
+def compiler_of(settings: dict[str, Any]) -> DefinitionCompiler:
+    """The compiler of a service with these settings."""
     loaded = load_settings(settings, {})
-    compiler = DefinitionCompiler(settings=loaded.settings, surroundings=make_surroundings(loaded, SERVED))
-    base = {"jobId": "j", "jobName": "a job", "creator": "1", "creatorName": "one"}
-    definition = parse_definition(base | {"request": [{"url": "http://t.test/"}]} | members)
-    return compiler.posted(definition, make_surroundings(loaded, SERVED)).program
+    return DefinitionCompiler(settings=loaded.settings, surroundings=make_surroundings(loaded, SERVED))
+
+
+def posted(settings: dict[str, Any], tenant: str = "default", **members: Any) -> Program:
+    """A definition as a service with these settings compiles it."""
+    compiler = compiler_of(settings)
+    return compiler.posted(parse_definition(BASE | members), compiler.around(tenant)).program
 
 
 def test_a_default_of_the_settings_holds_where_the_job_is_silent() -> None:
@@ -86,27 +91,23 @@ def test_feedback_bases_are_settings_else_the_served_address() -> None:
 @pytest.mark.parametrize(("due_time", "period"), [({}, "5"), ({}, "blah"), ({"dueTime": ""}, "R0/PT3S")])
 async def test_a_stored_period_that_was_ignored_stays_ignored(due_time: dict[str, str], period: str) -> None:
     """An earlier version took it, and fired once: its jobs open, and are what they were (SPEC section 3)."""
-    loaded = load_settings({}, {})
-    compiler = DefinitionCompiler(settings=loaded.settings, surroundings=make_surroundings(loaded, SERVED))
-    base = {"jobId": "j", "jobName": "a job", "creator": "1", "creatorName": "one"}
-    stored = base | {"request": [{"url": "http://t.test/"}], "timer": {**due_time, "period": period}}
+    compiler = compiler_of({})
+    stored = BASE | {"timer": {**due_time, "period": period}}
     text = json.dumps(stored).encode()
     assert [(await compiler.stored(text, "default")).timer.kind for _ in range(2)] == ["one_time"] * 2
     with pytest.raises(DefinitionError):
-        compiler.posted(parse_definition(stored), make_surroundings(loaded, SERVED))
+        posted({}, **stored)
 
 
 async def test_a_stored_method_opens_and_is_no_way_in() -> None:
     """An earlier version took any word; its job goes on, and a new one of the same shape is refused."""
-    loaded = load_settings({}, {})
-    compiler = DefinitionCompiler(settings=loaded.settings, surroundings=make_surroundings(loaded, SERVED))
-    base = {"jobId": "j", "jobName": "a job", "creator": "1", "creatorName": "one"}
-    stored = base | {"request": [{"url": "http://t.test/", "method": "PURGE"}]}
+    compiler = compiler_of({})
+    stored = BASE | {"request": [{"url": "http://t.test/", "method": "PURGE"}]}
     text = json.dumps(stored).encode()
     assert (await compiler.stored(text, "default")).steps[0].target.method == "PURGE"
     assert compiler.compile_cache.find(read_members(text) or {}) is None
     with pytest.raises(DefinitionError):
-        compiler.posted(parse_definition(stored), make_surroundings(loaded, SERVED))
+        posted({}, **stored)
 
 
 @each_row(
@@ -132,15 +133,7 @@ OF_ACME = {"tenants.acme": {"defaults": {"max_retries": 2, "history_detail": "no
 def test_defaults_of_a_tenant_take_precedence_over_the_platform_s() -> None:
     """For what a job leaves out; other tenants have the platform's (SPEC section 13)."""
     settings = {"defaults.max_retries": 9, "defaults.qos": 1, **OF_ACME}
-    loaded = load_settings(settings, {})
-    compiler = DefinitionCompiler(settings=loaded.settings, surroundings=make_surroundings(loaded, SERVED))
-    base = {"jobId": "j", "jobName": "a job", "creator": "1", "creatorName": "one"}
-    base["request"] = [{"url": "http://t.test/"}]
-
-    def compiled(tenant: str, **members: object) -> Program:
-        return compiler.posted(parse_definition(base | members), compiler.around(tenant)).program
-
-    acme, other, own = compiled("acme"), compiled("default"), compiled("acme", maxRetries=4)
+    acme, other, own = posted(settings, "acme"), posted(settings), posted(settings, "acme", maxRetries=4)
     assert (acme.max_retries, acme.qos, acme.history_detail) == (2, 1, "none")
     assert (other.max_retries, other.qos, other.history_detail) == (9, 1, None)
     assert own.max_retries == 4
@@ -148,17 +141,14 @@ def test_defaults_of_a_tenant_take_precedence_over_the_platform_s() -> None:
 
 async def test_a_stored_definition_has_the_defaults_of_its_tenant() -> None:
     """Also where another tenant's of the same text was compiled before."""
-    loaded = load_settings(OF_ACME, {})
-    compiler = DefinitionCompiler(settings=loaded.settings, surroundings=make_surroundings(loaded, SERVED))
-    text = b'{"jobId":"j","jobName":"j","creator":"1","creatorName":"o","request":[{"url":"http://t.test/"}]}'
+    compiler, text = compiler_of(OF_ACME), json.dumps(BASE).encode()
     found = [(await compiler.stored(text, tenant)).max_retries for tenant in ("default", "acme", "default")]
     assert found == [5, 2, 5]
 
 
 def test_an_option_says_where_it_comes_from() -> None:
     """Product, platform or tenant; the job's own value is told where the job is shown."""
-    loaded = load_settings({"defaults.qos": 1, **OF_ACME}, {})
-    compiler = DefinitionCompiler(settings=loaded.settings, surroundings=make_surroundings(loaded, SERVED))
+    compiler = compiler_of({"defaults.qos": 1, **OF_ACME})
     acme, other = compiler.options("acme"), compiler.options("default")
     assert acme["maxRetries"] == {"value": 2, "source": "tenant"}
     assert acme["historyDetail"] == {"value": "none", "source": "tenant"}
@@ -178,18 +168,15 @@ def test_what_is_not_given_for_a_tenant_is_not_shown_as_its_own() -> None:
 
 async def test_options_of_a_service_are_between_the_tenant_s_and_the_job_s() -> None:
     """Posted and stored, at the next start too: they lie in the definition."""
-    loaded = load_settings({"tenants.acme": {"defaults": {"max_retries": 2, "qos": 1}}}, {})
-    compiler = DefinitionCompiler(settings=loaded.settings, surroundings=make_surroundings(loaded, SERVED))
+    compiler = compiler_of({"tenants.acme": {"defaults": {"max_retries": 2, "qos": 1}}})
     of_service = {
         "service": "billing",
         "maxRetries": 3,
         "historyDetail": "none",
         "retry": [{"errorEquals": "*"}],
     }
-    base = {"jobId": "j", "jobName": "j", "creator": "1", "creatorName": "o", "serviceOptions": of_service}
-    base["request"] = [{"url": "http://t.test/"}]
     for members, retries in (({}, 3), ({"maxRetries": 7}, 7)):
-        value = base | members
+        value = BASE | {"serviceOptions": of_service} | members
         found = compiler.posted(parse_definition(value), compiler.around("acme")).program
         stored = await compiler.stored(json.dumps(value).encode(), "acme")
         for program in (found, stored):

@@ -259,11 +259,15 @@ def problem(*flaws: Flaw, status: int = 422) -> Problem:
         ),
         (Flaw("/jobId", "absent", "there is no job 'a'"), "there is no job 'a'"),
         (Flaw("", "conflict", "it has ended"), "it has ended"),
+        (
+            Flaw("/jobId", "conflict", "change it with POST /jobs/{jobId}/update, or delete it first"),
+            "change it with 'punctual jobs apply', or delete it first",
+        ),
         (Flaw("/other", "x", "is wrong"), "/other: is wrong"),
     ],
 )
 def test_an_option_stands_for_a_parameter(flaw: Flaw, text: str) -> None:
-    """And an argument is named by its value already."""
+    """And a command for a route that would help; an argument is named by its value already."""
     assert describe(problem(flaw)) == text
 
 
@@ -299,14 +303,6 @@ def test_an_error_of_a_file_has_its_place(tmp_path: Path) -> None:
     assert told == f"{file}:2:24: /timer/0/sgn: unknown field [unknown_field]"
     told = describe(problem(Flaw("/timers/0/jobName", "required", "jobName is required")), part)
     assert told == f"{file}:2:2: /timer/0/jobName: jobName is required [required]"
-
-
-def test_a_remedy_is_a_command() -> None:
-    """Where the service names the route that would help."""
-    flaw = Flaw(
-        "/jobId", "conflict", "it exists; change it with POST /jobs/{jobId}/update, or delete it first"
-    )
-    assert describe(problem(flaw)) == "it exists; change it with 'punctual jobs apply', or delete it first"
 
 
 def test_warnings_are_read_from_answers() -> None:
