@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from scheduler_service.domain.access_keys import AccessKey, Role, read_key, write_key
 from scheduler_service.pacing.table_follower import LOOK_SECONDS
+from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.security.callers import Session, SessionSeal
-from scheduler_service.security.key_ring import NOTED_MS, KeyRing
+from scheduler_service.security.key_ring import MOST_KEYS, NOTED_MS, KeyRing
 from tests.manual_clock import ManualClock
 from tests.unit.security.memory_keys import MemoryKeys
 
@@ -202,6 +203,36 @@ async def test_the_last_use_is_written_now_and_then() -> None:
     processes.table.is_down = True
     processes.here.find(text)
     await processes.here.stop()
+
+
+async def test_what_cannot_be_written_is_not_in_force() -> None:
+    """Whoever was told that it failed has no key, and an old one still counts."""
+    processes = Processes()
+    key, text = await processes.make()
+    processes.table.is_down = True
+    for attempt in (
+        processes.here.create(WANTED),
+        processes.here.revoke(key.key_id),
+        processes.here.rotate(key.key_id, 0),
+    ):
+        with pytest.raises(StoreUnavailable):
+            await attempt
+    assert processes.here.find(text) is not None
+    assert len(processes.here.list("default")) == 1
+
+
+async def test_so_many_living_keys_one_tenant_may_have() -> None:
+    """Those of others, and those that have ended, do not count."""
+    processes = Processes()
+    kinds: dict[str, dict[str, object]] = {"own": {}, "ended": {"revoked_at": 1}, "other": {"tenant": "team"}}
+    for number in range(MOST_KEYS - 1):
+        for name, members in kinds.items():
+            made = replace(WANTED, key_id=f"{number} {name}", digest=bytes(32), **members)
+            processes.table.rows[made.key_id] = made
+    await processes.here.load()
+    assert not processes.here.is_full("default")
+    await processes.here.create(WANTED)
+    assert processes.here.is_full("default")
 
 
 async def test_every_look_up_compares_the_same() -> None:

@@ -5,6 +5,7 @@ import base64
 import pytest
 from msgspec.structs import replace
 
+from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.shared_tables import StoredSecret
 from scheduler_service.security.secret_vault import Seal, SecretVault, Unsealable, read_seal_key
 from tests.manual_clock import ManualClock
@@ -54,6 +55,22 @@ async def test_other_processes_see_it_at_their_next_look() -> None:
     assert table.rows["default", "A"].sealed == b""
     await one.look()
     assert one.find("default", "A") == ()
+
+
+async def test_what_was_read_last_is_valid_while_the_table_is_away() -> None:
+    """No request fails for it; what has changed meanwhile is read when it is back."""
+    table = MemorySecrets()
+    one, other = vault(table), vault(table)
+    await one.put("default", "A", VALUES)
+    table.is_away = True
+    for read in (one.look, one.load):
+        with pytest.raises(StoreUnavailable):
+            await read()
+    assert one.find("default", "A") == VALUES
+    table.is_away = False
+    await other.put("default", "B", VALUES)
+    await one.look()
+    assert one.find("default", "B") == VALUES
 
 
 async def test_two_keys_while_one_replaces_the_other() -> None:

@@ -128,6 +128,11 @@ def test_broken_encoding(body: bytes) -> None:
         b"HTTP/1.1 100 Continue\r\n\r\n" * 4000,
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;" + b"x" * 70_000,
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"X: y\r\n" * 300,
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4000\r\n"
+        + b"b" * 0x4000
+        + b"\r\n0\r\nX: "
+        + b"y" * HEAD_BYTES
+        + b"\r\n\r\n",
     ],
 )
 def test_endless_heads(head: bytes) -> None:

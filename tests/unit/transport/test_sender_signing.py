@@ -76,6 +76,10 @@ async def test_a_repetition_on_a_new_connection_is_signed_anew(stage: Stage) -> 
     assert (server.connections, len(server.requests)) == (2, 3)
     receiver = Verifier(NEW, clock=lambda: NOW)
     assert [receiver.accept(head_of(raw), b'{"a":1}') for raw in server.requests] == ["life-1-0"] * 3
+    # Of another method it is unknown whether the request was handled: it is sent once
+    server = await stage.server(answer_one)
+    outcomes = [type(await sender.send(request(server.url))) for _ in range(2)]
+    assert (outcomes, len(server.requests)) == ([Answer, Fault], 2)
 
 
 async def test_a_long_body_is_signed_as_it_is_sent(stage: Stage) -> None:

@@ -101,8 +101,9 @@ def test_a_text_is_cut_between_characters() -> None:
     assert len(cut_bytes("😀" * 10, 18).encode()) <= 18
     # So that the record of a delivery stays small
     refused = read_refusal(RECEIVERS["slack"], 500, b"x" * 100_000)
-    assert refused is not None
-    assert len(refused) <= 200
+    assert refused == "x" * 197 + "…"
+    refused = read_refusal(RECEIVERS["wecom"], 200, b'{"errcode":1,"errmsg":"%s"}' % (b"x" * 100_000))
+    assert refused == "1: " + "x" * 197 + "…"
 
 
 @each_row("name", list(RECEIVERS))
@@ -171,6 +172,7 @@ def test_dingtalk_is_signed_in_the_query() -> None:
         ("dingtalk", 200, b"", "the answer is empty"),
         ("dingtalk", 200, b"[0]", "[0]"),
         ("wecom", 200, b'{"errcode":45009,"errmsg":"api freq out of limit"}', "45009: api freq out of limit"),
+        ("wecom", 200, b'{"errcode":null}', "None: "),
         ("feishu", 200, b'{"code":0,"msg":"success"}', None),
         ("feishu", 200, b'{"StatusCode":0,"StatusMessage":"success"}', None),
         ("feishu", 200, b'{"code":19024,"msg":"Key Words Not Found"}', "19024: Key Words Not Found"),

@@ -123,3 +123,10 @@ def test_why_it_failed(failed: AlertLine, message: str | None, why: str) -> None
     body = body_of(failed)
     assert body["message"] == message
     assert body["text"] == f"[ops] The job nightly failed in its execution 3 {why}."
+
+
+def test_a_long_reason_is_cut() -> None:
+    """To 500 characters, the mark of the cut among them."""
+    body = body_of(line("cancelled", FailureType.CANCELLED, reason="x" * 501))
+    assert body["message"] == "x" * 499 + "…"
+    assert "x" * 499 + "…)" in str(body["text"])
