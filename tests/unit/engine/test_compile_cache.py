@@ -179,26 +179,6 @@ def test_a_member_counts_at_its_place_only(known: dict[str, Any], other: dict[st
         assert find(cache, write(definition(**base | another))) is None
 
 
-def test_equal_definitions_have_equal_fingerprints_either_way() -> None:
-    """Compiled or cached, in any spelling: the same definition has one fingerprint (SPEC section 10)."""
-    cache = cache_of(request=[{"url": URL, "body": {"a": 1, "b": 2}}])
-    plain = write(definition(request=[{"url": URL, "body": {"b": 2, "a": 3}}]))
-    found = find(cache, plain)
-    spelled = compiled(write(definition(maxRetries=5, request=[{"body": {"a": 3, "b": 2}, "url": URL}])))
-    assert found is not None
-    assert spelled is not None
-    assert found.program.fingerprint == spelled.program.fingerprint
-
-
-def test_deep_nesting_is_left_to_the_compiler() -> None:
-    """Only the compiler reads the whole definition and judges its depth (SPEC section 10)."""
-    cache = cache_of(request=[{"url": URL, "body": 1}])
-    deep: object = 1
-    for _ in range(70):
-        deep = [deep]
-    assert find(cache, write(definition(request=[{"url": URL, "body": deep}]))) is None
-
-
 def test_trials_are_never_found() -> None:
     """Else a worker process would take a posted one for known and good."""
     assert find(cache_of(parentJob="a"), write(definition(parentJob="a"))) is not None
@@ -267,17 +247,6 @@ def test_large_or_nested_definitions_are_left_to_the_compiler() -> None:
         cache = cache_of(**members)
         assert find(cache, text) is None
         assert compiled(text) is not None
-
-
-def test_a_long_timer_is_compiled_each_time() -> None:
-    """A long timer is not cached; the definition is found all the same."""
-    cache = cache_of()
-    text = write(definition(timer={"dueTime": "0s", "period": "5m"}))
-    text = text.replace(b'"5m"', b'"5m"' + b" " * (BYTES_MAX + 1))
-    for _ in range(2):
-        found = find(cache, text)
-        assert found is not None
-        assert found == compiled(text)
 
 
 PAST = {"dueTime": "2020-01-01 00:00:00", "period": "0s"}

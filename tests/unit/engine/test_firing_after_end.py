@@ -12,11 +12,10 @@ from scheduler_service.domain.turn_events import (
     Destroyed,
     Paused,
     Triggered,
-    Updated,
 )
 from scheduler_service.engine.program import Surroundings
 from tests.rows import each_row
-from tests.unit.engine.rig import START, Rig, program
+from tests.unit.engine.rig import START, Rig
 
 SECOND = 1_000
 DELAY = 10 * SECOND
@@ -171,24 +170,6 @@ def test_what_runs_on_through_a_pause_holds_back_the_next() -> None:
     assert next_fire(rig) is None
     rig.answer()
     assert next_fire(rig) == 13 * SECOND
-
-
-def test_an_update_begins_anew() -> None:
-    """As with every timer dueTime counts from it; what runs with the earlier definition ends first."""
-    rig = delayed()
-    rig.answer()
-    timer = {"dueTime": "2s", "period": "30s", "periodFrom": "end"}
-    rig.programs[2] = program(timer=timer)
-    rig.deliver(Updated(revision=2))
-    assert next_fire(rig) == 2 * SECOND
-    rig.pass_time(2 * SECOND)
-    rig.programs[3] = program(timer=timer)
-    rig.deliver(Updated(revision=3))
-    assert next_fire(rig) is None
-    rig.stand_still(SECOND)
-    rig.answer()
-    assert next_fire(rig) == 33 * SECOND
-    assert [one[1:] for one in rig.ledger()] == [("fired", None), ("fired", None)]
 
 
 def test_a_destroyed_job_owes_only_what_was_due() -> None:

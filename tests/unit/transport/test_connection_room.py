@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
+from scheduler_service.domain.wire import Answer, FaultKind, OutboundRequest, Outcome
 from scheduler_service.pacing.room import Place, Room
 from tests.certificate import Certificate, server_context
 from tests.unit.transport.servers import Handler, Peer, Stage, answering, repeating, request
@@ -279,19 +279,6 @@ async def test_one_that_is_cut_while_it_waits_fails_once_it_is_read_on(stage: St
     outcome = await task
     assert "closed the connection in the middle of its answer" in outcome.message
     await until(lambda: room.taken == 0)
-
-
-async def test_those_in_line_fail_with_the_sender(stage: Stage) -> None:
-    """And leave the line."""
-    room = WatchedRoom()
-    room.fill()
-    server = await stage.server(repeating(LARGE))
-    sender = stage.sender(room=room, response_bytes=LIMIT)
-    task = asyncio.create_task(sender.send(request(server.url)))
-    await until(lambda: room.waiting == 1)
-    await sender.close()
-    assert isinstance(await task, Fault)
-    assert room.waiting == 0
 
 
 def stalling(begin: bytes) -> Handler:

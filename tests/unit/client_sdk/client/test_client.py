@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from client_sdk import BlockingClient, Client, job
+from client_sdk.client.connection import CallGroup
 from client_sdk.errors import (
     Absent,
     Conflict,
@@ -281,6 +282,19 @@ async def test_a_definition_is_run_without_being_saved(client: Client) -> None:
     assert [one async for one in client.jobs.list()] == []
     with pytest.raises(Invalid):
         await client.scheduler.try_definition(definition(qos=7))
+
+
+def test_the_blocking_face_has_every_call() -> None:
+    """Of each group: a call that is added to one is not forgotten in the other."""
+    with BlockingClient(SERVED) as blocking:
+        groups = {name: group for name, group in vars(Client(SERVED)).items() if isinstance(group, CallGroup)}
+        assert len(groups) > 5
+        for name, group in groups.items():
+            assert calls_of(group) == calls_of(getattr(blocking, name)), name
+
+
+def calls_of(group: object) -> set[str]:
+    return {name for name in dir(group) if not name.startswith("_")}
 
 
 async def test_the_blocking_face_does_the_same(world: World) -> None:
