@@ -120,7 +120,7 @@ async def test_what_is_refused_comes_when_it_may(name: str, chat: Chat, status: 
         assert len({one.headers["webhook-id"] for one in world.target.at("/hook")}) == 1
 
 
-@each_row(("name", "make"), [("dingtalk", DingTalk), ("wecom", WeCom), ("feishu", Feishu), ("slack", Slack)])
+@each_row(("name", "make"), [("dingtalk", DingTalk), ("slack", Slack)])
 async def test_no_robot_has_more_than_it_takes(name: str, make: MakeChat) -> None:
     """Several alerts to one robot, and many jobs: what is too much is gathered, and each job is told of."""
     chat = make()

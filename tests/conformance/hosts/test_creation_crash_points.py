@@ -4,6 +4,7 @@ SPEC sections 3, 8 and 10.
 """
 
 import asyncio
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
@@ -49,6 +50,8 @@ async def create_singly(host: DaprHost, definitions: Sequence[Definition]) -> li
 
 
 WAYS = {"together": create_together, "singly": create_singly}
+USUAL = ((1, 2, "together"), (0, 2, "singly"))
+"""Of `qos`, nodes and way: the others are `long`."""
 ANSWERS = {
     "together": {Taken(), Unchanged()},
     # Who was never told finds the answer of the request that did it.
@@ -126,10 +129,12 @@ class Story:
         assert -100 <= late <= (LATEST_AFTER_A_DEATH if has_died else 100), (name, late)
 
 
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
-    ("qos", "nodes"),
-    [(1, 2), (0, 2), pytest.param(1, 1, marks=pytest.mark.long), pytest.param(0, 1, marks=pytest.mark.long)],
+    ("qos", "nodes", "way"),
+    [
+        pytest.param(*one, marks=() if one in USUAL else pytest.mark.long)
+        for one in itertools.product((1, 0), (2, 1), WAYS)
+    ],
 )
 async def test_a_node_dies_over_jobs_that_it_creates(
     qos: int, nodes: int, way: str, request: pytest.FixtureRequest
