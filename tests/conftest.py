@@ -36,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
         # So it is in the background of a script, and in all programs started there: none would end by Ctrl-C.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    settings.register_profile("same", patient, derandomize=True, max_examples=40)
+    settings.register_profile("same", patient, derandomize=True, max_examples=25)
     settings.register_profile("new", patient, print_blob=True, max_examples=400)
     settings.load_profile("new" if config.getoption("--long") else "same")
     config.pluginmanager.register(Costs(), "costs")

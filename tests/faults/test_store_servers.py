@@ -1,7 +1,6 @@
 """A service whose jobs lie in a database server (`store.url`), killed, doubled, and without its server."""
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,6 @@ from tests.faults.stories import JOB
 from tests.faults.target import open_target
 from tests.unit.persistence.servers import (
     DatabaseServer,
-    MariaDbServer,
-    PostgresServer,
     command,
     make_database,
 )
@@ -63,25 +60,16 @@ async def test_a_service_that_lost_its_database_to_another_one_ends(tmp_path: Pa
     assert '"store_taken"' in Path(run.order.log).read_text()
 
 
-@pytest.fixture(params=[PostgresServer, MariaDbServer])
-def server(request: pytest.FixtureRequest) -> Iterator[DatabaseServer]:
-    """A server that the test may stop."""
-    made: DatabaseServer = request.param()
-    made.start()
-    yield made
-    made.remove()
-
-
-async def test_a_server_that_is_away_costs_nothing(tmp_path: Path, server: DatabaseServer) -> None:
+async def test_a_server_that_is_away_costs_nothing(tmp_path: Path, fragile_server: DatabaseServer) -> None:
     """503, nothing is begun, and it is not ready; when the server is back the same process goes on."""
     async with open_target() as target:
-        run = start_run(tmp_path / "data", settings=settings_of(make_database(server.url)))
+        run = start_run(tmp_path / "data", settings=settings_of(make_database(fragile_server.url)))
         await begin(run, plain(target, qos=1))
-        server.stop()
+        fragile_server.stop()
         assert (await run.ask("POST", f"{JOB}/trigger")).status_code == 503
         await run.until(lambda: is_ready(run, 503), "it is not ready")
         assert not target.seen
-        server.start()
+        fragile_server.start()
         await run.until(lambda: is_ready(run, 200), "it is ready")
         assert (await run.ask("POST", f"{JOB}/trigger")).status_code == 200
         assert [one["state"] for one in await ended(run, 1)] == ["succeeded"]

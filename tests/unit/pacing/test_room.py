@@ -262,4 +262,4 @@ class Exchanges(RuleBasedStateMachine):
 
 
 TestExchanges = Exchanges.TestCase
-TestExchanges.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestExchanges.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

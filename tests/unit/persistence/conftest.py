@@ -15,7 +15,7 @@ from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.state import OpenStore
 from tests.redis_server import APPENDING, RedisServer
 from tests.unit.persistence.queue_bench import Bench
-from tests.unit.persistence.servers import command, make_database
+from tests.unit.persistence.servers import command, lend_database, make_database
 
 
 class ClosingTable(Protocol):
@@ -128,9 +128,9 @@ def server_url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def bare_postgres_url(postgres_server: str) -> str:
+def bare_postgres_url(postgres_server: str) -> Iterator[str]:
     """A database without tables."""
-    return make_database(postgres_server)
+    yield from lend_database(postgres_server)
 
 
 @pytest.fixture

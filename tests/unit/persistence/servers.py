@@ -22,6 +22,7 @@ USER = "postgres"
 MARIADB_USER = "mysql"
 START_SECONDS = 60
 LOOK = 0.05
+SMALL = "--innodb-log-file-size=8M"
 
 
 class DatabaseServer(Protocol):
@@ -48,7 +49,7 @@ class PostgresServer:
         """Makes its files; skips where PostgreSQL is not installed."""
         if not _BIN or shutil.which("setpriv") is None:
             pytest.skip("PostgreSQL is missing (Debian, Ubuntu: apt-get install postgresql)")
-        self.folder = Path(tempfile.mkdtemp(prefix="punctual-pg-"))
+        self.folder = _make_folder("punctual-pg-")
         self._data = str(self.folder / "data")
         self._port = free_port()
         self.url = f"postgresql://{USER}@127.0.0.1:{self._port}"
@@ -83,7 +84,7 @@ class MariaDbServer:
         install, self._program = (_find(name) for name in ("mariadb-install-db", "mariadbd"))
         if install is None or self._program is None or shutil.which("setpriv") is None:
             pytest.skip("MariaDB is missing (Debian, Ubuntu: apt-get install mariadb-server)")
-        self.folder = Path(tempfile.mkdtemp(prefix="punctual-maria-"))
+        self.folder = _make_folder("punctual-maria-")
         self._data = self.folder / "data"
         self._port = free_port()
         self._options = options
@@ -92,14 +93,14 @@ class MariaDbServer:
         # In a common one each server that starts removes the temporary tables of the others.
         own = f"--tmpdir={self.folder}"
         given = ("--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve", own)
-        _run(self.folder, MARIADB_USER, install, "--no-defaults", f"--datadir={self._data}", *given)
+        _run(self.folder, MARIADB_USER, install, "--no-defaults", f"--datadir={self._data}", SMALL, *given)
 
     def start(self) -> None:
         assert self._program is not None
         given = (
             "--no-defaults", f"--datadir={self._data}", f"--port={self._port}", "--bind-address=127.0.0.1",
             f"--socket={self.folder}/socket", f"--pid-file={self.folder}/pid", "--skip-name-resolve",
-            f"--tmpdir={self.folder}",
+            f"--tmpdir={self.folder}", SMALL,
             "--innodb-flush-log-at-trx-commit=2", "--innodb-flush-method=nosync", "--max-connections=100",
             # What nobody should rely on: texts in another encoding, values that are cut to fit.
             "--character-set-server=latin1", "--sql-mode=", *self._options,
@@ -137,27 +138,48 @@ class MariaDbServer:
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[str]:
-    """The address of a running server; skips where PostgreSQL is not installed."""
+def postgres() -> Iterator[DatabaseServer]:
+    """A running server; skips where PostgreSQL is not installed."""
     yield from _running(PostgresServer())
 
 
 @pytest.fixture(scope="session")
-def mariadb_server() -> Iterator[str]:
-    """The address of a running server; skips where MariaDB is not installed."""
+def postgres_server(postgres: DatabaseServer) -> str:
+    """Its address."""
+    return postgres.url
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[DatabaseServer]:
+    """A running server; skips where MariaDB is not installed."""
     yield from _running(MariaDbServer())
 
 
+@pytest.fixture(scope="session")
+def mariadb_server(mariadb: DatabaseServer) -> str:
+    """Its address."""
+    return mariadb.url
+
+
+@pytest.fixture(params=["postgres", "mariadb"])
+def fragile_server(request: pytest.FixtureRequest) -> Iterator[DatabaseServer]:
+    """Each of them, which the test may stop and start."""
+    server: DatabaseServer = request.getfixturevalue(request.param)
+    yield server
+    server.stop()
+    server.start()
+
+
 @pytest.fixture(params=["postgres_server", "mariadb_server"])
-def each_server(request: pytest.FixtureRequest) -> str:
+def each_server(request: pytest.FixtureRequest) -> Iterator[str]:
     """A database of its own for one test, on each server."""
-    return make_database(request.getfixturevalue(request.param))
+    yield from lend_database(request.getfixturevalue(request.param))
 
 
 @pytest.fixture
-def shared_urls(postgres_server: str) -> str:
+def shared_urls(postgres_server: str) -> Iterator[str]:
     """A database of its own for one test."""
-    return make_database(postgres_server)
+    yield from lend_database(postgres_server)
 
 
 @pytest.fixture(scope="session")
@@ -202,6 +224,14 @@ def make_database(server: str, like: str = "") -> str:
     return f"{server}/{name}"
 
 
+def lend_database(server: str) -> Iterator[str]:
+    """A new database for one test. Of PostgreSQL it is gone afterwards: one without tables has 300 files."""
+    url = make_database(server)
+    yield url
+    if server.startswith("postgresql:"):
+        command(server, f"DROP DATABASE {url.rpartition('/')[2]} WITH (FORCE)")
+
+
 def command(server: str, *texts: str) -> None:
     """Runs statements outside of transactions; the address may name a database."""
     if server.startswith("mysql:"):
@@ -228,12 +258,17 @@ def command(server: str, *texts: str) -> None:
             connection.execute(text)  # type: ignore[arg-type]
 
 
-def _running(server: DatabaseServer) -> Iterator[str]:
+def _running(server: DatabaseServer) -> Iterator[DatabaseServer]:
     try:
         server.start()
-        yield server.url
+        yield server
     finally:
         server.remove()
+
+
+def _make_folder(prefix: str) -> Path:
+    """In memory where the run has its files there: tens of thousands take a minute to remove from a disk."""
+    return Path(tempfile.mkdtemp(prefix=prefix, dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")))
 
 
 def _find(program: str) -> str | None:

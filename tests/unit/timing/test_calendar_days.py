@@ -207,7 +207,7 @@ def moment_of(local: datetime, zone: ZoneInfo) -> int:
     otherwise=st.sampled_from(["skip", "next", "previous"]),
     start=st.integers(0, 200 * 24),
 )
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 def test_it_agrees_with_a_walk_over_all_days(
     period: tuple[str, str],
     zone: str,

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations
 from typing import Any
@@ -20,15 +19,12 @@ from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.history import Batch
 from tests.unit.persistence.history.conftest import MakeRoom, Room
 from tests.unit.persistence.history.samples import START, attempt, batch, execution, turns_of
-from tests.unit.persistence.servers import DatabaseServer, MariaDbServer, PostgresServer, make_database
+from tests.unit.persistence.servers import DatabaseServer, make_database
 from tests.unit.persistence.tables.samples import FULL, PLAIN
 
 pytestmark = pytest.mark.anyio
 EVERYTHING = ExecutionQuery(tenant="default", limit=500)
-KINDS: dict[str, type[PostgresServer] | type[MariaDbServer]] = {
-    "postgresql": PostgresServer,
-    "mariadb": MariaDbServer,
-}
+KINDS = ("postgresql", "mariadb")
 
 
 async def states(room: Room) -> list[tuple[object, object]]:
@@ -103,13 +99,13 @@ def test_a_server_that_is_not_there_is_named_without_its_password(scheme: str, p
     assert "database.url" in text
 
 
-async def test_a_restarted_server_finds_everything_written(own_server: DatabaseServer) -> None:
+async def test_a_restarted_server_finds_everything_written(fragile_server: DatabaseServer) -> None:
     """What could not be written is told, kept and tried again; connections that are gone are replaced."""
-    room = Room(make_database(own_server.url))
+    room = Room(make_database(fragile_server.url))
     table = SqlServiceTable(database=room.database)
     room.writer.append(batch(1, execution(1)), durable=True)
     await room.writer.flush()
-    own_server.stop()
+    fragile_server.stop()
     room.writer.append(batch(2, execution(2)), durable=True)
     room.writer.append(batch(3, execution(3)), durable=False)
     with pytest.raises(StoreUnavailable, match="check that the server runs"):
@@ -117,7 +113,7 @@ async def test_a_restarted_server_finds_everything_written(own_server: DatabaseS
     with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1"):
         await room.reads.executions(EVERYTHING)
     assert room.confirmed == [("u1", 1)]
-    own_server.start()
+    fragile_server.start()
     await flush_at_last(room)
     assert [number for number, _ in await states(room)] == [3, 2, 1]
     assert room.confirmed == [("u1", 1), ("u1", 2)]
@@ -176,17 +172,6 @@ def _end_own_connection(connection: sa.Connection) -> None:
     is_postgres = connection.dialect.name == "postgresql"
     own = "SELECT pg_terminate_backend(pg_backend_pid())" if is_postgres else "KILL CONNECTION_ID()"
     connection.exec_driver_sql(own)
-
-
-@pytest.fixture(params=KINDS)
-def own_server(request: pytest.FixtureRequest) -> Iterator[DatabaseServer]:
-    """A server that a test may stop."""
-    server = KINDS[request.param]()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.remove()
 
 
 @pytest.mark.parametrize("count", [1, 255, 1_000])
