@@ -65,7 +65,9 @@ class KnownRows:
         entry, due = job.entry, job.due
         moments = (due.wall, due.steady, entry.next_fire)
         is_large = len(job.document or b"") > LARGE_BYTES
-        self._note(entry.job_id, (job.sequence, entry.state, _hash_of(entry), moments, is_large))
+        self._known.pop(entry.job_id, None)
+        self._known[entry.job_id] = (job.sequence, entry.state, _hash_of(entry), moments, is_large)
+        self._drop_oldest()
 
     def settle(self, claims: Sequence[TurnClaim], verdicts: Sequence[object]) -> None:
         """Rows are as the planned claims leave them; of those that were lost it is not known how they are.
@@ -77,10 +79,10 @@ class KnownRows:
         for claim, verdict in zip(claims, verdicts, strict=True):
             job_id = claim.commit.entry.job_id
             found = planned.get(job_id)
+            self._known.pop(job_id, None)  # the order of a dict is that in which its keys came
             if verdict is None and found is not None and found[0] == claim.commit.sequence:
-                self._note(job_id, found)
-            else:
-                self._known.pop(job_id, None)
+                self._known[job_id] = found
+        self._drop_oldest()
 
     def plan(self, claims: Iterable[TurnClaim]) -> Iterable[tuple[GuardedUpsert, Sequence[Row]]]:
         """Statements for the rows of claims of different jobs; `settle` is told of them before the commit.
@@ -120,10 +122,8 @@ class KnownRows:
             return known, 1, (entry.job_id, *moments, *turn)
         return known, 0, (entry.job_id, *turn)
 
-    def _note(self, job_id: str, found: _Known) -> None:
+    def _drop_oldest(self) -> None:
         known = self._known
-        known.pop(job_id, None)  # moves it to the end: the oldest are dropped first
-        known[job_id] = found
         if len(known) > self._most:
             for oldest in list(islice(known, len(known) - self._most)):
                 known.pop(oldest, None)

@@ -60,7 +60,7 @@ from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.cluster import ClaimedJob, QueueTurn, TurnClaim, Unbegun
 from scheduler_service.ports.errors import DeliveryUnreadable, StoreConflict, StoreError
 from scheduler_service.ports.history import Batch
-from scheduler_service.ports.state import ANSWER_KEPT_MS, NoteDamaged, Remembered, Settlement
+from scheduler_service.ports.state import ANSWER_KEPT_MS, Commit, NoteDamaged, Remembered, Settlement
 
 _CLAIM = ("sequence", "node", "boot", "due_wall", "due_steady", "is_first", "claimed_at")
 MAX_PREFETCHED = 256
@@ -379,19 +379,27 @@ class TurnStore:
         taken: set[object] = set()
         for statement, rows in self._plan(claims):
             taken |= dialect.write_guarded(connection, statement, rows)
-        won = [claim for claim in claims if claim.commit.entry.job_id in taken]
-        commits = [claim.commit for claim in won]
-        texts = [definition_of(commit) for commit in commits if commit.definition is not None]
-        sent = [delivery_of(one, claim.holder) for claim in won for one in claim.commit.deliveries]
-        for commit in commits:
-            if commit.entry.state is JobState.DESTROYED:  # the answers of its life go with it
-                is_its = remembered.c.job_id == commit.entry.job_id
-                connection.execute(sa.delete(remembered).where(is_its))
-        records = [row for claim in won for row in records_of(claim.records, claim.holder)]
-        answers = (ANSWERS, answers_of(commits))
-        brought = ((DEFINITIONS, texts), answers, (DELIVERIES, sent), (RECORDS, records))
-        self.insert(connection, *brought)
-        for commit in commits:
+        texts: list[Row] = []
+        sent: list[Row] = []
+        records: list[Row] = []
+        won: list[Commit] = []
+        for claim in claims:  # each turn comes here: one loop, and no call for what it does not bring
+            commit = claim.commit
+            entry = commit.entry
+            if entry.job_id not in taken:
+                continue
+            won.append(commit)
+            if claim.records:
+                records += records_of(claim.records, claim.holder)
+            if commit.definition is not None:
+                texts.append(definition_of(commit))
+            if commit.deliveries:
+                sent += [delivery_of(one, claim.holder) for one in commit.deliveries]
+            if entry.state is JobState.DESTROYED:  # the answers of its life go with it
+                connection.execute(sa.delete(remembered).where(remembered.c.job_id == entry.job_id))
+        answers = (ANSWERS, answers_of(won))
+        self.insert(connection, (DEFINITIONS, texts), answers, (DELIVERIES, sent), (RECORDS, records))
+        for commit in won:
             if commit.queued:
                 write_parts(connection, dialect, commit.queued)
         return taken
