@@ -219,14 +219,16 @@ async def test_work_without_its_secret_ends_as_template() -> None:
 
 
 async def test_a_report_has_none() -> None:
-    """A target may hand on what it got in its feedback; it is stored without."""
+    """A target may hand on what it got in its feedback; it is stored and told without."""
     async with running(secrets=GIVEN) as world:
         step = {
             "url": f"{world.target.url}/run",
             "headers": {"A": "${secrets.OTHER}"},
             "body": "${schedulingFeedbackUrl}",
         }
-        data_of(await world.client.post("/jobs/j", json=definition(request=[step], **{"async": True})), 201)
+        told = {"url": f"{world.target.url}/told", "body": "${schedulingNotifyBody}|json"}
+        posted = definition(request=[step], notification=[told], **{"async": True})
+        data_of(await world.client.post("/jobs/j", json=posted), 201)
         execution = data_of(await world.client.post("/jobs/j/trigger", json={}))["executionId"]
         await world.settle()
         url = world.target.seen[-1].json
@@ -235,6 +237,9 @@ async def test_a_report_has_none() -> None:
         found = await world.ended(execution)
         assert leaks(json.dumps(found).encode()) == []
         assert "wrong ***" in json.dumps(found)
+        await world.settle()
+        assert [leaks(one.body) for one in world.target.at("/told")] == [[]] * 2
+        assert all(b"wrong ***" in one.body for one in world.target.at("/told"))
 
 
 async def test_the_reason_of_a_cancellation_has_none() -> None:

@@ -197,6 +197,8 @@ async def test_wrong_keys_are_limited(world: World) -> None:
         async with browser(world, "192.0.2.2") as other:
             assert (await sign_in(other, "wrong-key-of-somebody")).status_code == 401
         assert (await sign_in(client)).status_code == 200
+        # A person has mistyped: those tries are forgotten
+        assert (await sign_in(client, "wrong-key-of-somebody")).status_code == 401
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from scheduler_service.engine.snapshot import encode
 from scheduler_service.maintenance.folder_formats import migrate_folder
 from scheduler_service.maintenance.folder_repair import Repair, find_folder_damage, repair_folder
 from scheduler_service.persistence.sqlite.damage import find_damage
-from scheduler_service.persistence.sqlite.folder import FolderLock
+from scheduler_service.persistence.sqlite.folder import REPAIRING, FolderLock
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import FolderUnusable, StoreDamaged, StoreLocked, StoreRefused
 from scheduler_service.settings import Settings
@@ -63,6 +63,12 @@ def test_a_damaged_history_is_saved(folder: Path) -> None:
     assert find_folder_damage(folder, history(folder)) == []
     assert repair_folder(folder, history(folder), now=1) == []
     assert sorted(place.name for place in folder.glob("*repaired*")) == []
+    # One that is damaged again in the same second is kept beside the first
+    overwrite(folder / HISTORY_FILE, b"z" * 500)
+    (again,) = repair_folder(folder, history(folder), now=0)
+    assert isinstance(again, Repair)
+    assert again.kept.name == f"{repair.kept.name}-2"
+    assert find_damage(repair.kept)
 
 
 def test_every_table_can_be_read_by_rowid(folder: Path) -> None:
@@ -116,6 +122,24 @@ def test_a_file_of_another_format_is_not_repaired(folder: Path) -> None:
     with pytest.raises(StoreRefused, match="has format v0001"):
         repair_folder(folder, history(folder), now=0)
     assert sorted(place.name for place in folder.iterdir()) == before
+
+
+def test_a_file_without_room_beside_it_is_not_repaired(folder: Path) -> None:
+    """A repair that filled the disk would stop whatever else writes there."""
+    with (folder / HISTORY_FILE).open("r+b") as file:
+        file.truncate(1 << 42)  # of which the disk has a little
+    before = sorted(place.name for place in folder.iterdir())
+    with pytest.raises(FolderUnusable, match="Make room first"):
+        repair_folder(folder, history(folder), now=0)
+    assert sorted(place.name for place in folder.iterdir()) == before
+
+
+def test_a_repair_that_was_cut_off_is_named(tmp_path: Path) -> None:
+    """Whatever its files say: no service starts on the folder before it is ended."""
+    migrate_folder(tmp_path, history(tmp_path))
+    (tmp_path / REPAIRING).touch()
+    (line,) = find_folder_damage(tmp_path, history(tmp_path))
+    assert "run 'punctual db repair' again" in line
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
