@@ -74,8 +74,8 @@ LOOKS = list(product(("light", "dark"), (WIDE, NARROW)))
 
 
 def screens() -> Iterator[object]:
-    """Every second place in one language and look, these in turns; `--long`: all in both and all looks."""
-    for number, place in enumerate(PLACES[::2]):
+    """Every third place in one language and look, these in turns; `--long`: all in both and all looks."""
+    for number, place in enumerate(PLACES[::3]):
         yield pytest.param(place, ("en", "zh")[number % 2], [LOOKS[number // 2 % len(LOOKS)]])
     for place, language in product(PLACES, ("en", "zh")):
         yield pytest.param(place, language, LOOKS, marks=pytest.mark.long)

@@ -253,6 +253,6 @@ async def test_a_stream_that_nobody_reads_does_not_hold_up_the_end() -> None:
 
         await world.until(is_stuck)
         await world.stop()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await api.server.end(api.serving, seconds=600)
         writer.close()
