@@ -28,10 +28,9 @@ from scheduler_service.engine import params_schema  # noqa: F401 - else the firs
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.dapr.actor import register
 from scheduler_service.hosts.dapr.cluster_jobs import ClusterJobs
-from scheduler_service.hosts.dapr.cluster_view import ClusterView, keep_app_id, node_wire
 from scheduler_service.hosts.dapr.dapr_host import DaprHost, build_dapr_host
 from scheduler_service.hosts.dapr.heartbeat import RUNNING, NodeHeartbeat
-from scheduler_service.hosts.dapr.node import Cluster, DaprParts
+from scheduler_service.hosts.dapr.node import Cluster, ClusterView, DaprParts, keep_app_id, node_wire
 from scheduler_service.hosts.dapr.node_events import NodeEvents
 from scheduler_service.hosts.dapr.sidecar import ActorContexts, Sidecar
 from scheduler_service.hosts.dapr.sidecar_client import SidecarClient

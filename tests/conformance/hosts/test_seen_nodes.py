@@ -15,8 +15,8 @@ from scheduler_service.app.metrics import make_exposition
 from scheduler_service.app.surroundings import DefinitionCompiler
 from scheduler_service.domain.wire import Answer, OutboundRequest, Outcome
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.hosts.dapr.cluster_view import ClusterView, node_wire
 from scheduler_service.hosts.dapr.heartbeat import HEARTBEAT_INTERVAL_MS, OFFLINE_AFTER_MS
+from scheduler_service.hosts.dapr.node import ClusterView, node_wire
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.ports.sending import MayGo, Sender, always
 from scheduler_service.services.pauses import Pauses

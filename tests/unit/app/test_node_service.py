@@ -11,9 +11,8 @@ from scheduler_service.app.node_service import open_node, shared_url
 from scheduler_service.domain.effects import PublishParts
 from scheduler_service.domain.parts import PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.wire import OutboundRequest
-from scheduler_service.hosts.dapr.cluster_view import ClusterView, node_wire
 from scheduler_service.hosts.dapr.heartbeat import OFFLINE_AFTER_MS, NodeHeartbeat
-from scheduler_service.hosts.dapr.node import Cluster
+from scheduler_service.hosts.dapr.node import Cluster, ClusterView, node_wire
 from scheduler_service.persistence.cluster.nodes import Nodes
 from scheduler_service.persistence.history.database import inspect
 from scheduler_service.persistence.job_store.database import JobDatabase
