@@ -8,10 +8,6 @@ from typing import Generic, TypeVar
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
-UNEVEN = 8
-"""An owner with so many times more than another one has a burst beside it."""
-MOST_COMPARED = 64
-
 
 class FairLine(Generic[Key, Value]):
     """Things in line by their keys, each for an owner, as a tenant: owners take turns, each in its own order.
@@ -28,16 +24,6 @@ class FairLine(Generic[Key, Value]):
 
     def __len__(self) -> int:
         return self.size  # whoever looks at each turn reads that itself, without a call
-
-    @property
-    def is_uneven(self) -> bool:
-        """Whether one of several owners has few things in line beside many of another."""
-        if len(self._lanes) < 2:
-            return False
-        if len(self._lanes) > MOST_COMPARED:
-            return True
-        sizes = [len(lane) for lane in self._lanes.values()]
-        return min(sizes) * UNEVEN < max(sizes)
 
     def newest_first(self) -> Iterator[Iterator[Key]]:
         """Of each owner its own, the newest first."""

@@ -196,14 +196,12 @@ class DueJobs:
 BURST, UNEVEN = 256, 8
 """So many jobs of one tenant, that many times those of another one, are a burst beside it."""
 COMPARE_MS, COUNT_MS = 50, SECOND
-AT_LEAST_A_MS = 2
-"""So many firings are let go in a millisecond, on a slow machine too."""
 
 
 class Neighbours:
     """Whether a burst of one tenant delays another one. Of tenants with as much each none does.
 
-    Counts jobs of about a second. All times are steady ms.
+    Counts jobs of about a second, and of as long as they are many and wait. All times are steady ms.
     """
 
     def __init__(self) -> None:
@@ -212,16 +210,14 @@ class Neighbours:
         ] = {}  # by tenant; written without a call, as each job that rings is counted
         self._compared = self._compare_at = self._count_until = self._burst_until = 0
 
-    def is_burst(self, now: int) -> bool:
-        """Whether there is one, or what one began may still be under way."""
+    def is_burst(self, now: int, waiting: int) -> bool:
+        """Whether there is one, or what it began may still be under way; so many jobs are `waiting`."""
         counts = self.counts
         if now >= self._compare_at or len(counts) != self._compared:
             self._compare_at, self._compared = now + COMPARE_MS, len(counts)
-            if len(counts) > 1:
-                most = max(counts.values())
-                if most > BURST and min(counts.values()) * UNEVEN < most:
-                    self._burst_until = now + SECOND + most // AT_LEAST_A_MS
-            if now >= self._count_until:
+            if len(counts) > 1 and (most := max(counts.values())) > BURST:
+                self._burst_until = now + SECOND if min(counts.values()) * UNEVEN < most else now
+            if now >= self._count_until and waiting <= BURST:
                 self._count_until = now + COUNT_MS
                 counts.clear()
         return now < self._burst_until

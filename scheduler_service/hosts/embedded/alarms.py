@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from scheduler_service.domain.job_key import SEPARATOR
@@ -11,7 +12,7 @@ from scheduler_service.hosts.clock import SHARED_BATCH_SIZE, TimedRelease
 from scheduler_service.hosts.embedded.alarm_queue import AlarmQueue, DueJobs, DueWindow, Neighbours
 from scheduler_service.hosts.embedded.early_commit import EarlyCommit
 from scheduler_service.hosts.tasks import LightTasks, keep_at
-from scheduler_service.pacing.interpreter import SHORT_TURNS
+from scheduler_service.pacing.interpreter import short_collections, short_turns
 from scheduler_service.ports.clock import Alarm, Timekeeper
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
@@ -136,6 +137,7 @@ class EmbeddedAlarms:
         self._follow_at = 0
         self._neighbours = Neighbours()
         self._is_shared = False
+        self._short = ExitStack()
         self._release = TimedRelease(clock=clock) if release is None else release
         self._draining = False
 
@@ -267,7 +269,8 @@ class EmbeddedAlarms:
             await self._follow_clock()
             now = self._clock.now()
             if self._collect(now):
-                self._shorten_turns(is_shared=self._neighbours.is_burst(now.steady))
+                waiting = len(self._due) + len(self._release)
+                self._shorten_turns(is_shared=self._neighbours.is_burst(now.steady, waiting))
             else:  # the firings of one moment are those of one tenant up to here
                 self._chunk = SMALLEST_SLICE
             if self._due:
@@ -343,14 +346,18 @@ class EmbeddedAlarms:
         )
 
     def _shorten_turns(self, *, is_shared: bool) -> None:
-        """The writer asks for the interpreter ten times a group: 5 ms each while a burst keeps the loop busy.
+        """Beside a burst others wait for rounds of the loop and of the collector, and for threads.
 
-        A burst alone is let go faster with long turns.
+        The writer asks for the interpreter ten times a group: 5 ms each while a burst keeps the loop busy. A
+        burst alone is let go faster with long turns.
         """
         if is_shared is not self._is_shared:
             self._is_shared = self._release.is_shared = is_shared
             self._early_commit.share(is_shared=is_shared)
-            (SHORT_TURNS.begin if is_shared else SHORT_TURNS.end)()
+            self._short.close()
+            if is_shared:
+                self._short.enter_context(short_turns())
+                self._short.enter_context(short_collections())
 
     def _ring_soon(self, job_id: str, moment: int | None) -> None:
         self._ringing.add(job_id)

@@ -36,10 +36,7 @@ ANSWERED_AT_ONCE = 16
 which takes 50 to 100 µs, and the loop does other things before the next ones."""
 
 FEW = 128
-"""Of several owners so many entries are a group: whoever comes next waits for one that takes some ms."""
-
-SHARED_SECONDS = 1.0
-"""So long after several owners had something in line, one that has nothing there may be one of them."""
+"""Where more wait owners take turns. Fewer are over in some ms, in whatever order."""
 
 # What was put in together: the items, the future of their outcome, whether it is that of a single item.
 Entry = tuple[Sequence[Item], asyncio.Future[Any], bool]
@@ -57,9 +54,8 @@ class GroupThread(Generic[Item]):
     """Serves items in the order in which they were put in; with `weights` small ones pass large ones.
 
     Each group has all that are small, and then large ones in their order: so that large ones do not hold up
-    the others, nor these them. Where more than `FEW` wait, the owners that `owner` names take turns, in
-    groups of `FEW`. Nobody who waits for an item knows what becomes of another one, so no order is promised
-    to anybody.
+    the others, nor these them. Where more than `FEW` wait, the owners that `owner` names take turns. Nobody
+    who waits for an item knows what becomes of another one, so no order is promised to anybody.
 
     `serve` runs in the thread and returns one verdict per item in their order: an error is the verdict of the
     item that it hit. What it raises is the verdict of all items of the group. Items that
@@ -90,7 +86,6 @@ class GroupThread(Generic[Item]):
         self._owner = owner
         self._line: FairLine[asyncio.Future[Any], Entry[Item]] = FairLine()  # the same, where they are many
         self._alike, self._sole = 0, ""  # so many of the first that are fetched are of this owner
-        self._shared_until = 0.0
         self._weights = weights
         self._large: deque[tuple[int, Entry[Item]]] = deque()  # the thread's own: passed by others
         self.weight = 0
@@ -174,12 +169,11 @@ class GroupThread(Generic[Item]):
         if self._owner is not None and (self._line.size or len(self._fetched) > FEW):
             self._line_up(self._owner)
         line, fetched = self._line, self._fetched
-        size = FEW if line and time.monotonic() < self._shared_until else self._size
         entries: list[Entry[Item]] = []
         count = 0
         self.weight = 0
         left = len(fetched)
-        while count < size and (line.size or fetched):
+        while count < self._size and (line.size or fetched):
             entry = line.pop()[1] if line.size else fetched.popleft()
             if self._weights is None or not self._sets_aside(entry, self._weights):
                 entries.append(entry)
@@ -189,9 +183,7 @@ class GroupThread(Generic[Item]):
         return entries, self._is_last and not (self._large or line or fetched)
 
     def _line_up(self, owner: Callable[[Item], str]) -> None:
-        """What is fetched, by owners, where there are several. Those that come seldom are there again within
-        a second.
-        """
+        """What is fetched, by owners, where there are several."""
         fetched, line = self._fetched, self._line
         owners = [owner(items[0]) if items else "" for items, _, _ in islice(fetched, self._alike, None)]
         if not (line.size or self._alike):
@@ -204,8 +196,6 @@ class GroupThread(Generic[Item]):
             line.add(entry[1], entry, name)
         fetched.clear()
         self._alike = 0
-        if line.is_uneven:
-            self._shared_until = time.monotonic() + SHARED_SECONDS
 
     def _sets_aside(self, entry: Entry[Item], weights: Weights[Item]) -> bool:
         """Puts a large one behind those that are large already."""

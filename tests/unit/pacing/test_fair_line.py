@@ -52,27 +52,6 @@ def test_who_comes_anew_waits_for_one_thing_of_each_other_owner() -> None:
         line.pop()
 
 
-@pytest.mark.parametrize(
-    ("sizes", "is_uneven"),
-    [
-        ({"a": 500}, False),
-        ({"a": 8, "b": 1}, False),
-        ({"a": 9, "b": 1}, True),
-        ({"a": 90, "b": 80, "c": 11}, True),
-        ({f"o{n}": 1 for n in range(65)}, True),
-    ],
-)
-def test_a_line_is_uneven_where_one_has_few_things_beside_many(
-    sizes: dict[str, int], is_uneven: bool
-) -> None:
-    """More than 64 owners are not compared: one of so many hardly has as much as each other one."""
-    line: FairLine[str, int] = FairLine()
-    for owner, size in sizes.items():
-        for number in range(size):
-            line.add(f"{owner}-{number}", 0, owner)
-    assert line.is_uneven is is_uneven
-
-
 @pytest.mark.anyio
 async def test_owners_take_turns_at_slots_and_who_gives_up_keeps_none() -> None:
     """Also one that is cancelled when it has just been given a slot."""

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler_service.domain.moments import Due
-from scheduler_service.hosts.embedded.alarm_queue import WIDTH_MS, AlarmQueue, Neighbours
+from scheduler_service.hosts.embedded.alarm_queue import BURST, WIDTH_MS, AlarmQueue, Neighbours
 from scheduler_service.ports.state import StoredJob
 from tests.unit.hosts.embedded.alarm_rig import Tower, entry
 from tests.unit.hosts.house import START
@@ -113,14 +113,18 @@ def test_a_burst_is_one_beside_a_tenant_with_far_less(counts: dict[str, int], is
     """Tenants with as much each take turns, and one alone has nobody beside it."""
     neighbours = Neighbours()
     neighbours.counts.update(counts)
-    assert neighbours.is_burst(0) is is_burst
+    assert neighbours.is_burst(0, waiting=0) is is_burst
 
 
-def test_a_burst_lasts_as_long_as_what_it_began() -> None:
-    """Half a ms for each, and a second; what rings later by itself is none."""
+def test_a_burst_lasts_until_what_it_began_is_let_go() -> None:
+    """And a second, for what is under way; who has as much by then ends it at once."""
     neighbours = Neighbours()
     neighbours.counts.update({"a": 10_000, "b": 1})
-    assert neighbours.is_burst(0)
-    neighbours.counts["b"] = 1
-    assert neighbours.is_burst(5_999)
-    assert not neighbours.is_burst(6_000)
+    assert all(neighbours.is_burst(now, waiting=5_000) for now in range(0, 20_001, 10))
+    assert neighbours.is_burst(20_050, waiting=BURST)
+    assert neighbours.is_burst(21_049, waiting=BURST)
+    assert not neighbours.is_burst(21_050, waiting=BURST)
+    neighbours.counts.update({"a": 10_000, "b": 1})
+    assert neighbours.is_burst(30_000, waiting=5_000)
+    neighbours.counts["b"] += 10_000
+    assert not neighbours.is_burst(30_050, waiting=5_000)
