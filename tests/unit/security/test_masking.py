@@ -256,3 +256,8 @@ def test_a_result_is_masked_whatever_the_detail_and_never_cut() -> None:
         assert json.loads(found.body) == said | {"password": "***", "b": "***"}
     plain = ResultKept(1, b"y" * 90, 200)
     assert masking.redact_all([plain], detail="none") == (plain,)
+
+
+def test_a_body_of_no_text_is_cut_at_the_limit() -> None:
+    """Bytes that are no UTF-8 have no character to spare."""
+    assert cut(b"\x80" * 10, 5) == b"\x80" * 5

@@ -333,3 +333,12 @@ async def test_one_who_leaves_the_line_holds_nobody_up(scene: Scene) -> None:
     scene.router.leave(held.token)
     await scene.settle()
     assert second.done()
+
+
+def test_a_new_limit_counts_what_was_called() -> None:
+    """A service that lowers its limit is spared at once."""
+    window = RateWindow()
+    for _ in range(10):
+        window.take(0)
+    assert window.wait(RateLimit(20, 1_000), 1) == 0
+    assert window.wait(RateLimit(5, 1_000), 1) == 999

@@ -298,3 +298,15 @@ async def test_a_service_of_a_node_that_died_before_it_told_of_it(cluster: Viewe
     found = two.registry.find(TENANT, SHOP)
     assert found is not None
     assert found.rate_limit == RateLimit(5)
+
+
+async def test_the_later_word_counts_whichever_is_written_first(cluster: ViewedCluster) -> None:
+    """It drains, says so to one node, and takes it back at the other, which does not know of it yet."""
+    one, two = cluster.nodes.values()
+    await one.register("a")
+    await cluster.go_on(WITHIN)
+    one.beat("a", draining=True)
+    cluster.clock.advance(50)
+    two.beat("a", draining=False)
+    await cluster.go_on(WITHIN)
+    assert one.online() == two.online() == ["a"]

@@ -6,12 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.telemetry.event_feed import (
     EVENT_BYTES,
     KEEP_SECONDS,
     LOOKED_AT,
+    POSITION_BITS,
     UNKNOWN,
     EventFeed,
     EventReader,
@@ -267,3 +270,11 @@ def test_ids_say_neither_how_much_happened_nor_whether_anything_did() -> None:
     rising = [seal.close(position) for position in range(500)]
     assert 150 < sum(one < other for one, other in itertools.pairwise(rising)) < 350
     assert len({PositionSeal().open(rising[0]) for _ in range(20)}) > 1
+
+
+@given(st.integers(0, 2**POSITION_BITS - 1), st.binary(min_size=32, max_size=32))
+def test_an_id_is_read_by_those_who_have_its_key(position: int, key: bytes) -> None:
+    """It has at most 18 digits, as ids always had."""
+    number = PositionSeal(key).close(position)
+    assert PositionSeal(key).open(number) == position
+    assert read_event_id(f"0-{number}").number == number
