@@ -27,6 +27,10 @@ async def read_none(uid: str, revision: int) -> bytes | None:
     return None
 
 
+async def stand_still(method: str, argument: bytes) -> bytes:
+    return await asyncio.get_running_loop().create_future()
+
+
 @pytest.mark.parametrize(
     "ask",
     [
@@ -38,10 +42,6 @@ async def read_none(uid: str, revision: int) -> bytes | None:
 )
 async def test_what_callers_change_is_not_waited_for(ask: Callable[[RemoteShard], Awaitable[object]]) -> None:
     """Whether it was done is not known: it may be, when the process goes on."""
-
-    async def stand_still(method: str, argument: bytes) -> bytes:
-        return await asyncio.get_running_loop().create_future()
-
     async with connected(stand_still, patience=0.05) as worker, asyncio.timeout(20):
         with pytest.raises(StoreUncertain, match="worker process 1 does not answer"):
             await ask(RemoteShard(worker=worker, compiler=compile_none, definition=read_none))
@@ -49,28 +49,9 @@ async def test_what_callers_change_is_not_waited_for(ask: Callable[[RemoteShard]
 
 async def test_a_question_is_not_waited_for_where_the_process_stands_still() -> None:
     """It is named, and the question may be asked again."""
-
-    async def stand_still(method: str, argument: bytes) -> bytes:
-        return await asyncio.get_running_loop().create_future()
-
     async with connected(stand_still, patience=0.05) as worker:
         with pytest.raises(StoreUnavailable, match="worker process 1 does not answer"):
             await worker.ask(rpc_methods.FORGET, "job")
-
-
-async def test_a_question_that_takes_long_is_waited_for() -> None:
-    """The process answers pings: its list is long, or its machine is busy."""
-    pinged = asyncio.Event()
-
-    async def read_slowly(method: str, argument: bytes) -> bytes:
-        if method == rpc_methods.PING.name:
-            pinged.set()
-            return rpc_methods.PING.write_result(None)
-        await pinged.wait()
-        return rpc_methods.FORGET.write_result(True)
-
-    async with connected(read_slowly, patience=1) as worker:
-        assert await worker.ask(rpc_methods.FORGET, "job") is True
 
 
 async def test_an_order_is_not_waited_for_where_the_process_stands_still() -> None:
@@ -90,9 +71,10 @@ async def test_an_order_is_not_waited_for_where_the_process_stands_still() -> No
     assert done.count(rpc_methods.FORGET.name) == 2
 
 
-async def test_an_order_that_takes_long_is_waited_for() -> None:
-    """The process answers pings."""
-    pings = 0
+@pytest.mark.parametrize("kind", ["ask", "order"])
+async def test_what_takes_long_is_waited_for(kind: str) -> None:
+    """The process answers pings: its list is long, or its machine is busy."""
+    pings, enough = 0, asyncio.Event()
 
     async def work_slowly(method: str, argument: bytes) -> bytes:
         nonlocal pings
@@ -103,9 +85,8 @@ async def test_an_order_that_takes_long_is_waited_for() -> None:
         await enough.wait()
         return rpc_methods.FORGET.write_result(True)
 
-    enough = asyncio.Event()
     async with connected(work_slowly, patience=0.2) as worker:
-        assert await worker.order(rpc_methods.FORGET, "job") is True
+        assert await getattr(worker, kind)(rpc_methods.FORGET, "job") is True
 
 
 async def test_nothing_is_sent_to_a_process_that_is_silent() -> None:
