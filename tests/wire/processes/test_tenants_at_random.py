@@ -9,7 +9,7 @@ from tests.wire.target import Target
 from tests.wire.tenant_traffic import settings_of, tenants_at
 
 SEED = 47
-ROUNDS = 80
+ROUNDS = 160
 
 
 async def test_no_tenant_is_shown_anything_of_another(tmp_path: Path) -> None:
