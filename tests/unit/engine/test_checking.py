@@ -132,6 +132,7 @@ def test_location_is_polled() -> None:
     rig.answer(202, headers={"location": "/jobs/7"})
     rig.pass_time(1_000)
     assert (rig.request.method, rig.request.url) == ("GET", "http://target.test/jobs/7")
+    assert (rig.header("X-Scheduling-Job-Id"), rig.header("Idempotency-Key")) == ("job", "uid-1-check-1-1")
     rig.answer(202, {"progress": "1/2"})
     assert rig.states() == [ExecutionState.PROCESSING]
     rig.pass_time(1_000)

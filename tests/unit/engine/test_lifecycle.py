@@ -15,7 +15,7 @@ from scheduler_service.domain.execution import (
     JobState,
     follow,
 )
-from scheduler_service.domain.records import FiringRecord
+from scheduler_service.domain.records import FiringRecord, Noted
 from scheduler_service.domain.replies import Reactivated, Refusal, RefusalCode, Taken, Unchanged
 from scheduler_service.domain.turn_events import (
     Activated,
@@ -206,6 +206,7 @@ def test_destroy_stops_everything_silently() -> None:
     rig.deliver(CancelRequested(1))
     assert rig.of(Inform, rig.effects) == []
     assert rig.states() == [S.CANCELLED]
+    assert rig.record_of(Noted).text.startswith("not called, template: ")
 
 
 @each_row(("paused", "reason"), [(False, "destroyed"), (True, "paused")])

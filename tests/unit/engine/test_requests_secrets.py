@@ -102,6 +102,17 @@ def test_data_names_no_secret() -> None:
     assert body == {"a": DATA["a"], "all": DATA, "s": "t0p-secret"}
 
 
+@each_row(("base", "is_sent"), [("http://target.test", True), ("http://target.test/#x", False)])
+def test_behind_a_variable_a_secret_stands_in_the_query_alone(base: str, is_sent: bool) -> None:
+    """Where it stands is known when the variable's value is."""
+    around = Surroundings(environment={"BASE": base})
+    rig = Rig(around, request=step(url="${BASE}/?k=${secrets.TOKEN}")).triggered()
+    if is_sent:
+        assert leaving(rig.request).url == f"{base}/?k=t0p-secret"
+    else:
+        assert (rig.execution(1).error, rig.calls()) == ("template", [])
+
+
 def test_a_target_that_was_shown_a_place_can_name_none() -> None:
     """Not even the marks of earlier requests help: each request has another one."""
     rig = triggered(

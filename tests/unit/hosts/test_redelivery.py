@@ -16,6 +16,7 @@ from scheduler_service.hosts.redelivery import (
     Redelivery,
 )
 from scheduler_service.ports.delivery import Command
+from scheduler_service.ports.errors import StoreUnavailable
 from tests.manual_clock import ManualClock
 
 pytestmark = pytest.mark.anyio
@@ -111,3 +112,23 @@ async def test_one_that_is_cancelled_keeps_no_other() -> None:
     await desk.settle()
     assert desk.taken == ["second"]
     assert desk.tasks[0].cancelled()
+
+
+async def test_what_is_not_taken_comes_again_until_its_lease_ends() -> None:
+    """With growing pauses, none longer than five seconds; the last error is raised."""
+    clock, tries = ManualClock(), list[int]()
+
+    async def refuse(job_id: str, command: Command) -> Reply:
+        tries.append(clock.now().steady)
+        raise StoreUnavailable("the store is away")
+
+    began = clock.now().steady
+    task = asyncio.create_task(Redelivery(take=refuse, clock=clock, lease=20_000).deliver("job", AlarmRang()))
+    while not task.done():
+        for _ in range(5):
+            await asyncio.sleep(0)
+        clock.advance(100)
+    with pytest.raises(StoreUnavailable):
+        await task
+    passed = [0, 100, 300, 700, 1_500, 3_100, 6_300, 11_300, 16_300]
+    assert [moment - began for moment in tries] == passed

@@ -237,6 +237,17 @@ async def test_while_the_store_is_away_a_turn_in_doubt_stays_in_doubt() -> None:
         assert (len(bench.calls()), len(bench.history.batches)) == (1, 1)
 
 
+async def test_a_job_that_cannot_be_loaded_is_looked_at_again() -> None:
+    """Its ring is used up, and nothing else would ring it."""
+    bench = Bench()
+    await bench.create(timer=OFTEN)
+    later = Bench(bench.disk, boot=2)
+    later.store.is_down = True
+    with pytest.raises(StoreUnavailable):
+        await later.run(AlarmRang())
+    assert later.names()[-1] == "again"
+
+
 async def test_what_another_writer_left_is_read_again() -> None:
     """A conflict with another sequence in the store: the cached state is dropped."""
     bench = Bench()

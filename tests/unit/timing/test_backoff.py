@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler_service.timing.backoff import WAIT_MAX, wait
+from scheduler_service.timing.backoff import WAIT_MAX, full_jitter, wait
 from tests.rows import each_row
 
 
@@ -40,3 +40,9 @@ def test_waits_never_fall_and_stay_below_the_ceiling(
     """SPEC section 6: `backoffRate` is at least 1."""
     first, second = wait(interval, rate, ceiling, n), wait(interval, rate, ceiling, n + 1)
     assert 0 <= first <= second <= (WAIT_MAX if ceiling is None else ceiling)
+
+
+def test_a_spread_is_stable_and_within_its_wait() -> None:
+    """From nothing to all of it, the same for the same seed."""
+    assert {full_jitter(str(seed), 2) for seed in range(100)} == {0, 1, 2}
+    assert full_jitter("a", 10**9) == full_jitter("a", 10**9) != full_jitter("b", 10**9)

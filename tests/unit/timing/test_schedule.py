@@ -202,3 +202,9 @@ def test_the_plan_between_two_moments_is_what_a_walk_finds(
     part = firings[begin:]
     first, last = part[0].planned_at, part[-1].planned_at
     assert list(planned_between(timer, anchor, "seed", first, last)) == part
+
+
+def test_jitter_ends_before_the_next_moment() -> None:
+    """Where one comes each second millisecond, one is left for it."""
+    found = islice(between(make("0s", "2ms", jitter=1_000), Cursor(NOON), "seed", LATEST), 100)
+    assert {firing.planned_at - firing.base for firing in found} == {0, 1}

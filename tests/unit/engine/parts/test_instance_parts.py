@@ -71,6 +71,20 @@ def test_one_instance_ends_the_step_as_any_other() -> None:
     assert (step.instance, step.part, step.exchange.status) == ("b", None, 200)
 
 
+@each_row(("is_full", "sent"), [(False, 1), (True, 0)])
+def test_a_body_that_a_template_makes_larger_needs_room_in_the_process(is_full: bool, sent: int) -> None:
+    """As with a step that is called directly."""
+    rig = Rig(request=[{"url": "service://shop/x", "body": ["${trigger.p}"] * 30}])
+    rig.instances = None
+    rig.create()
+    rig.deliver(Triggered(params=b'{"p":"%s"}' % (b"x" * 4_000)))
+    rig.is_full = is_full
+    rig.resolve("b", route="random")
+    assert len(parts_of(rig)) == sent
+    if not sent:
+        assert rig.execution(1).error == "template"
+
+
 def test_a_failing_answer_and_no_answer() -> None:
     """They fail the attempt with the codes of any step, and are retried by the policies."""
     rig = parted({"url": "service://shop/x"}, "b", route="random", retry=[{"errorEquals": "503"}])
