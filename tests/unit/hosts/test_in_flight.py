@@ -297,6 +297,19 @@ async def test_a_part_that_may_not_leave_is_alive_no_more() -> None:
     assert (bridge.sender.urls(), bridge.taken) == ([], [])
 
 
+async def test_a_call_that_is_abandoned_before_it_runs_leaves_its_place() -> None:
+    """Its task never ran, so it cannot do so itself: the next call gets it."""
+    bridge = Bridge()
+    bridge.instances.register(Instance("shop", "default", "a", "http://a.test", seen=0, capacity=1))
+    first, second = (Token("uid", number, number, CallKind.PART, 0) for number in (1, 2))
+    bridge.calls.start("job", CallPart(first, "default", "shop", "a", REQUEST))
+    bridge.calls.abandon(first)
+    bridge.calls.start("job", CallPart(second, "default", "shop", "a", REQUEST))
+    await bridge.settle()
+    assert len(bridge.sender.urls()) == 1
+    assert [event.token for event in bridge.taken if isinstance(event, CallEnded)] == [second]
+
+
 SENT = OutboundRequest("GET", "http://127.0.0.1:9/", ())
 
 

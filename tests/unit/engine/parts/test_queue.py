@@ -2,11 +2,14 @@
 
 import json
 
+from msgspec.structs import replace
+
 from scheduler_service.domain.effects import Inform, ReconfigureParts, WithdrawParts
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.parts import PartEnd, PartName
-from scheduler_service.domain.records import StepEnded
+from scheduler_service.domain.records import AttemptEnded, StepEnded
 from scheduler_service.domain.replies import Refusal, Taken, Unchanged
+from scheduler_service.domain.texts import ERROR_CHARACTERS, MESSAGE_CHARACTERS
 from scheduler_service.domain.turn_events import (
     CancelRequested,
     FeedbackArrived,
@@ -256,3 +259,11 @@ def test_what_a_part_leaves_for_later_steps_counts_with_the_rest() -> None:
         rig.answer(200, "x" * 90)
     end(rig, said=PartEnd(body=b'"' + b"y" * 60 + b'"', instance="w"), step=4)
     assert rig.execution(1).error == "response_too_large"
+
+
+def test_what_an_instance_says_of_its_failure_is_cut() -> None:
+    """As in a report: it is in the state, in lists and in notifications."""
+    rig = queued()
+    end(rig, said=replace(FAILED, error="e" * 10_000, message="m" * 10_000))
+    ended = rig.record_of(AttemptEnded)
+    assert (len(ended.error or ""), len(ended.message or "")) == (ERROR_CHARACTERS, MESSAGE_CHARACTERS)

@@ -9,6 +9,7 @@ from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.hosts.embedded.unfinished import (
     GROUP,
     GROUP_BYTES,
+    PAGE,
     WAITING_AT_ONCE,
     Recovery,
     group_jobs,
@@ -16,6 +17,7 @@ from scheduler_service.hosts.embedded.unfinished import (
 from scheduler_service.hosts.host_parts import HostLimits
 from scheduler_service.hosts.job_cache import LoadedJob
 from scheduler_service.ports.errors import DeliveryUnreadable, StateUnreadable, StoreError, StoreUnavailable
+from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import OpenJob, StoredJob
 from tests.unit.hosts.house import House, asynchronous, until
 from tests.unit.hosts.memory_store import Disk, MemoryStore
@@ -139,6 +141,7 @@ class Woken:
 
     def __init__(self, store: OpenJobs) -> None:
         house = House()
+        self.history = house.history
         self.ids: list[str] = []
         self.most_tasks = 0
         self.recovery = Recovery(
@@ -154,6 +157,16 @@ class Woken:
         self.ids.append(job_id)
         self.most_tasks = max(self.most_tasks, len(asyncio.all_tasks()))
         await asyncio.sleep(0)
+
+
+async def test_all_records_of_an_earlier_process_are_handed_over() -> None:
+    """In their order, however many pages they are."""
+    store = OpenJobs(0)
+    left = [Batch("uid", "job", "default", number, 0, ()) for number in range(2 * PAGE + 1)]
+    store.disk.unwritten.update({(one.uid, one.sequence): one for one in left})
+    woken = Woken(store)
+    await woken.recovery.run()
+    assert woken.history.batches == [(one, True) for one in left]
 
 
 async def test_jobs_that_wait_do_not_have_a_task_each() -> None:
