@@ -149,6 +149,7 @@ def test_what_a_change_moves_is_seen_before_it_is_saved(
     client.delete("/jobs/follows").raise_for_status()
     page.reload()
     console.settle(page)
+    console.expect("404")  # what the page asks for while it is deleted
     page.get_by_role("button", name="Delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     page.wait_for_url("**/#/calendars")
