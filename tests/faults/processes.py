@@ -61,6 +61,7 @@ class Run(Caller):
 
     def __init__(self, order: Order, told: int) -> None:
         self.order = order
+        self.points: list[str] = []
         self.killed_at: str | None = None
         self.message = ""
         self.code: int | None = None
@@ -97,6 +98,8 @@ class Run(Caller):
                 self._client = httpx.AsyncClient(
                     base_url=told["url"], timeout=PATIENCE, trust_env=False, verify=False, headers=headers
                 )
+            case "point":
+                self.points.append(told["name"])
             case "killing":
                 self.killed_at = told["name"]
             case "refused" | "broke":
@@ -106,6 +109,11 @@ class Run(Caller):
         """Whether it came to listen; False: it died before."""
         await self._until(lambda: self.url is not None or self.code is not None, "listens")
         return self.code is None
+
+    async def pass_points(self, count: int) -> None:
+        """Returns when it has told of so many points more, and may have passed a few others."""
+        last = len(self.points) + count
+        await self._until(lambda: len(self.points) >= last or self.code is not None, f"passes {count} points")
 
     async def end(self) -> int:
         """The exit code, when there is one."""

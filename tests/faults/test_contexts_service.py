@@ -94,3 +94,46 @@ async def test_a_start_without_the_contexts_of_a_job_leaves_it(tmp_path: Path, s
         assert await again.is_up(), again.message
         (execution,) = (await again.read(f"{JOB}/executions"))["items"]
         assert execution["state"] == "processing"
+
+
+async def test_the_password_stands_in_no_log(tmp_path: Path, server: RedisServer) -> None:
+    """Neither at the start, nor while the server is away, nor in the settings that are shown."""
+    with server.client as client:
+        client.config_set("requirepass", "very-secret")
+    url = server.url.replace("//", "//:very-secret@")
+    run = start_run(tmp_path / "data", settings={"contexts.url": url})
+    assert await run.is_up(), run.message
+    shown = await run.ask("GET", "/settings")
+    assert "very-secret" not in shown.text
+    assert f"redis://***@127.0.0.1:{server.port}/0" in shown.text
+    server.kill()
+    async with open_target() as target:
+        await begin(run, plain(target, qos=1))
+        assert (await run.ask("POST", f"{JOB}/trigger")).status_code == 503
+    await run.kill()
+    assert "very-secret" not in Path(run.order.log).read_text()
+
+
+@pytest.mark.long
+async def test_a_store_that_stands_still_does_not_hold_up_the_end(
+    tmp_path: Path, server: RedisServer
+) -> None:
+    """Nor does one that takes connections and says nothing; what it was told is found by the next start."""
+    async with open_target() as target:
+        settings = {"contexts.url": server.url, "server.drain_seconds": 1}
+        run = start_run(tmp_path / "data", settings=settings)
+        await begin(run, plain(target, timer={"dueTime": "0s", "period": "PT0.2S"}, qos=1))
+        await run.until(lambda: asked(target, 3), "three firings")
+        server.freeze()
+        await asyncio.sleep(0.5)  # until turns wait for it
+        try:
+            async with asyncio.timeout(1 + 10):
+                assert await run.terminate() == 0
+        finally:
+            server.wake()
+        heir = begin_at(tmp_path / "data", server)
+        assert await heir.is_up(), heir.message
+        count = len(target.seen)
+        await heir.until(lambda: asked(target, count + 3), "the heir goes on")
+        assert await heir.terminate() == 0
+    assert len({one.execution for one in target.seen}) == len({one.key for one in target.seen})

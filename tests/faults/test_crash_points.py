@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.callers import Operations, Updated
 from tests.faults.homes import SqliteHome
-from tests.faults.queued import Queued
+from tests.faults.queued import LOSING, Freed, LostInstance, Queued, Unclaimed
 from tests.faults.stories import Feedback, Sweep
 from tests.faults.sweeping import EVERYWHERE, kills, survive, sweep_group
 
@@ -50,8 +51,48 @@ async def test_every_accepted_feedback_has_its_effect(tmp_path: Path, points: Se
     await sweep_group(tmp_path, Feedback, points=points, least=2)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("points", kills(11, 12))
+async def test_what_a_caller_asked_for_counts_once(tmp_path: Path, points: Sequence[int]) -> None:
+    """Creation, triggers with a key, update, pause, destruction: done or not done, whatever was answered."""
+    await sweep_group(tmp_path, Operations, points=points, least=3)
+
+
 @pytest.mark.parametrize("qos", [0, 1])
 @pytest.mark.parametrize("points", kills(11, 13))
 async def test_parts_of_a_queue_are_completed_once(tmp_path: Path, points: Sequence[int], qos: int) -> None:
     """Claims, renewals, completions and the turns they lead to: no part lost or left behind, none twice."""
     await sweep_group(tmp_path, partial(Queued, qos=qos), points=points, least=2)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("points", kills(11, 13))
+async def test_a_part_that_was_freed_stays_so(tmp_path: Path, points: Sequence[int]) -> None:
+    """Freed or held, never freed and then held again by whoever had it."""
+    await sweep_group(tmp_path, Freed, points=points, least=2)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("qos", [0, 1])
+@pytest.mark.parametrize("points", kills(17, 7))
+async def test_a_lost_instance_ends_its_work_once(tmp_path: Path, points: Sequence[int], qos: int) -> None:
+    """Whenever the scheduler dies: the instance that has the work in hand is missed, and once."""
+    tell = partial(LostInstance, qos=qos)
+    house = partial(SqliteHome, further=LOSING)
+    await sweep_group(tmp_path, tell, points=points, house=house)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("qos", [0, 1])
+@pytest.mark.parametrize("points", kills(9, 8))
+async def test_what_nobody_claims_ends_once(tmp_path: Path, points: Sequence[int], qos: int) -> None:
+    """The end of a queue timeout reaches its job over a crash, and no part is left behind."""
+    await sweep_group(tmp_path, partial(Unclaimed, qos=qos), points=points)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("qos", [0, 1])
+@pytest.mark.parametrize("points", kills(11, 12))
+async def test_an_update_waits_for_what_runs(tmp_path: Path, points: Sequence[int], qos: int) -> None:
+    """The execution that an update of a `one_time` starts is neither lost nor doubled, and runs alone."""
+    await sweep_group(tmp_path, partial(Updated, qos=qos), points=points, least=2)

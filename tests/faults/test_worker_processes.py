@@ -14,6 +14,8 @@ import httpx
 import pytest
 
 from scheduler_service.app.store_opening import shard_of
+from scheduler_service.persistence.sqlite.folder import FolderLock
+from tests.wire.event_stream import Stream
 from tests.wire.processes.process import Process, serve
 from tests.wire.target import HELD, Target
 
@@ -282,6 +284,158 @@ async def test_a_process_that_stands_still_holds_up_its_own_shard(tmp_path: Path
         await until(is_ready, "it is ready again")
         assert service.process is not None
         assert not any("worker_lost" in line for line in service.process.err)
+        assert await service.stop() == 0
+
+
+@pytest.mark.long
+async def test_what_any_process_answered_is_in_every_list(tmp_path: Path) -> None:
+    """The process of the service reads what another one has yet to write (SPEC section 10)."""
+    async with opened(tmp_path) as service:
+        await service.start()
+        await service.create(*(define(job, service.target, overlapPolicy="allow") for job in JOBS))
+        service.target.always("/run", HELD)
+        for number, job in enumerate(JOBS, 1):
+            run = (await service.ask("POST", f"/jobs/{job}/trigger"))["executionId"]
+            assert (await service.ask("GET", "/executions"))["items"][0]["executionId"] == run, job
+            run = (await service.ask("POST", f"/jobs/{job}/trigger"))["executionId"]
+            items = (await service.ask("GET", f"/jobs/{job}/executions"))["items"]
+            assert items[0]["executionId"] == run
+            await service.ask("POST", f"/executions/{run}/cancel")
+            assert sum((await service.ask("GET", "/stats"))["byState"].values()) == 2 * number
+            cancelled = (await service.ask("GET", "/executions", params={"state": "cancelled"}))["items"]
+            assert cancelled[0]["executionId"] == run
+        assert await service.stop() == 0
+
+
+@pytest.mark.long
+async def test_a_stream_of_events_goes_on_over_a_death(tmp_path: Path) -> None:
+    """What happens in the successor of a worker process comes on the same stream, without a gap."""
+    async with opened(tmp_path) as service:
+        await service.start()
+        await service.create(*(define(job, service.target) for job in JOBS))
+        async with service.client.stream("GET", "/events") as answer:
+            stream, seen = Stream(answer), set[str]()
+            os.kill(service.workers[0], signal.SIGKILL)
+            await service.back(1)
+            for job in JOBS:
+                await service.ask("POST", f"/jobs/{job}/trigger")
+            while seen != set(JOBS):
+                frames = await stream.until("finalSucceed")
+                assert "gap" not in [frame.event for frame in frames]
+                seen.add(frames[-1]["jobId"])
+        assert await service.stop() == 0
+
+
+@pytest.mark.long
+async def test_work_of_all_shards_is_claimed_as_from_one_queue(tmp_path: Path) -> None:
+    """By priority and within a capacity; what a lease holds outlives the death of its shard's process."""
+    async with opened(tmp_path) as service:
+        await service.start()
+        for number, job in enumerate(JOBS):
+            step = {"url": "queue://work", "priority": number % 4, "body": {"job": job}}
+            await service.create(define(job, service.target, request=[step]))
+        runs = [(await service.ask("POST", f"/jobs/{job}/trigger"))["executionId"] for job in JOBS]
+        claim = {"instanceId": "one", "max": len(JOBS), "waitSeconds": 10}
+        items = (await service.ask("POST", "/queues/work/claim", json=claim))["items"]
+        assert [JOBS.index(item["request"]["body"]["job"]) % 4 for item in items] == [
+            priority for priority in (3, 2, 1, 0) for _ in range(len(JOBS) // 4)
+        ]
+        for victim in service.workers:
+            os.kill(victim, signal.SIGKILL)
+        await service.back(SHARDS - 1)
+        for item in items:
+            said = {"status": "succeed", "data": {"done": True}}
+            await service.ask("POST", f"/leases/{item['lease']}/complete", json=said)
+        assert {(await has_ended(service, run))["state"] for run in runs} == {"succeeded"}
+        assert await service.stop() == 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("workers", [1, SHARDS])
+async def test_what_is_paused_stays_so_over_a_death(tmp_path: Path, workers: int) -> None:
+    """kill -9: nothing is claimed or sent before the end of the pause; then all of it, in order, and once."""
+    async with opened(tmp_path) as service:
+        await service.start(workers)
+        await service.ask("PUT", "/services/shop", 201, json={"address": service.target.url})
+        limits = {"timeoutSeconds": 2, "retry": [{"errorEquals": "*"}]}
+        for job in JOBS:
+            queued = {"url": "queue://work", "queueTimeoutSeconds": 2, "body": {"job": job}}
+            await service.create(define(f"queued-{job}", service.target, request=[queued], **limits))
+            called = {"url": f"service://shop/run/{job}"}
+            await service.create(define(job, service.target, request=[called], **limits))
+        paused = [await service.ask("POST", f"/{one}/pause") for one in ("queues/work", "services/shop")]
+        runs = [
+            (await service.ask("POST", f"/jobs/{job}/trigger"))["executionId"]
+            for name in JOBS
+            for job in (f"queued-{name}", name)
+        ]
+        claim = {"instanceId": "one", "max": len(JOBS), "waitSeconds": 3}
+        for _ in "ab":
+            assert (await service.ask("POST", "/queues/work/claim", json=claim))["items"] == []
+            await service.kill()
+            await service.start(workers)
+        assert service.target.at("/run") == []
+        again = [await service.ask("POST", f"/{one}/pause") for one in ("queues/work", "services/shop")]
+        assert [one["pausedAt"] for one in again] == [one["pausedAt"] for one in paused]
+        for one in ("queues/work", "services/shop"):
+            await service.ask("POST", f"/{one}/resume")
+        items = (await service.ask("POST", "/queues/work/claim", json=claim))["items"]
+        assert [item["request"]["body"]["job"] for item in items] == JOBS
+        for item in items:
+            await service.ask("POST", f"/leases/{item['lease']}/complete", json={"status": "succeed"})
+        found = [await has_ended(service, run) for run in runs]
+        assert {(one["state"], one["attemptCount"]) for one in found} == {("succeeded", 1)}
+        assert Counter(seen.path for seen in service.target.at("/run")) == {f"/run/{job}": 1 for job in JOBS}
+        assert await service.stop() == 0
+
+
+@pytest.mark.long
+async def test_jobs_that_are_created_while_a_process_stands_still(tmp_path: Path) -> None:
+    """503 within a moment, alone and in an array; nothing is half done, and all can be asked for again."""
+    async with opened(tmp_path) as service:
+        await service.start()
+        (frozen,) = service.workers
+        theirs = [job for job in JOBS if shard_of(SHARDS)(job) == 1]
+        everything = [define(job, service.target) for job in JOBS]
+        os.kill(frozen, signal.SIGSTOP)
+        try:
+            refused, array = await asyncio.gather(
+                service.client.post(f"/jobs/{theirs[0]}", json=define(theirs[0], service.target)),
+                service.ask("POST", "/jobs", json=everything),
+            )
+            assert (refused.status_code, refused.json()["errors"][0]["code"]) == (503, "unknown")
+            for item in array["items"]:
+                expected = ("refused", 503) if item["jobId"] in theirs else ("created", None)
+                assert (item["status"], item["problem"] and item["problem"]["status"]) == expected, item
+        finally:
+            os.kill(frozen, signal.SIGCONT)
+
+        async def are_there() -> bool:
+            again = await service.ask("POST", "/jobs", json=everything)
+            return {item["status"] for item in again["items"]} <= {"created", "unchanged"}
+
+        await until(are_there, "all are created")
+        assert sorted(job["jobId"] for job in await service.listed("/jobs")) == sorted(JOBS)
+        for job in JOBS:
+            await service.ask("POST", f"/jobs/{job}/trigger")
+        assert await service.stop() == 0
+
+
+@pytest.mark.long
+async def test_a_worker_process_of_an_earlier_service_is_named(tmp_path: Path) -> None:
+    """By its number, as where one of an earlier service is left: some systems let it outlive its service."""
+    async with opened(tmp_path) as service:
+        await service.start(2)
+        await service.kill()
+        lock = await asyncio.to_thread(FolderLock.claim_worker, service.data, 1, lock_wait=20)
+        try:
+            service.process = serve(service.data, "--workers", "2")
+            line = await asyncio.to_thread(service.process.wait_for_line, "worker process")
+            assert str(os.getpid()) in line.string
+            assert await asyncio.to_thread(service.process.wait) == 3
+        finally:
+            lock.release()
+        await service.start(2)
         assert await service.stop() == 0
 
 

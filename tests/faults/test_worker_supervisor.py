@@ -83,6 +83,19 @@ async def supervised(folder: Path) -> AsyncIterator[Supervised]:
         await one.supervisor.stop(0)
 
 
+@pytest.mark.long
+async def test_one_that_stands_still_before_it_has_started(tmp_path: Path) -> None:
+    """The same while it recovers; it is never taken for one that takes calls."""
+    async with supervised(tmp_path) as one:
+        await one.supervisor.open()
+        one.freeze()
+        await one.supervisor.start()
+        assert one.log == ["worker_stuck", "worker_lost", "worker_restarted"]
+        assert one.worker.is_up
+        assert not one.restarted.is_set()  # nobody has had calls of it before
+        assert (await one.worker.call(rpc_methods.STATUS, None)).held >= 0
+
+
 async def test_one_that_refuses_its_shard(tmp_path: Path) -> None:
     """What a living process answers ends the start: another one would say the same."""
     async with supervised(tmp_path) as one:

@@ -1,7 +1,7 @@
 """A real service in a process of its own, which kills itself, or another process, at a chosen point.
 
-What happens goes to standard output, a line of JSON each: `what` is `listening` (with `url`), `killing`
-(with `name`, `number`), `refused` or `broke` (with `message`).
+What happens goes to standard output, a line of JSON each: `what` is `listening` (with `url`), `point` or
+`killing` (with `name`, `number`), `refused` or `broke` (with `message`).
 """
 
 import json
@@ -25,7 +25,7 @@ from scheduler_service.telemetry.logs import EventLog
 
 
 class Order(msgspec.Struct):
-    """One service to run. `point` 0: nothing is killed.
+    """One service to run. `point` 0: nothing is killed; `tells`: each point is told on its way.
 
     `only` has places (`before send`) and what is done there (`send`).
     `victim` is the process that is killed; 0: the service itself. `limits` are soft and hard limits of its
@@ -36,6 +36,7 @@ class Order(msgspec.Struct):
     log: str
     point: int = 0
     only: tuple[str, ...] = ()
+    tells: bool = False
     victim: int = 0
     settings: dict[str, Any] = {}
     limits: dict[str, tuple[int, int]] = {}
@@ -64,6 +65,8 @@ class Points:
             return
         with self._gate:
             self._count += 1
+            if order.tells:
+                tell("point", name=name, number=self._count)
             if self._count == order.point:
                 tell("killing", name=name, number=self._count)
                 os.kill(order.victim or os.getpid(), signal.SIGKILL)

@@ -141,6 +141,27 @@ async def test_daprd_is_told_what_jobs_need(cluster: DaprHouse) -> None:
     assert (standard["drainRebalancedActors"], "reentrancy" in standard) == (True, False)
 
 
+async def test_a_turn_whose_actor_has_moved_is_taken_over_what_the_other_node_did(cluster: DaprHouse) -> None:
+    """Its claim is refused, and it is decided anew; the job goes on where it lives now."""
+    await cluster.create(qos=1)
+    gate = await freeze(cluster)
+    frozen = asyncio.create_task(cluster.trigger())
+    await cluster.settle()
+    second = await cluster.add("two")
+    cluster.world.kill("one")
+    await cluster.advance(1_000)
+    assert isinstance(await second.host("job", Command(Triggered())), Started)
+    await cluster.settle()
+    gate.set_result(None)
+    assert isinstance(await frozen, Started)
+    await cluster.settle()
+    reply = await second.host("job", Command(Triggered()))
+    await cluster.settle()
+    assert isinstance(reply, Started)
+    assert cluster.executions() == dict.fromkeys((1, 2, 3), State.SUCCEEDED)
+    assert len(cluster.sender.requests) == 3
+
+
 async def test_a_job_is_let_go_before_its_turn_ends(cluster: DaprHouse) -> None:
     """daprd moves nothing until it has the answer: a turn that hangs must not hold up the cluster (DAPR)."""
     await cluster.create()

@@ -54,3 +54,16 @@ async def test_nodes_that_look_at_one_moment_end_each_trial_once(cluster: DaprHo
         await cluster.settle()
     assert [one.result() for one in sweeps] == [0, 0]
     assert await cluster.catalogue.children(TRIALS, None, after="", limit=50) == []
+
+
+async def test_trials_of_a_dead_node_are_ended_by_another(cluster: DaprHouse) -> None:
+    """Whichever node had them."""
+    await with_trials(cluster)
+    two = await cluster.add("two")
+    await cluster.crash("one")
+    await cluster.advance(14_000)
+    sweep = asyncio.ensure_future(trials_of(cluster, two).sweep())
+    while not sweep.done():
+        await cluster.settle()
+    assert sweep.result() == 0
+    assert await cluster.catalogue.children(TRIALS, None, after="", limit=50) == []
