@@ -3,7 +3,7 @@
 A target may hand on what it was sent: in its answer, a report, the address of a redirect. A value is found as
 it is, percent-encoded, escaped in JSON (also JSON in a JSON string) or HTML, read as Latin-1 as headers are,
 in hexadecimal digits, and in base64, at each of the three places that it can have in one, also where that is
-broken into lines (RFC 2045).
+broken into lines (RFC 2045). Any of its characters may be escaped in a way of its own (`_escaped_anyhow`).
 """
 
 import base64
@@ -12,6 +12,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from html.entities import codepoint2name
 from typing import Any, TypeVar
 from unicodedata import normalize
 from urllib.parse import quote, quote_plus
@@ -59,8 +60,10 @@ _ESCAPE = re.compile(r"(?<=\\u)[0-9a-f]{4}")
 _UNENCODED = ("", "/", "!'()*", "$&+:=@", "!#$&'()*+,/:;=?@")
 """What programs leave as it is: `quote`; encodeURIComponent; a segment in Go; encodeURI."""
 _LINE_END = re2.compile(rb"\r?\n|(?:\\r)?\\n")
-_LINES = re2.compile(rb"(?:[0-9A-Za-z+/]{60,76}(?:\r?\n|(?:\\r)?\\n))+[0-9A-Za-z+/]+")
+_LINES = re2.compile(rb"(?:[0-9A-Za-z+/]{16,}(?:\r?\n|(?:\\r)?\\n))+[0-9A-Za-z+/]+")
 """Base64 in lines, and such a text in a JSON string."""
+LONGEST_ESCAPED, MOST_ESCAPED = 512, 2_048
+"""Values with so many characters, so many together, are found with each character escaped as it may be."""
 _MARK = MARK.encode()
 FEW_FORMS = 32
 """So many are looked for one by one; of more, RE2 finds the begins of all in one pass."""
@@ -86,6 +89,7 @@ class SecretMask:
         forms: set[bytes] = set().union(*self._by_value.values())
         self._forms = _sorted(forms)
         self._begins = _Begins(self._forms) if len(forms) > FEW_FORMS else None
+        self._escaped: Any = None  # made when a text has escapes
         self._is_of_json = any(_BARE.fullmatch(value.strip(_AROUND)) for value in self._by_value)
 
     def finds(self, text: bytes) -> bool:
@@ -93,7 +97,7 @@ class SecretMask:
         for form in self._likely(text):
             if text.find(form) >= 0:
                 return True
-        return self._is_broken_in(text)
+        return self._is_broken_in(text) or self._is_escaped_in(text)
 
     def body(self, body: bytes) -> bytes:
         """A body without the values. One that is JSON stays JSON: a number with a value becomes a text."""
@@ -114,7 +118,16 @@ class SecretMask:
             return False
         return any(self.finds(_LINE_END.sub(b"", one[0])) for one in _LINES.finditer(text))
 
+    def _is_escaped_in(self, text: bytes) -> bool:
+        if not (self._forms and (b"\\" in text or b"&" in text or b"%" in text)):
+            return False
+        if self._escaped is None:
+            self._escaped = _escaped_anyhow(self._by_value)
+        return self._escaped.search(text) is not None
+
     def _replace(self, body: bytes) -> bytes:
+        if self._is_escaped_in(body):
+            body = self._escaped.sub(_MARK, body)
         if self._is_broken_in(body):
             body = _LINES.sub(lambda one: _MARK if self._is_broken_in(one[0]) else one[0], body)
         for form in self._likely(body):
@@ -214,11 +227,7 @@ class _Begins:
         for form in forms:
             self._by_begin.setdefault(form[:BEGIN_BYTES], []).append(form)
         self._lengths = sorted({len(begin) for begin in self._by_begin})
-        options = re2.Options()
-        options.encoding, options.max_mem = re2.Options.Encoding.LATIN1, RE2_BYTES
-        options.log_errors, options.never_capture = False, True
-        self._pattern = re2.compile(b"|".join(map(re2.escape, self._by_begin)), options)
-        re2.purge()  # it would keep those of before
+        self._pattern = _compile(b"|".join(map(re2.escape, self._by_begin)))
 
     def find(self, text: bytes) -> Sequence[bytes]:
         """The forms of which the begin is in it, the longest first."""
@@ -233,6 +242,54 @@ class _Begins:
             if hit is None:
                 return _sorted(found)
         return self._forms
+
+
+def _compile(pattern: bytes) -> Any:
+    options = re2.Options()
+    options.encoding, options.max_mem = re2.Options.Encoding.LATIN1, RE2_BYTES
+    options.log_errors, options.never_capture = False, True
+    compiled = re2.compile(pattern, options)
+    re2.purge()  # it would keep those of before
+    return compiled
+
+
+_BACKSLASHES, _PERCENT = rb"\\+", b"%(?:25)*"
+_AMPERSAND = rb"(?:&(?:amp;)*|\\+u0026(?:amp;)*|%(?:25)*26)"
+_LETTERS = {"\n": b"n", "\r": b"r", "\t": b"t", "\b": b"b", "\f": b"f"}
+
+
+def _escaped_anyhow(values: Iterable[str]) -> Any:
+    """A pattern of values any of whose characters are escaped as in JSON, HTML, XML or a URL, also doubly.
+
+    As Gson, PHP, Handlebars and strict encoders write them, each of which escapes other characters.
+    """
+    left, patterns = MOST_ESCAPED, []
+    for value in sorted(values, key=len):
+        left -= len(value)
+        if len(value) > LONGEST_ESCAPED or left < 0:
+            break
+        patterns.append(b"".join(b"(?:" + b"|".join(_escapes(one)) + b")" for one in value))
+    return _compile(b"|".join(reversed(patterns)) or rb"[^\x00-\xff]")
+
+
+def _escapes(character: str) -> Iterable[bytes]:
+    number, encoded = ord(character), character.encode("utf-8", "surrogatepass")
+    yield re2.escape(encoded)
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    yield b"".join(_BACKSLASHES + b"u(?i:%s)" % units[at : at + 4].encode() for at in range(0, len(units), 4))
+    yield b"".join(_PERCENT + b"(?i:%02x)" % byte for byte in encoded)
+    yield _AMPERSAND + b"#(?:0*%d|[xX]0*(?i:%x));" % (number, number)
+    if name := _ENTITIES.get(number):
+        yield _AMPERSAND + name.encode() + b";"
+    if character in "\"'/\\":
+        yield _BACKSLASHES + re2.escape(encoded)
+    if letter := _LETTERS.get(character):
+        yield _BACKSLASHES + letter
+    if character == " ":
+        yield rb"\+"
+
+
+_ENTITIES = {**codepoint2name, ord("'"): "apos"}
 
 
 def _sorted(forms: Iterable[bytes]) -> Sequence[bytes]:

@@ -39,6 +39,12 @@ def as_dotnet(text: str) -> str:
     )
 
 
+def as_gson(text: str) -> str:
+    """The content of a string as Gson writes it, which escapes what HTML might read."""
+    written = json.dumps(text, ensure_ascii=False)[1:-1]
+    return "".join(f"\\u{ord(one):04x}" if one in "<>&='" else one for one in written)
+
+
 def as_template(text: str, further: dict[str, str]) -> str:
     """A text in a page of a language of templates, which escapes these, too."""
     escaped = html.escape(text).replace("&#x27;", "&#39;").replace("&quot;", further.get('"', "&quot;"))
@@ -74,6 +80,15 @@ def as_template(text: str, further: dict[str, str]) -> str:
         lambda value: as_template(value, {"`": "&#x60;", "=": "&#x3D;", "/": "&#x2F;"}),
         lambda value: normalize("NFD", value),
         lambda value: json.dumps({"a": normalize("NFD", value)}),
+        lambda value: f'{{"a":"{as_gson(value)}"}}',
+        lambda value: "".join(f"\\u{ord(one):04x}" for one in value),
+        lambda value: "".join(f"%{byte:02X}" for byte in value.encode()),
+        lambda value: quote(value, safe="*").replace("~", "%7E").replace("%3D", "="),
+        lambda value: html.escape(value).replace("&#x27;", "&#039;"),
+        lambda value: html.escape(value).replace("&#x27;", "&apos;").replace("=", "&#61;"),
+        lambda value: "".join(f"&#x{ord(one):X};" for one in value),
+        lambda value: json.dumps({"a": html.escape(value).replace("&", "\\u0026")}).replace("\\\\u", "\\u"),
+        lambda value: json.dumps(json.dumps(json.dumps(value))),
         lambda value: value.encode().hex(),
         lambda value: value.encode().hex().upper(),
         lambda value: value.encode().decode("latin-1"),
@@ -298,6 +313,16 @@ def test_a_value_of_which_a_part_is_hidden_anyway_is_hidden_whole() -> None:
     end = AttemptEnded(1, 1, 5, "500", None, f"said {value}")
     found = repr(masking.redact_all((StepEnded(1, 1, 0, 5, said), delivery, end, Noted(1, 5, "note", value))))
     assert [part for part in ("PA:SS", "db.intern", "abc") if part in found] == []
+
+
+def test_what_is_escaped_in_a_way_of_its_own_is_hidden_whole() -> None:
+    """Nothing else is; of values that are many or long, the known forms are."""
+    mask = SecretMask([PLAIN, "key=="])
+    assert mask.text("a%20b &amp; \\n key\\u003d= c") == "a%20b &amp; \\n *** c"
+    many = SecretMask([f"{number:04}={'x' * 90}" for number in range(60)] + ["short=="])
+    assert many.text("short\\u003d=") == "***"
+    assert many.text(quote(f"0007={'x' * 90}")) == "***"
+    assert SecretMask(["x" * 2_000 + '"']).body(json.dumps("x" * 2_000 + '"').encode()) == b'"***"'
 
 
 def test_many_secrets_are_found_as_few_are() -> None:
