@@ -289,12 +289,14 @@ def _phrase(model: type[WireModel] | None, path: Path, item: Mapping[str, Any]) 
 
 
 def _advise(name: str, value: object) -> str:
-    """What to write for a number that should be a text with a unit, or for one object instead of a list."""
+    """What to write for a number that should be a text with a unit, or for an object instead of a list."""
     if name in LISTS and isinstance(value, dict):
         return f"; write it in [ and ], as a list of one {LISTS[name]}"
     if name == "retry" and type(value) in (int, bool):
         often = EXAMPLE_ATTEMPTS if type(value) is bool else value
         return f'; write [{{"errorEquals": "*", "maxAttempts": {often}}}]'
+    if name == "labels" and isinstance(value, dict):
+        return '; write ["NAME:VALUE"]'
     if type(value) not in (int, float):
         return ""
     if name in MOMENTS and type(value) is int and len(str(value)) in EPOCH_DIGITS:

@@ -94,6 +94,13 @@ async def test_what_no_key_can_be_is_refused(members: dict[str, Any], pointer: s
     assert not keyed.table.rows
 
 
+async def test_labels_that_are_written_as_of_a_job_are_answered_with_their_form(keyed: Keyed) -> None:
+    """A job has a map of them, a key a list."""
+    posted = {"name": "a", "role": "viewer", "labels": {"team": "ops"}}
+    answer = await keyed.client.post("/keys", json=posted, headers=ADMIN)
+    assert answer.json()["detail"] == 'labels must be an array, not an object; write ["NAME:VALUE"]'
+
+
 async def test_a_role_may_do_what_it_says(keyed: Keyed) -> None:
     """And what the roles before it may; 403 names both. The jobs of a key have its name as creator."""
     _, viewer = await keyed.make(role="viewer")

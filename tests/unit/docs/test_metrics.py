@@ -226,7 +226,7 @@ def events() -> set[str]:
     return {word for word, _ in calls()}
 
 
-LINE = re.compile(r"\* `(?P<word>\w+)`(?: \((?P<keys>[^:]+)\))?: (?P<sentences>.+\.)")
+LINE = re.compile(r"\* `(?P<word>\w+)`(?:, (?P<level>\w+))?(?: \((?P<keys>[^:]+)\))?: (?P<sentences>.+\.)")
 
 
 def documented_of_log_events() -> dict[str, re.Match[str]]:
@@ -256,6 +256,12 @@ def test_every_event_is_documented() -> None:
     """Once, in order, and no other one is. The end of a trouble has the level that the page says."""
     assert list(documented_of_log_events()) == lines_wanted()
     assert {VOCABULARY[word].level for word in set(VOCABULARY) - set(lines_wanted())} == {"info"}
+
+
+def test_each_line_has_its_level() -> None:
+    """Where it is not `warning`, which the page says of the others."""
+    said = {word: line["level"] or "warning" for word, line in documented_of_log_events().items()}
+    assert said == {word: VOCABULARY[word].level for word in lines_wanted()}
 
 
 @each_row("word", lines_wanted())
