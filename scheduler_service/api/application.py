@@ -146,6 +146,7 @@ def create_api(
         redirect_slashes=False,
         exception_handlers={HTTPException: _answer_unknown(deps, authenticate), Exception: _answer_fault},
     )
+    api.state.audited = frozenset(operation.name for operation in operations if operation.is_audited)
     listed = (*(operation.path for operation in operations), "/docs", "/openapi.json", *(mounts or {}))
     pages = (_description(document), *_pages(document, listed))
     routes = tuple(_routes(deps, authenticate, (*operations, *pages)))

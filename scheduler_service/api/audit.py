@@ -1,12 +1,15 @@
 """The audit: who changed what, from where and with which key (SPEC section 14)."""
 
+from difflib import get_close_matches
+
 from starlette.responses import Response
 
 from client_sdk.models import answers
 from scheduler_service.api import parameters
 from scheduler_service.api.request import ApiRequest, Routes
 from scheduler_service.api.request_room import WaitingLine
-from scheduler_service.api.responses import succeed
+from scheduler_service.api.responses import invalid, succeed
+from scheduler_service.domain.acts import BESIDE_THE_API
 from scheduler_service.ports.audit import AuditQuery
 from scheduler_service.security.callers import Role
 
@@ -32,6 +35,7 @@ ROUTES = Routes("operation")
 async def list_audit(request: ApiRequest) -> Response:
     """List what was changed, the newest first: by whom, from where, with which key, and the difference."""
     asked = request.query
+    _check_operation(asked["operation"], BESIDE_THE_API | request.scope["app"].state.audited)
     query = AuditQuery(
         tenant=request.caller.tenant,
         since=asked["from"],
@@ -47,3 +51,12 @@ async def list_audit(request: ApiRequest) -> Response:
     behind = await request.catch_up()
     items, following = await request.deps.audit.page(query)
     return succeed({"items": items, "nextCursor": following}, warnings=behind)
+
+
+def _check_operation(name: str | None, known: frozenset[str]) -> None:
+    """Raises ApiProblem (422) for one that no change is made by: its list would be empty for ever."""
+    if name is None or name in known:
+        return
+    near = get_close_matches(name[:80], sorted(known), n=3)
+    hint = f"did you mean {', '.join(near)}?" if near else f"known are {', '.join(sorted(known))}"
+    raise invalid("/operation", "choice", f"no change is made by {name[:80]!r}; {hint}")

@@ -1,9 +1,10 @@
 """Notifications: the list, and commands on pending ones (SPEC section 7)."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from http import HTTPStatus
 
-import msgspec
+from msgspec.structs import replace
 from starlette.responses import Response
 
 from client_sdk.models import answers
@@ -13,11 +14,20 @@ from scheduler_service.api.query_filters import DELIVERY_FILTERS, delivery_query
 from scheduler_service.api.request import OF_JOBS, ApiRequest, PostedBody, Routes
 from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ApiProblem, absent, refuse, succeed
-from scheduler_service.domain.execution import parse_execution_id
-from scheduler_service.domain.job_key import write_job_key
+from scheduler_service.domain.execution import DeliveryState, parse_execution_id
+from scheduler_service.domain.job_key import read_job_key, write_job_key
+from scheduler_service.domain.records import DeliveryRecord
 from scheduler_service.security.callers import Role
 
 ROUTES = Routes("deliveries")
+_OVER = "not pending any more"
+_REASONS = {
+    DeliveryState.PENDING: "was lost with the process that had it, so it cannot be sent again: dismiss it, "
+    "and replay the execution",
+    DeliveryState.FAILED: "what was to be sent is not kept any more: replay the execution",
+}
+"""Why nothing is done in these states."""
+_ELSEWHERE = "is not at this node: another one has it, or it was lost with the node that had it"
 
 
 @ROUTES.add(
@@ -30,7 +40,7 @@ ROUTES = Routes("deliveries")
 )
 async def list_deliveries(request: ApiRequest) -> Response:
     """List notifications, the newest first."""
-    query = msgspec.structs.replace(
+    query = replace(
         await delivery_query(request), limit=request.query["limit"], cursor=request.query["cursor"]
     )
     behind = await request.catch_up(query.job_id)
@@ -60,7 +70,7 @@ async def resend_delivery(request: ApiRequest) -> Response:
 )
 async def dismiss_delivery(request: ApiRequest) -> Response:
     """Give up a notification."""
-    return await _run(request, "dismiss", request.deps.jobs.dismiss)
+    return await _run(request, "dismiss", partial(_dismiss, request))
 
 
 async def _run(request: ApiRequest, verb: str, command: Callable[[str], Awaitable[bool]]) -> Response:
@@ -75,6 +85,23 @@ async def _run(request: ApiRequest, verb: str, command: Callable[[str], Awaitabl
         return {"deliveryId": delivery_id}
 
     return succeed(await request.run_once(f"deliveries/{delivery_id[:255]}/{verb}", raw, work))
+
+
+async def _dismiss(request: ApiRequest, name: str) -> bool:
+    """Also gives up what is `pending` in the history alone: its process has ended, and it was in memory."""
+    if await request.deps.jobs.dismiss(name):
+        return True
+    record_lost = request.deps.record_lost
+    if record_lost is None or await request.catch_up():  # what is not written may say more
+        return False
+    lost = await request.deps.history.pending_delivery(*read_job_key(name))
+    if lost is None:
+        return False
+    (record,) = lost.records
+    assert isinstance(record, DeliveryRecord)
+    given_up = replace(record, state=DeliveryState.DISMISSED, next_try_at=None)
+    record_lost(replace(lost, at=max(lost.at, request.deps.clock.now().wall), records=(given_up,)))
+    return True
 
 
 async def _check_own(request: ApiRequest, delivery_id: str) -> None:
@@ -94,7 +121,11 @@ async def _not_pending(request: ApiRequest, delivery_id: str) -> ApiProblem:
     found = await request.deps.history.delivery(request.caller.tenant, delivery_id)
     if found is None:
         return _absent(delivery_id)
-    message = f"the delivery {delivery_id!r} is {found['state']}, and not pending any more"
+    state = DeliveryState(str(found["state"]))
+    reason = _REASONS.get(state, _OVER)
+    if state is DeliveryState.PENDING and request.deps.record_lost is None:
+        reason = _ELSEWHERE
+    message = f"the delivery {delivery_id!r} is {state.value}, and {reason}"
     return refuse(HTTPStatus.CONFLICT, "/deliveryId", "conflict", message)
 
 

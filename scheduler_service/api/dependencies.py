@@ -22,6 +22,7 @@ from scheduler_service.ports.alerts import AlertLine
 from scheduler_service.ports.audit import AuditLog
 from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry
 from scheduler_service.ports.clock import Clock
+from scheduler_service.ports.history import Batch
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.shared_tables import StoredCalendar
 from scheduler_service.ports.state import RequestStore
@@ -75,8 +76,9 @@ class ApiDependencies:
     - `settings`: the answer of `GET /settings`, without secrets; None: not available.
     - `flush_seconds`: the longest wait of a read for records that are not written yet.
     - `heartbeat_seconds`: the interval that instances use for their heartbeats.
-    - `admit`: checks the address of a service or instance, and raises TransportError; None: not checked,
-      since callers have a key.
+    - `admit`: checks the address of a service or instance, and raises TransportError; None: not checked.
+    - `record_lost`: writes the record of a delivery that no process has any more; None: another node may
+      have what this one has not.
     - `check_names`: None: names are not looked up before a request is made.
     - `nodes`: the scheduler processes; None: not available.
     - `log`: gets the warnings about declared jobs, which nobody may read in the answer.
@@ -129,6 +131,7 @@ class ApiDependencies:
     flush_seconds: float = 2
     heartbeat_seconds: float = 3
     admit: Callable[[str], Awaitable[None]] | None = None
+    record_lost: Callable[[Batch], None] | None = None
     check_names: CheckNames | None = None
     keys: IdempotencyKeys = field(default_factory=IdempotencyKeys)
     feedback_keys: FeedbackKeys = field(default_factory=FeedbackKeys)

@@ -5,12 +5,14 @@ from http import HTTPStatus
 from msgspec.structs import replace
 
 from scheduler_service.api.request import ApiOperation, ApiRequest, KeyScope, no_execution
-from scheduler_service.api.responses import absent, no_job, refuse
+from scheduler_service.api.responses import ApiProblem, absent, no_job, refuse
 from scheduler_service.domain.execution import parse_execution_id
+from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.engine.program import Program
 from scheduler_service.ports.catalogue import CatalogueEntry, JobQuery
 from scheduler_service.security.callers import Caller
 
+CREATE = "createJob"
 NOBODY = "\x00"
 """No job has such a creator."""
 
@@ -33,13 +35,14 @@ def check_scope(caller: Caller, operation: ApiOperation, service: str | None) ->
 async def check_sight(request: ApiRequest) -> None:
     """Refuses jobs and executions that such a key does not see, as if they were not there.
 
-    What is not there goes on to the handler, which says so, or makes it. Raises ApiProblem (404), StoreError.
+    What is not there goes on to the handler, which says so, or makes it. Raises ApiProblem (404; 409 for a
+    creation), StoreError.
     """
     caller, path, catalogue = request.caller, request.path, request.deps.catalogue
     if "jobId" in path:
         entry = await catalogue.get(request.job_key)
         if entry is not None and not sees(caller, entry):
-            raise no_job(request.job_key)
+            raise _not_free(request.job_key) if request.operation == CREATE else no_job(request.job_key)
     if "executionId" in path:
         parsed = parse_execution_id(await request.execution_id(path["executionId"]))
         entry = None if parsed is None else await catalogue.find(parsed[0])
@@ -48,11 +51,17 @@ async def check_sight(request: ApiRequest) -> None:
 
 
 async def check_reach(request: ApiRequest, program: Program) -> None:
-    """Refuses one definition of many, as `check_within` and `check_sight` do. Raises as these."""
+    """Refuses one definition of many, as `check_within` and `check_sight` a creation. Raises as these."""
     check_within(request.caller, program)
     entry = await request.deps.catalogue.get(program.key)
     if entry is not None and not sees(request.caller, entry):
-        raise no_job(program.key)
+        raise _not_free(program.key)
+
+
+def _not_free(job_key: str) -> ApiProblem:
+    """What has this id, or had it, is not said: that it is taken cannot be hidden."""
+    message = f"the id {read_job_key(job_key)[1]!r} is not free for this key; choose another"
+    return refuse(HTTPStatus.CONFLICT, "/jobId", "not_free", message)
 
 
 def sees(caller: Caller, entry: CatalogueEntry) -> bool:

@@ -287,4 +287,6 @@ def _read_given(pairs: Iterable[tuple[str, str]], parameters: tuple[Parameter, .
         if name not in known:
             raise _unknown(name, known)
         _add(values, known[name], given)
+    if "from" in values and "to" in values and values["from"] > values["to"]:
+        raise invalid("/from", "range", "from is after to: nothing is between them; exchange the two")
     return values

@@ -10,10 +10,11 @@ from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.security.signing import RequestSigner
 from scheduler_service.settings import LoadedSettings, SettingsError
+from scheduler_service.settings.model import ServicesSettings
 from scheduler_service.transport.addresses import read_url
 from scheduler_service.transport.client_certificates import ClientCertificate, ClientCertificates
-from scheduler_service.transport.errors import PolicyError
-from scheduler_service.transport.guard import EgressPolicy, Guard, Route, judge_literal
+from scheduler_service.transport.errors import PolicyError, RefusedTarget
+from scheduler_service.transport.guard import EgressPolicy, Guard, Route, judge_always, judge_literal
 from scheduler_service.transport.lookups import SystemResolver
 from scheduler_service.transport.name_check import NameCheck
 from scheduler_service.transport.sender import HttpSender, SystemFunction
@@ -57,16 +58,33 @@ def name_check_of(loaded: LoadedSettings) -> NameCheck:
     return NameCheck(policy=egress_of(loaded), resolver=SystemResolver(at_once=4, most=4, spare=0))
 
 
-def admit_of(loaded: LoadedSettings) -> Callable[[str], Awaitable[None]] | None:
-    """Judges the address under which somebody registers; None where a key vouches for who does."""
+def admit_of(loaded: LoadedSettings) -> Callable[[str], Awaitable[None]]:
+    """Judges the address under which somebody registers; raises TransportError.
+
+    Where `server.key` vouches for who does, a literal address alone, that is refused whatever the settings
+    say (SPEC section 9): names are judged when they are connected to.
+    """
     if loaded.settings.server.key is not None:
-        return None
+        return _admit_vouched
     guard = Guard(policy=egress_of(loaded), resolver=SystemResolver())
 
     async def admit(address: str) -> None:
         await guard.admit(Route(read_url(address).site, trusted=False))
 
     return admit
+
+
+async def _admit_vouched(address: str) -> None:
+    if reason := judge_always(address):
+        raise RefusedTarget(f"{address[:140]} is refused: {reason}.")
+
+
+def check_static(settings: ServicesSettings) -> None:
+    """Raises SettingsError for a literal address of `services.static` that is refused whatever they say."""
+    for name, bases in settings.static.items():
+        for base in bases:
+            if reason := judge_always(base):
+                raise SettingsError(f"services.static.{name}: {base[:140]} is refused: {reason}.")
 
 
 def vouched_of(loaded: LoadedSettings, sidecar: str | None = None) -> Callable[[str], bool]:
@@ -114,9 +132,10 @@ def make_sender(
 
     Its process has so many `listeners`, whose callers have a share of the descriptors. `sidecar` has the
     addresses of services that this node's own daprd finds. `room`, one for the process, is that of large
-    responses; `signer` has the secrets of all tenants.
+    responses; `signer` has the secrets of all tenants. Raises SettingsError.
     """
     settings = loaded.settings
+    check_static(settings.services)
     dapr = settings.dapr
     ports = () if sidecar is None else (dapr.http_port, dapr.grpc_port, dapr.app_port)
     return HttpSender(

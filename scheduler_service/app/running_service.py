@@ -422,6 +422,7 @@ class RunningService(ProcessParts):
             version=__version__,
             settings=self.loaded.describe,
             admit=admit_of(self.loaded),
+            record_lost=partial(self.writer.append, durable=False) if self.kind == "embedded" else None,
             check_names=name_check_of(self.loaded),
             admin_key=settings.server.key,
             key_ring=self.key_ring,

@@ -234,10 +234,11 @@ def confirm_destruction(changes: Sequence[PlannedChange], *, is_confirmed: bool)
         note(f"is to be destroyed: {name}")
     if is_confirmed:
         return
+    jobs = "1 job" if len(doomed) == 1 else f"{len(doomed)} jobs"
     if not sys.stdin.isatty():
-        text = f"{len(doomed)} jobs would be destroyed; nothing was changed: add --yes to agree"
+        text = f"{jobs} would be destroyed; nothing was changed: add --yes to agree"
         raise CommandError(text, Exit.USAGE)
-    if not typer.confirm(f"destroy {len(doomed)} jobs?", err=True):
+    if not typer.confirm(f"destroy {jobs}?", err=True):
         raise CommandError("nothing was changed")
 
 

@@ -48,6 +48,10 @@ PAUSE_OF_GONE, PAUSE_OF_FAILURES = "pauseOfGone", "pauseAfterFailures"
 """The acts with which the service pauses a job by what became of an execution."""
 
 
+BESIDE_THE_API = frozenset({PAUSE_OF_GONE, PAUSE_OF_FAILURES, "check-timers", "start", "repair", "restore"})
+"""The operations of acts that are none of the API: of the system, and of commands on the data folder."""
+
+
 def name_in_audit(name: str) -> str:
     """A caller's name as the audit shows it: one that reads as `SYSTEM` is marked."""
     return f"{name} (a caller)" if is_system_name(name) else name

@@ -212,7 +212,8 @@ class Flood:
 
 
 def kind_of(word: str, told_apart_by: tuple[str, ...], keys: dict[str, object]) -> LineKind:
-    """The kind of a line."""
+    """The kind of a line; it has no name for a key that the line has not, or that is None."""
     if not told_apart_by:
         return LineKind(word)
-    return LineKind(word, tuple([(name, str(keys.get(name))[:LONGEST_NAME]) for name in told_apart_by]))
+    given = [(name, keys.get(name)) for name in told_apart_by]
+    return LineKind(word, tuple([(name, str(one)[:LONGEST_NAME]) for name, one in given if one is not None]))

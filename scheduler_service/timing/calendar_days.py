@@ -281,8 +281,10 @@ def read_span(text: str) -> DaySpan:
         raise ExpressionError(f"{text[:80]!r} is no date; write 2026-10-01, or 2026-10-01/2026-10-07")
     first = _read_day(found[1])
     last = first if found[2] is None else _read_day(found[2])
-    if not 0 <= last - first < MOST_DAYS:
-        raise ExpressionError(f"{text!r} has no or more than {MOST_DAYS} days; give the earlier one first")
+    if last < first:
+        raise ExpressionError(f"{text!r} ends before it begins; give the earlier day first")
+    if last - first >= MOST_DAYS:
+        raise ExpressionError(f"{text!r} has more than {MOST_DAYS} days; make several of it")
     return DaySpan(first, last)
 
 

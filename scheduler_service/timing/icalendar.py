@@ -177,8 +177,10 @@ def _length(event: Mapping[str, _Property], first: date) -> int:
         length = int(found[1]) * 7 if found[1] else int(found[2])
     else:
         length = 1
-    if not 1 <= length <= MOST_DAYS:
-        raise ExpressionError(f"it has no or more than {MOST_DAYS} days")
+    if length < 1:
+        raise ExpressionError("it ends before it begins, or has no day")
+    if length > MOST_DAYS:
+        raise ExpressionError(f"it has more than {MOST_DAYS} days")
     return length
 
 

@@ -227,6 +227,12 @@ def judge_literal(policy: EgressPolicy, url: str) -> str | None:
     return reason
 
 
+def judge_always(url: str) -> str | None:
+    """Why no request to the literal address of `url` is let through whatever the settings say, or None."""
+    address = read_url(url).site.address
+    return None if address is None else refuse_always(address)
+
+
 class Resolver(Protocol):
     """Looks up host names."""
 

@@ -56,6 +56,31 @@ async def test_a_step_waits_for_the_instances_of_before(tmp_path: Path) -> None:
     assert (ended["state"], ended["attemptCount"]) == ("succeeded", 1)
 
 
+async def test_a_notification_that_was_lost_with_its_process_is_dismissed(tmp_path: Path) -> None:
+    """Without a guarantee it was in memory alone: it cannot be sent again, and stays pending no longer."""
+    told = [{"url": "service://jobsclient/told", "stateEquals": "finalSucceed"}]
+    pending, failed = "/deliveries?state=pending", [500]
+    async with running(store={"data": str(tmp_path)}) as world:
+        world.target.answers("/told", *failed)
+        data_of(await world.client.post("/jobs/j", json=definition(notification=told)), 201)
+        await world.ended(await trigger(world))
+
+        async def tried() -> Any:
+            items = data_of(await world.client.get(pending))["items"]
+            return items and items[0]["attempts"] and items[0]
+
+        before = await world.until(tried)
+    async with running(store={"data": str(tmp_path)}) as world:
+        path = f"/deliveries/{before['deliveryId']}"
+        refused = await world.client.post(f"{path}/resend")
+        assert (refused.status_code, "dismiss it" in refused.json()["detail"]) == (409, True)
+        data_of(await world.client.post(f"{path}/dismiss"))
+        assert data_of(await world.client.get(pending))["items"] == []
+        (after,) = data_of(await world.client.get("/deliveries?state=dismissed"))["items"]
+        assert after == before | {"state": "dismissed", "nextTryAt": None}
+        assert (await world.client.post(f"{path}/dismiss")).status_code == 409
+
+
 async def test_a_job_whose_calendar_is_missing_is_named(tmp_path: Path) -> None:
     """Its database was restored from an earlier day: the job stands still, and goes on when it is there."""
     timer = {"period": "0 0 9 * * ?", "calendar": "office"}

@@ -260,7 +260,8 @@ class MemoryHistory:
         return ListPage([])
 
     async def delivery(self, tenant: str, delivery_id: str) -> Wire | None:
-        return {"deliveryId": delivery_id, "state": "delivered"} if delivery_id == "done" else None
+        state = {"done": "delivered", "left": "pending", "spent": "failed"}.get(delivery_id)
+        return None if state is None else {"deliveryId": delivery_id, "state": state}
 
     async def execution(
         self, tenant: str, execution_id: str, request_counts: int | None = None

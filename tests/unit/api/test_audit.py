@@ -9,7 +9,7 @@ import pytest
 from scheduler_service.api.application import OPERATIONS
 from scheduler_service.api.auditing import SAFE, Way
 from scheduler_service.api.request import ApiOperation
-from scheduler_service.domain.acts import Act, ActKind, ActOutcome, AuditEntry
+from scheduler_service.domain.acts import BESIDE_THE_API, Act, ActKind, ActOutcome, AuditEntry
 from scheduler_service.domain.effects import Call
 from scheduler_service.domain.turn_events import CallEnded
 from scheduler_service.domain.wire import Answer
@@ -389,3 +389,13 @@ async def test_a_job_that_its_target_does_not_know_is_paused_by_the_system(
     line = await _newest(client)
     assert (line["operation"], line["who"], line["via"]) == ("pauseOfGone", "system", "system")
     assert (line["jobId"], line["outcome"]) == ("j1", "done")
+
+
+async def test_an_operation_that_no_change_is_made_by_is_refused(client: httpx.AsyncClient) -> None:
+    """Rather than an empty list; those of the system and of commands are known too."""
+    for name in ("switchJob", "signIn", *BESIDE_THE_API):
+        assert (await client.get(f"/audit?operation={name}")).status_code == 200, name
+    for name, said in (("pauseJob", "did you mean "), ("listJobs", ""), ("zzz", "known are ")):
+        refused = await client.get(f"/audit?operation={name}")
+        assert (refused.status_code, pointers(refused)) == (422, [("/operation", "choice")])
+        assert said in refused.json()["detail"]

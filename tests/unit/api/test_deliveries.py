@@ -18,6 +18,18 @@ async def test_deliveries_are_sent_again_or_given_up(client: httpx.AsyncClient) 
     assert (await client.get("/deliveries?state=outbox")).json()["data"] == {"items": [], "nextCursor": None}
 
 
+async def test_what_cannot_be_sent_again_is_told_why(client: httpx.AsyncClient) -> None:
+    """The words of a 409 fit each state; another node may have what this one has not."""
+    for delivery, said in (
+        ("done", "is delivered, and not pending any more"),
+        ("left", "is pending, and is not at this node: another one has it, or it was lost with"),
+        ("spent", "is failed, and what was to be sent is not kept any more: replay the execution"),
+    ):
+        answer = await client.post(f"/deliveries/{delivery}/resend")
+        assert (answer.status_code, said in answer.json()["detail"]) == (409, True), answer.text
+    assert (await client.post("/deliveries/left/dismiss")).status_code == 409
+
+
 async def test_notifications_of_a_job_are_of_the_caller_s_own() -> None:
     """A tenant's jobs have keys of their own: the list asks for the key, as the counts do."""
     filters = {"jobId": "nightly", "state": None, "event": None}

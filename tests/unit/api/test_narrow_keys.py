@@ -79,15 +79,17 @@ async def judge(part: Part, execution: str, own: str) -> None:
         ("GET", "/executions/nobody-1"),
     ):
         assert await part.status(method, path) == 404, (method, path)
-    for method, path in (("POST", "/jobs/theirs"), ("POST", "/jobs/theirs/update")):
-        assert await part.status(method, path, PLAIN) == 404, (method, path)
+    assert await part.status("POST", "/jobs/theirs/update", PLAIN) == 404
+    taken = await part.ask("POST", "/jobs/theirs", PLAIN)
+    assert (taken.status_code, pointers(taken)) == (409, [("/jobId", "not_free")])
+    assert taken.json()["detail"] == "the id 'theirs' is not free for this key; choose another"
     many = await part.ask(
         "POST", "/jobs?onExisting=update", [{**PLAIN, "jobId": "theirs"}, {**PLAIN, "jobId": "new"}]
     )
     assert many.status_code == 200, many.text
     problems = [item["problem"]["status"] for item in many.json()["data"]["items"] if item["problem"]]
-    assert problems in ([404], [403, 403]), "without the labels none is made"
-    if problems == [404]:
+    assert problems in ([409], [403, 403]), "without the labels none is made"
+    if problems == [409]:
         assert await part.status("DELETE", "/jobs/new") == 200
     assert await part.ids("/jobs") == [own]
     assert await part.ids("/jobs?creator=1") == []

@@ -86,6 +86,21 @@ def fill(operation: ApiOperation, **given: str) -> str:
     return re.sub(r"\{(\w+)\}", lambda found: given.get(found[1], KNOWN.get(found[1], "j1")), operation.path)
 
 
+SPANS = [one for one in OPERATIONS if {"from", "to"} <= {parameter.name for parameter in one.query}]
+
+
+@each_row("operation", SPANS, ids=lambda one: one.name)
+async def test_a_span_begins_before_it_ends(operation: ApiOperation) -> None:
+    """Nothing is between its ends else; 422 rather than an empty list."""
+    async with World().client() as client:
+        await client.post("/jobs/j1", json=definition())
+        is_of_days = any(one.schema.get("format") == "date" for one in operation.query)
+        rest = "" if is_of_days else "T00:00:00Z"
+        query = {"from": f"2026-10-02{rest}", "to": f"2026-10-01{rest}"}
+        refused = await client.request(operation.method, fill(operation), params=query)
+    assert (refused.status_code, pointers(refused)) == (422, [("/from", "range")])
+
+
 @each_row(("operation", "parameter"), IN_QUERY, ids=lambda one: one.name)
 async def test_each_query_parameter_has_a_length(operation: ApiOperation, parameter: Parameter) -> None:
     """One more letter is 422, with the name and the limit."""

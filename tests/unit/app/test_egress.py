@@ -12,6 +12,7 @@ import pytest
 from scheduler_service.app.egress import (
     admit_of,
     certificates_of,
+    check_static,
     egress_of,
     log_egress,
     make_sender,
@@ -98,18 +99,30 @@ def test_a_configuration_without_egress_refuses_loopback(tmp_path: Path) -> None
 async def test_only_a_key_vouches_for_an_instance_on_a_private_address(anyio_backend: str) -> None:
     """Addresses of instances may be private only from settings or with a key (SPEC section 9)."""
     admit = admit_of(load_settings({}, {}))
-    assert admit is not None
     await admit("http://127.0.0.1:9000/base")
     await admit("http://93.184.215.14")
     for private in ("http://10.0.0.1", "http://192.168.0.1:81", "http://169.254.169.254", "http://[fe80::1]"):
         with pytest.raises(RefusedTarget):
             await admit(private)
     allowed = admit_of(load_settings({}, {"PUNCTUAL_EGRESS__ALLOW": '["10.0.0.0/8"]'}))
-    assert allowed is not None
     await allowed("http://10.0.0.1")
     with pytest.raises(RefusedTarget, match=r"^http://127\.0\.0\.1 is refused: it is loopback; add it"):
         await allowed("http://127.0.0.1")
-    assert admit_of(load_settings({}, {"PUNCTUAL_SERVER__KEY": "0123456789abcdef"})) is None
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_neither_a_key_nor_the_settings_vouch_for_metadata(anyio_backend: str) -> None:
+    """Private addresses are theirs to name, link-local ones in no form (SPEC section 9)."""
+    admit = admit_of(load_settings({}, {"PUNCTUAL_SERVER__KEY": "0123456789abcdef"}))
+    for private in ("http://10.0.0.1", "http://127.0.0.1:81/base", "http://metadata.test"):
+        await admit(private)
+        check_static(load_settings({"services": {"static": {"own": [private]}}}, {}).settings.services)
+    for refused in ("http://169.254.169.254", "http://[fe80::1]:81/base", "http://[::ffff:169.254.169.254]"):
+        with pytest.raises(RefusedTarget, match="which is always refused"):
+            await admit(refused)
+        services = load_settings({"services": {"static": {"own": ["http://10.0.0.1", refused]}}}, {})
+        with pytest.raises(SettingsError, match=r"^services\.static\.own: .* which is always refused"):
+            check_static(services.settings.services)
 
 
 def test_who_vouches_for_a_service() -> None:

@@ -244,7 +244,7 @@ def test_pruning_destroys_what_the_label_has_and_the_files_have_not(
     prepare_pruning(moved)
     write("all.yaml", job("a"))
     with pytest.raises(
-        CommandError, match="1 jobs would be destroyed; nothing was changed: add --yes"
+        CommandError, match="1 job would be destroyed; nothing was changed: add --yes"
     ) as caught:
         prune(moved, "all.yaml")
     assert (caught.value.code, moved.wire.changes) == (Exit.USAGE, [])

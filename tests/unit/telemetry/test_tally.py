@@ -113,6 +113,8 @@ def test_what_it_holds_is_bounded() -> None:
     kinds = [kind_of("instance_lost", NAMES, {"service": f"{n}-" * 1_000}) for n in range(10_000)]
     assert world.come(*kinds) == MOST_KINDS + FULL
     assert max(len(name) for _, name in kinds[-1].names) == LONGEST_NAME
+    partly = kind_of("turn_failed", ("jobId", "target"), {"jobId": "a", "target": None})
+    assert partly.names == (("jobId", "a"),)
     counted = world.flood.take_ended(all_of_them=True)
     assert counted == [(LineKind("instance_lost"), 10_000 - MOST_KINDS - FULL)]
 

@@ -65,7 +65,7 @@ def test_whole_days_and_dates_of_each_year_are_read(event: str, expected: list[s
         (events("DTSTART:20260230"), "is not in the calendar"),
         (events("DTSTART:19690101"), "is not within 1970 and 2199"),
         (events("DTSTART:00010101|RRULE:FREQ=YEARLY"), "is before 1900"),
-        (events("DTSTART:20261008|DTEND:20261001"), "has no or more than 366 days"),
+        (events("DTSTART:20261008|DTEND:20261001"), "it ends before it begins"),
         (events("DTSTART:20261001|DURATION:PT24H"), "is not of whole days"),
         (events("SUMMARY:nothing"), "it has no DTSTART"),
         (events("DTSTART:20261001|no line"), "line 5: 'no line' is no line of an iCalendar file"),
@@ -73,6 +73,9 @@ def test_whole_days_and_dates_of_each_year_are_read(event: str, expected: list[s
         ("BEGIN:VCALENDAR\nEND:VEVENT\n", "ends nothing that has begun"),
         ("2026-10-01\n2026-13-01", "line 2: '2026-13-01' is not in the calendar"),
         ("tomorrow", "line 1: 'tomorrow' is no date"),
+        ("2026-10-07/2026-10-01", "'2026-10-07/2026-10-01' ends before it begins"),
+        ("2026-01-01/2027-01-02", "'2026-01-01/2027-01-02' has more than 366 days"),
+        (events("DTSTART:20260101|DTEND:20280101"), "it has more than 366 days"),
     ],
 )  # fmt: skip
 def test_what_would_be_misread_is_refused_by_line(text: str, said: str) -> None:

@@ -89,7 +89,7 @@ def test_a_person_is_asked_before_jobs_are_destroyed(terminal: Terminal) -> None
     file, label = terminal.write("all.json", [kept | {"jobName": "new"}]), f"of:{terminal.folder.name}"
     prune = ("jobs", "apply", "-f", file, "--prune", "--label", label)
     code, said = answer(terminal, "n\n", *prune)
-    assert (code, "destroy 1 jobs? [y/N]" in said) == (1, True)
+    assert (code, "destroy 1 job? [y/N]" in said) == (1, True)
     assert terminal.enter("jobs", "diff", "-f", file).code == 1
     code, said = answer(terminal, "y\n", *prune)
     assert (code, f"is to be destroyed: {gone['jobId']}\n" in said) == (0, True)

@@ -35,11 +35,14 @@ async def test_the_delivery_with_more_tries_wins(room: Room) -> None:
 
     def delivery(state: str, tries: int) -> DeliveryRecord:
         made = tuple(DeliveryTry(at=START + n, status=500, duration=3) for n in range(tries))
-        return DeliveryRecord("d1", 1, 1, "finalFailed", "http://127.0.0.1/n", state, tries=made)
+        url = "http://127.0.0.1/n"
+        return DeliveryRecord("d1", 1, 1, "finalFailed", url, state, "n", START, made, tried=tries)
 
     for at, record in ((1, delivery("pending", 0)), (5, delivery("outbox", 4)), (3, delivery("pending", 2))):
         room.writer.append(batch(0, record, at=START + at), durable=False)
         await room.writer.flush()
+        pending = await room.reads.pending_delivery("default", "d1")
+        assert pending == (batch(0, record, at=START + 1) if at == 1 else None)
     room.writer.append(batch(0, delivery("dismissed", 4), at=START + 9), durable=False)
     await room.writer.flush()
     (item,) = (await room.reads.deliveries(DeliveryQuery(tenant="default"))).items
