@@ -32,7 +32,9 @@ LEFT_LINES = "audit-left.jsonl"
 
 def known_formats() -> Mapping[str, str]:
     """The format of each kind of data that this program keeps."""
-    from scheduler_service.persistence.job_store.schema import MIGRATIONS as CLUSTER  # few starts need it
+    from scheduler_service.persistence.job_store.cluster_tables import (
+        MIGRATIONS as CLUSTER,  # few starts need it
+    )
 
     return {"state": str(len(STATE)), "history": HISTORY.head, "cluster": CLUSTER.head}
 

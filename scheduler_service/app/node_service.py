@@ -39,8 +39,8 @@ from scheduler_service.http_server.server import Server
 from scheduler_service.persistence.cluster.nodes import Nodes, SharedEvents
 from scheduler_service.persistence.cluster.queues import ClusterQueues
 from scheduler_service.persistence.cluster.shared_registry import SqlRates, SqlSharedRegistry
+from scheduler_service.persistence.job_store.cluster_tables import MIGRATIONS
 from scheduler_service.persistence.job_store.database import JobDatabase
-from scheduler_service.persistence.job_store.schema import MIGRATIONS
 from scheduler_service.persistence.job_store.turn_store import TurnStore
 from scheduler_service.persistence.sql.sqlite import address_of
 from scheduler_service.ports.cluster import Node

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scheduler_service.cli import job_reads
-from scheduler_service.cli.applying import check_definitions, create_definition, try_definition
 from scheduler_service.cli.bulk import bulk_jobs
+from scheduler_service.cli.definition_commands import check_definitions, create_definition, try_definition
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.executions import show_end
 from scheduler_service.cli.following import Following
@@ -48,8 +48,8 @@ from scheduler_service.cli.pages import show_job
 from scheduler_service.cli.service_connection import ApiConnection
 
 if TYPE_CHECKING:
+    from scheduler_service.cli.applying import PlannedChange
     from scheduler_service.cli.documents import DefinitionInFile
-    from scheduler_service.cli.schedules import PlannedChange
 
 app = Commands(no_args_is_help=True, help="Create, read, change and trigger jobs.")
 app.command("list")(job_reads.list_jobs)
@@ -124,33 +124,33 @@ def apply_jobs(
 
     Example: punctual jobs apply -f jobs.json
     """
-    from scheduler_service.cli import schedules
+    from scheduler_service.cli import applying
 
     labels = _read_pruning(label or [], prune=prune)
     changes = _plan(
-        api, schedules.read_schedule(files, allow_empty=allow_empty), labels, allow_empty=allow_empty
+        api, applying.read_schedule(files, allow_empty=allow_empty), labels, allow_empty=allow_empty
     )
-    schedules.refuse_wrong(changes)
+    applying.refuse_wrong(changes)
     if dry_run:
-        schedules.show_results(changes, output)
-        note(f"{schedules.count_changes(changes) or 'nothing'}: nothing was changed, as --dry-run asks")
+        applying.show_results(changes, output)
+        note(f"{applying.count_changes(changes) or 'nothing'}: nothing was changed, as --dry-run asks")
         return
-    schedules.confirm_destruction(changes, is_confirmed=yes)
+    applying.confirm_destruction(changes, is_confirmed=yes)
     try:
-        schedules.Application(api, changes, labels).carry_out()
+        applying.Application(api, changes, labels).carry_out()
     except (CommandError, KeyboardInterrupt) as error:
-        done = [change for change in changes if change.done or change.status == schedules.UNCHANGED]
+        done = [change for change in changes if change.done or change.status == applying.UNCHANGED]
         text = "apply the files again, which leaves unchanged what is done"
         if done:
-            schedules.show_results(done, output)
+            applying.show_results(done, output)
             text = f"{len(done)} of {len(changes)} have the results above; {text}"
         if isinstance(error, KeyboardInterrupt):
             note(f"interrupted; {text}")
             raise
         raise CommandError(f"{error.message}; {text}", error.code) from error
-    schedules.show_results(changes, output)
-    if any(change.status == schedules.REFUSED for change in changes):
-        raise CommandError(f"{schedules.count_changes(changes)}: what was refused is as it was")
+    applying.show_results(changes, output)
+    if any(change.status == applying.REFUSED for change in changes):
+        raise CommandError(f"{applying.count_changes(changes)}: what was refused is as it was")
 
 
 @app.command("export")
@@ -229,14 +229,14 @@ def diff_jobs(
 
     Example: punctual jobs diff -f nightly.json
     """
-    from scheduler_service.cli import schedules
+    from scheduler_service.cli import applying
 
     try:
         labels = _read_pruning(label or [], prune=prune)
-        found = schedules.read_schedule(files, takes_declarations=True, allow_empty=allow_empty)
+        found = applying.read_schedule(files, takes_declarations=True, allow_empty=allow_empty)
         changes = _plan(api, found, labels, allow_empty=allow_empty)
-        schedules.refuse_wrong(changes)
-        lines = [schedules.describe_changes(api, change) for change in changes]
+        applying.refuse_wrong(changes)
+        lines = [applying.describe_changes(api, change) for change in changes]
     except CommandError as error:  # a difference alone ends with 1
         code = Exit.USAGE if error.code is Exit.REFUSED else error.code
         raise CommandError(error.message, code) from error
@@ -245,7 +245,7 @@ def diff_jobs(
     for line in (line for own in lines for line in own if output is Format.TABLE):
         print(text_of(line))
     if any(lines):
-        note(f"apply would do this: {schedules.count_changes(changes)}")
+        note(f"apply would do this: {applying.count_changes(changes)}")
         raise typer.Exit(Exit.REFUSED)
     if output is Format.TABLE:
         print("no difference")
@@ -439,14 +439,14 @@ def _plan(
     connection: ApiConnection, found: "list[DefinitionInFile]", labels: list[str], *, allow_empty: bool
 ) -> "list[PlannedChange]":
     """What applying these would do, and what it would destroy. Raises CommandError."""
-    from scheduler_service.cli import schedules
+    from scheduler_service.cli import applying
 
     if not labels:
-        return schedules.plan_changes(connection, found)
+        return applying.plan_changes(connection, found)
     if not allow_empty:
-        schedules.refuse_nothing_to_keep(found)
-    schedules.warn_of_labels(found, labels)
-    return schedules.plan_changes(connection, found) + schedules.plan_pruning(connection, found, labels)
+        applying.refuse_nothing_to_keep(found)
+    applying.warn_of_labels(found, labels)
+    return applying.plan_changes(connection, found) + applying.plan_pruning(connection, found, labels)
 
 
 def _show_backfilled(found: dict[str, Any], *, is_planned: bool) -> None:

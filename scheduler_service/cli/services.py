@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from scheduler_service.cli.applying import point_to_timers, read_declaration, refuse_repeated
+from scheduler_service.cli.definition_commands import point_to_timers, read_declaration, refuse_repeated
 from scheduler_service.cli.errors import AbsentError, Exit
 from scheduler_service.cli.executions import check_success, wait_for
 from scheduler_service.cli.options import (

@@ -43,7 +43,7 @@ from scheduler_service.domain.wire import Fault, FaultKind
 from scheduler_service.engine.admission import admit, drop, start_queued
 from scheduler_service.engine.attempt import Broken, abandon, call_cancel_url, fail, token_of
 from scheduler_service.engine.chain import begin_again, handle_answer, record_step
-from scheduler_service.engine.checking import handle_check, record_check, send_check
+from scheduler_service.engine.check_polling import handle_check, record_check, send_check
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.feedback import handle_feedback
 from scheduler_service.engine.firing import (

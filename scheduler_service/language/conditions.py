@@ -24,7 +24,6 @@ from jsonpath_rfc9535.filter_expressions import (
 from jsonpath_rfc9535.selectors import FilterSelector
 
 from scheduler_service.domain.errors import ExpressionError
-from scheduler_service.language.filters import Budget, Exhausted
 from scheduler_service.language.iregexp import is_pattern
 from scheduler_service.language.jsonpath import (
     MEMBER_NAME,
@@ -38,7 +37,8 @@ from scheduler_service.language.jsonpath import (
     read_query,
     steps_of,
 )
-from scheduler_service.language.selection import plan
+from scheduler_service.language.jsonpath_filters import Budget, Exhausted
+from scheduler_service.language.jsonpath_selection import plan
 
 OPENING = "$[?"
 TOO_MUCH = f"visits more than {NODES_MAX} values; write a narrower condition"

@@ -21,8 +21,8 @@ from scheduler_service.language.compiled import (
     UrlTemplate,
 )
 from scheduler_service.language.expression import Environment, Expression, Name, Query, SecretName, Variable
-from scheduler_service.language.filters import Budget
 from scheduler_service.language.jsonpath import NODES_MAX, Missing, Path, Stopped, evaluate
+from scheduler_service.language.jsonpath_filters import Budget
 from scheduler_service.language.places import ValuePlace, encode_value, place_after
 from scheduler_service.language.values import (
     NOT_READ,

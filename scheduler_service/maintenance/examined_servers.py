@@ -15,7 +15,7 @@ from scheduler_service.maintenance.findings import DoctorFinding, ExaminedPart, 
 from scheduler_service.persistence.contexts.address import read_address
 from scheduler_service.persistence.history.database import inspect
 from scheduler_service.persistence.history.schema import MIGRATIONS as HISTORY_TABLES
-from scheduler_service.persistence.job_store.schema import MIGRATIONS as JOB_TABLES
+from scheduler_service.persistence.job_store.cluster_tables import MIGRATIONS as JOB_TABLES
 from scheduler_service.persistence.sql.database import ServerReport, read_report
 from scheduler_service.persistence.sql.migrations import Migrations
 from scheduler_service.persistence.sql.sqlite import address_of, file_of

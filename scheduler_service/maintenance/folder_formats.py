@@ -6,7 +6,7 @@ from pathlib import Path
 from scheduler_service.app.data_folder import STATE_FILE, check_beginning
 from scheduler_service.engine.snapshot import SnapshotError, decode, is_apart, read_version
 from scheduler_service.persistence.history.database import inspect, migrate
-from scheduler_service.persistence.job_store.schema import MIGRATIONS as CLUSTER
+from scheduler_service.persistence.job_store.cluster_tables import MIGRATIONS as CLUSTER
 from scheduler_service.persistence.job_store.service_lock import ServiceLock
 from scheduler_service.persistence.sql.database import Database
 from scheduler_service.persistence.sql.migrations import Check

@@ -10,9 +10,9 @@ import sqlalchemy as sa
 from scheduler_service.domain.public_events import Occurrence
 from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.job_store import marks
+from scheduler_service.persistence.job_store.cluster_tables import event_groups, nodes
+from scheduler_service.persistence.job_store.cluster_tables import marks as marks_table
 from scheduler_service.persistence.job_store.database import JobDatabase
-from scheduler_service.persistence.job_store.schema import event_groups, nodes
-from scheduler_service.persistence.job_store.schema import marks as marks_table
 from scheduler_service.persistence.sql.expressions import GuardedUpsert
 from scheduler_service.ports.cluster import EventGroup, Node
 

@@ -12,12 +12,12 @@ from scheduler_service.persistence.common.pagination import mark_list, read_curs
 from scheduler_service.persistence.history.answer_room import AnswerBudget
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.day_statistics import DayQuery, collect_days, collect_top
+from scheduler_service.persistence.history.execution_log import AnyRow, LinePlace, read_lines
 from scheduler_service.persistence.history.in_full import (
     NewestExecutions,
     read_in_full,
     read_newest_of_each,
 )
-from scheduler_service.persistence.history.log import AnyRow, LinePlace, read_lines
 from scheduler_service.persistence.history.queries import (
     DeliveryQuery,
     ExecutionQuery,

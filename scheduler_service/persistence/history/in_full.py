@@ -20,7 +20,7 @@ from scheduler_service.domain.texts import progress_fraction
 from scheduler_service.domain.tracing import trace_in, trace_of
 from scheduler_service.language.values import as_text, show_text
 from scheduler_service.persistence.history.answer_room import AnswerBudget
-from scheduler_service.persistence.history.log import AnyRow
+from scheduler_service.persistence.history.execution_log import AnyRow
 from scheduler_service.persistence.history.queries import Wire, select_newest
 from scheduler_service.persistence.history.row_shapes import (
     exchange_wire,

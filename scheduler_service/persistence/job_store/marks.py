@@ -5,7 +5,7 @@ Whoever has written a row keeps the others from it to the end of the transaction
 
 import sqlalchemy as sa
 
-from scheduler_service.persistence.job_store.schema import marks
+from scheduler_service.persistence.job_store.cluster_tables import marks
 from scheduler_service.persistence.sql.dialect import Dialect
 from scheduler_service.persistence.sql.expressions import GuardedUpsert, Upsert, overwrite
 from scheduler_service.ports.errors import StoreLocked, StoreUnavailable

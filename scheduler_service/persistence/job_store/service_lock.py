@@ -9,9 +9,9 @@ from collections.abc import Callable
 import sqlalchemy as sa
 
 from scheduler_service.persistence.job_store import marks
+from scheduler_service.persistence.job_store.cluster_tables import MIGRATIONS
+from scheduler_service.persistence.job_store.cluster_tables import marks as marks_table
 from scheduler_service.persistence.job_store.database import OnTrouble
-from scheduler_service.persistence.job_store.schema import MIGRATIONS
-from scheduler_service.persistence.job_store.schema import marks as marks_table
 from scheduler_service.persistence.sql.database import translated
 from scheduler_service.persistence.sql.dialects import open_dialect
 from scheduler_service.ports.errors import StoreError, StoreLocked

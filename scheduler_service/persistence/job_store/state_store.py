@@ -28,9 +28,9 @@ from scheduler_service.persistence.job_store.claim_rows import (
     delivery_of,
     records_of,
 )
+from scheduler_service.persistence.job_store.cluster_tables import outbox, untold
 from scheduler_service.persistence.job_store.database import JobDatabase, OnTrouble
 from scheduler_service.persistence.job_store.known_rows import KnownRows
-from scheduler_service.persistence.job_store.schema import outbox, untold
 from scheduler_service.persistence.job_store.service_lock import ServiceLock
 from scheduler_service.persistence.job_store.turn_store import (
     TurnStore,

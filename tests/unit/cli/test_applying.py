@@ -1,175 +1,322 @@
-"""Files of definitions, before anything is sent (SPEC section 16)."""
+"""A schedule of files against the real API: planned, applied, pruned, interrupted (SPEC section 16)."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from client_sdk.client.answering import Patience
-from client_sdk.client.connection import Connection
-from scheduler_service.cli.applying import MAX_DEFINITIONS, PAGE_BYTES
 from scheduler_service.cli.errors import CommandError, Exit
-from scheduler_service.cli.jobs import apply_jobs
-from scheduler_service.cli.service_connection import ApiConnection
-from tests.unit.cli.running import Ran
-
-BUSY = {"status": 503, "detail": "a process starts again", "errors": []}
-ALLOWED = "limits.tenant_jobs allows 3"
-LIMITED = {"status": 429, "detail": ALLOWED, "errors": [{"pointer": "", "code": "limit", "message": ALLOWED}]}
-NOBODY = ("--url", "http://127.0.0.1:1")
+from scheduler_service.cli.jobs import apply_jobs, diff_jobs
+from scheduler_service.ports.errors import StoreUnavailable
+from tests.unit.api.world import definition
+from tests.unit.cli.moved import NINE, Killed, Moved, code_of, do_nothing, job, write
 
 
-def test_an_id_that_is_given_twice_is_refused_with_both_places(ran: Ran) -> None:
-    """Of two definitions the second would win without a word; nothing is sent (16)."""
-    Path("jobs.json").write_text('[{"jobId": "a"},\n{"jobId": "b"},\n{"jobId": "a"}]', encoding="utf-8")
-    text = "jobs.json:3:11: jobId 'a' is given at jobs.json:1:12 already; choose another one"
-    assert ran("jobs", "apply", "-f", "jobs.json", *NOBODY) == (2, "", f"punctual: {text}\n")
+@pytest.fixture
+def moved() -> Moved:
+    return Moved()
 
 
-@pytest.mark.parametrize("command", [("apply",), ("check",), ("diff",)])
-def test_an_id_in_two_files_is_refused_with_both_places(ran: Ran, command: tuple[str, ...]) -> None:
-    """Nothing is sent of either file (16)."""
-    Path("one.json").write_text('{"jobId": "a"}', encoding="utf-8")
-    Path("two.yaml").write_text("- jobId: b\n- jobId: a\n", encoding="utf-8")
-    code, out, err = ran("jobs", *command, "-f", "one.json", "-f", "two.yaml", *NOBODY)
-    assert (code, out) == (2, "")
-    assert err == "punctual: two.yaml:2:10: jobId 'a' is given at one.json:1:11 already; choose another one\n"
+def write_schedule(name: str = "a job") -> None:
+    """A folder that is a team's whole schedule; in its order jobs come before the calendar."""
+    service = {"kind": "Service", "name": "shop", "graceSeconds": 5, "timers": [job("of-shop", timer=NINE)]}
+    write("all/a.yaml", job("a", jobName=name), [job("b", timer=NINE, jobName=name)])
+    write("all/deep/c.json", {"kind": "Job", **job("c", jobName=name)})
+    write("all/shop.yml", service)
+    write("all/z/office.yaml", {"kind": "Calendar", "name": "office", "free": ["2026-01-05"]})
+    write("all/.git/x.json", "no definition")
+    Path("all/README.md").write_text("no definition", encoding="utf-8")
 
 
-def test_a_file_that_cannot_be_read_keeps_all_from_being_sent(ran: Ran) -> None:
-    """Also where it is the last one (16)."""
-    Path("one.json").write_text('{"jobId": "a"}', encoding="utf-8")
-    code, _, err = ran("jobs", "apply", "-f", "one.json", "-f", "none.json", *NOBODY)
-    assert (code, err) == (2, "punctual: none.json cannot be read: No such file or directory\n")
-
-
-def apply_to(
-    pages: list[int],
-    files: list[Path],
-    *,
-    refusing: int = 0,
-    problem: dict[str, Any] = BUSY,
-    status: int = 503,
-) -> list[int]:
-    """The lengths of the arrays that are created at a service that answers so many, and then with `status`.
-
-    The first `refusing` answers refuse the last two of their items with `problem`.
-    """
-    sent = []
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        body: list[dict[str, Any]] = json.loads(request.content)
-        if request.url.path == "/definitions/compare":
-            new = {"status": "created", "problem": None, "warnings": [], "revision": None}
-            items = [new | {"jobId": one["jobId"]} for one in body]
-            return httpx.Response(200, json={"data": {"items": items}})
-        sent.append(len(body))
-        if len(sent) > len(pages):
-            return httpx.Response(
-                status, json={"title": "x", "detail": "it stops", "resp_code": 1, "errors": []}
-            )
-        done = {"status": "created", "problem": None, "warnings": []}
-        items = [done | {"jobId": one["jobId"]} for one in body]
-        if len(sent) <= refusing:
-            items[-2:] = [one | {"status": "refused", "problem": problem} for one in items[-2:]]
-        return httpx.Response(200, json={"data": {"items": items}})
-
-    connection = ApiConnection(
-        Connection(
-            url="http://scheduler.test",
-            key="k",
-            timeout=1,
-            patience=Patience(retries=0),
-            transport=httpx.MockTransport(answer),
-        )
-    )
-    try:
-        apply_jobs(connection, files)
-    finally:
-        connection.close()
-    return sent
-
-
-def test_files_of_any_number_of_definitions_are_sent_in_pages(tmp_path: Path) -> None:
-    """As many and as much as a request may have, whatever file they are in (10, 16)."""
-    one, two = tmp_path / "one.json", tmp_path / "two.json"
-    one.write_text(json.dumps([{"jobId": f"a{n}"} for n in range(MAX_DEFINITIONS + 1)]), encoding="utf-8")
-    two.write_text(json.dumps({"jobId": "b"}), encoding="utf-8")
-    pages = [MAX_DEFINITIONS, 2]
-    assert apply_to(pages, [one, two]) == pages
-    large = "x" * (PAGE_BYTES // 3)
-    two.write_text(json.dumps([{"jobId": f"b{n}", "x": large} for n in range(5)]), encoding="utf-8")
-    assert apply_to([2, 2, 1], [two]) == [2, 2, 1]
-
-
-def test_what_a_process_that_starts_again_did_not_take_is_sent_again(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    """That alone; its results stand in order with the others (10, 16)."""
-    file = tmp_path / "one.json"
-    file.write_text(json.dumps([{"jobId": f"a{n}"} for n in range(5)]), encoding="utf-8")
-    assert apply_to([5, 2], [file], refusing=1) == [5, 2]
-    shown = capsys.readouterr().out
-    assert [line.split() for line in shown.splitlines()[1:]] == [
-        ["Job", f"a{n}", "created"] for n in range(5)
+def test_one_folder_is_a_whole_schedule(moved: Moved, capsys: pytest.CaptureFixture[str]) -> None:
+    """Calendars before services before jobs; the second time there is nothing to do."""
+    write_schedule()
+    assert code_of(lambda: moved.run(diff_jobs, "all")) == 1
+    assert moved.wire.changes == []
+    capsys.readouterr()
+    moved.apply("all")
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    assert rows == [
+        ["Calendar", "office", "created"],
+        ["Service", "shop", "created"],
+        *(["Job", name, "created"] for name in ("a", "b", "c")),
     ]
+    assert moved.wire.changes == ["PUT /calendars/office", "PUT /services/shop", "POST /jobs"]
+    assert set(moved.jobs()) == {"a", "b", "c", "of-shop"}
+    assert code_of(lambda: moved.run(diff_jobs, "all")) == 0
+    assert "no difference" in capsys.readouterr().out
+    moved.wire.changes.clear()
+    moved.apply("all")
+    assert moved.wire.changes == ["PUT /calendars/office"]
+    assert {line.split()[2] for line in capsys.readouterr().out.splitlines()[1:]} == {"unchanged"}
 
 
-def test_results_are_shown_where_the_service_goes_away(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+def test_of_a_service_only_what_differs_is_shown(moved: Moved, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not what the service has filled in, nor the order of its jobs."""
+    jobs = [{"jobId": name, "jobName": name, "request": [{"url": "service:/x"}]} for name in "ab"]
+    service = {"kind": "Service", "name": "shop", "address": "http://10.0.0.7:8080/"}
+    moved.apply(write("s.yaml", service | {"timers": jobs}))
+    assert code_of(lambda: moved.run(diff_jobs, write("s.yaml", service | {"timers": jobs[::-1]}))) == 0
+    assert code_of(lambda: moved.run(diff_jobs, write("s.yaml", service))) == 0
+    changed = service | {"timers": [*jobs, {**jobs[0], "jobId": "c"}], "tags": ["eu"]}
+    capsys.readouterr()
+    assert code_of(lambda: moved.run(diff_jobs, write("s.yaml", changed))) == 1
+    lines = [line for line in capsys.readouterr().out.splitlines()[2:] if line[0] in "+-"]
+    assert [line for line in lines if line[0] == "-"] == ['-  "tags": [],']
+    assert '+      "jobId": "c",' in lines
+
+
+def test_a_difference_is_shown_and_applied(moved: Moved, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of each kind; what is the same is not sent."""
+    write_schedule()
+    moved.apply("all")
+    write("all/a.yaml", job("a", jobName="new"), [job("b", timer=NINE)])
+    write("all/shop.yml", {"kind": "Service", "name": "shop", "graceSeconds": 9})
+    write("all/z/office.yaml", {"kind": "Calendar", "name": "office", "free": ["2026-01-06"]})
+    capsys.readouterr()
+    assert code_of(lambda: moved.run(diff_jobs, "all")) == 1
+    shown = capsys.readouterr()
+    for line in (
+        '+    "2026-01-06"',
+        '+  "graceSeconds": 9.0,',
+        '+  "jobName": "new",',
+        '-  "jobName": "a job",',
+    ):
+        assert line in shown.out.splitlines()
+    assert shown.err == "apply would do this: 3 updated, 2 unchanged\n"
+    moved.wire.changes.clear()
+    moved.apply("all")
+    assert moved.wire.changes == ["PUT /calendars/office", "PUT /services/shop", "POST /jobs/a/update"]
+    assert code_of(lambda: moved.run(diff_jobs, "all")) == 0
+
+
+WRONG: dict[str, tuple[Any, str]] = {
+    "a job": (job("x", qos=7), "all/x.json:1:"),
+    "a template": (job("x", request=[{"url": "${"}]), "/request/0/url: "),
+    "a calendar": ({"kind": "Calendar", "name": "x", "week": [8]}, "/week/0: "),
+    "a calendar's name": ({"kind": "Calendar", "name": "x y"}, "'x y' is no name of a calendar"),
+    "a service": ({"kind": "Service", "name": "x", "grace": 1}, "/grace: "),
+    "a job of a service": ({"kind": "Service", "name": "x", "timers": [job("y", qos=7)]}, "/timers/0/qos: "),
+    "a calendar that is nowhere": (job("x", timer={**NINE, "calendar": "none"}), "no calendar 'none'"),
+    "a kind": ({"kind": "Cron", "jobId": "x"}, "kind 'Cron' is none of Calendar, Job, Service"),
+    "no name": ({"kind": "Service"}, "a Service without a name"),
+    "no id": ({"jobName": "x"}, "a definition without a jobId"),
+    "a declaration": ({"timers": []}, "give it 'kind: Service'"),
+    "twice": (job("a"), "jobId 'a' is given at all/a.yaml:1:"),
+    "declared, too": ({"kind": "Service", "name": "x", "timers": [job("a")]}, "is given at all/a.yaml:1:"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_one_wrong_document_keeps_all_from_being_changed(
+    moved: Moved, capsys: pytest.CaptureFixture[str], what: str
 ) -> None:
-    """What was applied is not hidden by the error that follows (16)."""
-    file = tmp_path / "one.json"
-    file.write_text(json.dumps([{"jobId": f"a{n}"} for n in range(MAX_DEFINITIONS + 1)]), encoding="utf-8")
-    with pytest.raises(CommandError, match=r"it stops; 1000 of 1001 have the results above") as e:
-        apply_to([MAX_DEFINITIONS], [file])
-    assert e.value.code == Exit.UNREACHABLE
-    assert capsys.readouterr().out.count("created") == MAX_DEFINITIONS
+    """Its place is said; all are checked before the first is changed."""
+    write_schedule()
+    value, said = WRONG[what]
+    write("all/x.json", value)
+    told = []
+    for command in (apply_jobs, diff_jobs):
+        if what == "a declaration" and command is diff_jobs:
+            continue
+        with pytest.raises(CommandError) as caught:
+            moved.run(command, "all")
+        told.append(caught.value.message + capsys.readouterr().err)
+        assert caught.value.code >= (1 if command is apply_jobs else 2)
+        assert said in told[-1]
+    assert moved.wire.changes == []
 
 
-def test_where_the_first_change_is_refused_there_is_no_table(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_command_that_is_killed_is_repeated(moment: str) -> None:
+    """At each request that changes something, before it and after it; then it completes (faults)."""
+    write_schedule()
+
+    def apply(place: Moved) -> None:
+        place.apply("all", prune=True, label=["team:shop"], yes=True)
+
+    def prepare(place: Moved) -> None:
+        place.ask("POST", "/jobs/gone", job("gone"))
+        place.ask("POST", "/jobs/a", job("a", jobName="old"))
+        place.wire.changes.clear()
+
+    whole = Moved()
+    prepare(whole)
+    apply(whole)
+    expected = whole.jobs()
+    assert set(expected) == {"a", "b", "c", "of-shop"}
+    count = len(whole.wire.changes)
+    assert count == 5
+    for killed_at in range(1, count + 1):
+        place = Moved()
+        prepare(place)
+
+        async def kill(number: int, at: int = killed_at) -> None:
+            if number == at:
+                raise Killed
+
+        setattr(place.wire, moment, kill)
+        with pytest.raises(Killed):
+            apply(place)
+        place.wire.before = place.wire.after = do_nothing
+        apply(place)
+        assert place.jobs() == expected
+        place.wire.changes.clear()
+        apply(place)
+        assert place.wire.changes == ["PUT /calendars/office"]
+
+
+def test_an_interrupted_command_says_what_is_done(capsys: pytest.CaptureFixture[str]) -> None:
+    place, count = Moved(), 3
+
+    async def interrupt(number: int) -> None:
+        if number == count:
+            raise KeyboardInterrupt
+
+    write_schedule()
+    place.ask("POST", "/jobs/a", job("a", jobName="old"))
+    place.wire.changes.clear()
+    place.wire.before = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        place.apply("all")
+    told = capsys.readouterr()
+    assert [line.split() for line in told.out.splitlines()[1:3]] == [
+        ["Calendar", "office", "created"],
+        ["Service", "shop", "created"],
+    ]
+    assert "interrupted; 2 of 5 have the results above; apply the files again" in told.err
+
+
+def edit_once(moved: Moved, method: str, path: str, body: Any) -> None:
+    """Somebody does this just before the next change of the command."""
+
+    async def edit(number: int) -> None:
+        moved.wire.before = do_nothing
+        answer = await moved.world.client().request(method, path, json=body)
+        assert answer.is_success
+
+    moved.wire.before = edit
+
+
+def test_a_job_that_was_changed_meanwhile_is_left_as_it_is(
+    moved: Moved, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As to a key that may only read: there is nothing to show (16)."""
-    file = tmp_path / "one.json"
-    file.write_text('[{"jobId": "a"}]', encoding="utf-8")
-    with pytest.raises(CommandError, match=r"^it stops; apply the files again, which"):
-        apply_to([], [file], status=403)
-    assert capsys.readouterr().out == ""
+    """Between the plan and the change: it is named, and the others are done."""
+    for name in "ab":
+        moved.ask("POST", f"/jobs/{name}", job(name))
+    write("all.yaml", *(job(name, jobName="new") for name in "abc"))
+    edit_once(moved, "POST", "/jobs/a/update", job("a", jobName="by hand"))
+    with pytest.raises(CommandError, match="1 created, 1 updated, 1 refused: what was refused is as it was"):
+        moved.apply("all.yaml")
+    assert moved.jobs() == {"a": "by hand", "b": "new", "c": "new"}
+    assert "a: somebody has changed it meanwhile: it is left as it is" in capsys.readouterr().err
+    moved.apply("all.yaml")
+    write("more.yaml", job("d"))
+    edit_once(moved, "POST", "/jobs/d", job("d", jobName="by hand"))
+    with pytest.raises(CommandError, match="1 refused"):
+        moved.apply("more.yaml")
+    assert moved.jobs()["d"] == "by hand"
+    write("office.yaml", {"kind": "Calendar", "name": "office"})
+    edit_once(moved, "PUT", "/calendars/office", {"week": [6]})
+    with pytest.raises(CommandError, match="1 refused"):
+        moved.apply("office.yaml")
+    assert moved.ask("GET", "/calendars/office")["week"] == [6]
 
 
-def test_a_limit_that_many_documents_meet_is_told_once(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+def prepare_pruning(moved: Moved) -> None:
+    """`a` and `b` have the label; and so have a child of an execution, and a job that a service declares."""
+    for name in ("a", "b", "other"):
+        moved.ask("POST", f"/jobs/{name}", job(name) if name != "other" else definition())
+    moved.ask("POST", "/jobs/child", job("child", parentJob="a", parentJobExecution=1))
+    moved.ask("PUT", "/services/s", {"timers": [job("declared")]})
+    moved.wire.changes.clear()
+
+
+def prune(moved: Moved, *files: str, **options: Any) -> None:
+    moved.apply(*files, **{"prune": True, "label": ["team:shop"], **options})
+
+
+def test_pruning_destroys_what_the_label_has_and_the_files_have_not(
+    moved: Moved, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is the tenant's, and no fault of a document (14, 16)."""
-    file = tmp_path / "one.json"
-    file.write_text(json.dumps([{"jobId": f"a{n}"} for n in range(5)]), encoding="utf-8")
-    with pytest.raises(CommandError, match="3 created, 2 refused"):
-        apply_to([5], [file], refusing=1, problem=LIMITED)
-    assert capsys.readouterr().err == f"a3 and 1 more: {ALLOWED}\n"
+    """Named before it is done, and only where somebody agrees; not what executions or services have made."""
+    prepare_pruning(moved)
+    write("all.yaml", job("a"))
+    with pytest.raises(
+        CommandError, match="1 job would be destroyed; nothing was changed: add --yes"
+    ) as caught:
+        prune(moved, "all.yaml")
+    assert (caught.value.code, moved.wire.changes) == (Exit.USAGE, [])
+    assert capsys.readouterr().err == "is to be destroyed: b\n"
+    prune(moved, "all.yaml", dry_run=True)
+    assert "Job   b     destroyed" in capsys.readouterr().out
+    options: dict[str, Any] = {"prune": True, "label": ["team:shop"]}
+    assert code_of(lambda: moved.run(diff_jobs, "all.yaml", **options)) == 1
+    shown = capsys.readouterr()
+    assert '-  "jobId": "b",' in shown.out
+    assert shown.err == "apply would do this: 1 destroyed, 1 unchanged\n"
+    assert moved.wire.changes == []
+    prune(moved, "all.yaml", yes=True)
+    assert moved.wire.changes == ["DELETE /jobs/b"]
+    assert set(moved.jobs()) == {"a", "other", "child", "declared"}
 
 
-def test_a_declaration_too_has_each_id_once(ran: Ran) -> None:
-    """In `timers`, and in the source's `timer` (16)."""
-    for member in ("timers", "timer"):
-        text = f'{{"{member}": [{{"jobId": "a"}},\n{{"jobId": "a"}}]}}'
-        Path("s.json").write_text(text, encoding="utf-8")
-        code, _, err = ran("services", "apply", "s", "-f", "s.json", *NOBODY)
-        assert code == 2
-        assert "s.json:2:11: jobId 'a' is given at s.json:1:" in err
+def test_pruning_is_refused_where_it_is_likely_a_mistake(
+    moved: Moved, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a label, and where the files hold no job at all; jobs without the label are named."""
+    prepare_pruning(moved)
+    Path("empty").mkdir()
+    for options in ({"label": []}, {"prune": False}, {"label": ["team"]}, {}):
+        with pytest.raises(CommandError) as caught:
+            prune(moved, "empty", yes=True, **options)
+        assert caught.value.code is Exit.USAGE
+    write("calendar.yaml", {"kind": "Calendar", "name": "office"})
+    with pytest.raises(CommandError, match="add --allow-empty if that is meant"):
+        prune(moved, "calendar.yaml", yes=True)
+    assert moved.wire.changes == []
+    prune(moved, "empty", yes=True, allow_empty=True)
+    assert set(moved.jobs()) == {"other", "child", "declared"}
+    write("all.yaml", job("a") | {"labels": {}})
+    prune(moved, "all.yaml")
+    assert (
+        "1 jobs of the files lack team:shop, so that --prune never destroys them: a"
+        in capsys.readouterr().err
+    )
 
 
-def test_one_definition_has_one_id(ran: Ran) -> None:
-    """From the file or the command line (16)."""
-    file = Path("job.json")
-    file.write_text("{}", encoding="utf-8")
-    code, _, err = ran("jobs", "create", "-f", "job.json", *NOBODY)
-    assert (code, "punctual jobs create JOB_ID -f FILE" in err) == (2, True)
-    file.write_text('{"jobId": "a"}', encoding="utf-8")
-    code, _, err = ran("jobs", "create", "b", "-f", "job.json", *NOBODY)
-    assert code == 2
-    assert "the command line says 'b', and job.json:1:11 says 'a'" in err
-    file.write_text("[]", encoding="utf-8")
-    assert "punctual jobs apply" in ran("jobs", "create", "-f", "job.json", *NOBODY)[2]
+def test_what_changed_before_it_is_destroyed_stays(moved: Moved) -> None:
+    """As where somebody has taken the label off: it is not what was agreed to."""
+    prepare_pruning(moved)
+    write("all.yaml", job("new"))
+    edit_once(moved, "POST", "/jobs/b/update", job("b", jobName="by hand"))
+    with pytest.raises(CommandError, match="1 created, 1 destroyed, 1 refused"):
+        prune(moved, "all.yaml", yes=True)
+    assert {"b", "new"} <= set(moved.jobs())
+    assert "a" not in moved.jobs()
+
+
+def test_a_turn_that_fails_for_now_is_asked_for_again(moved: Moved) -> None:
+    """As where a process starts again: the change is made once (10)."""
+    moved.ask("POST", "/jobs/a", job("a"))
+    write("all.yaml", job("a", jobName="new"))
+    moved.world.faults.append(StoreUnavailable("it starts again"))
+    moved.apply("all.yaml")
+    assert moved.jobs() == {"a": "new"}
+    assert moved.wire.changes[-2:] == ["POST /jobs/a/update"] * 2
+    assert moved.ask("GET", "/jobs/a")["revision"] == 2
+
+
+def test_with_the_key_of_nobody_a_difference_cannot_be_told(moved: Moved) -> None:
+    """It does not end as a difference does: a check would take one for the other."""
+    moved.world.fault = None
+    write("all.yaml", job("a"))
+    refusing = httpx.MockTransport(lambda request: httpx.Response(401, json=UNKNOWN_KEY))
+    moved.wire = refusing  # type: ignore[assignment]
+    with pytest.raises(CommandError) as caught:
+        moved.run(diff_jobs, "all.yaml")
+    assert caught.value.code is Exit.USAGE
+
+
+UNKNOWN_KEY = {"title": "x", "detail": "no key", "status": 401, "resp_code": 401, "errors": []}

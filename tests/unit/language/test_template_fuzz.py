@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from scheduler_service.domain.errors import DefinitionError, ExpressionError
 from scheduler_service.language.expression import Names
-from scheduler_service.language.filters import Budget
 from scheduler_service.language.jsonpath import NODES_MAX, Stopped, compile_path, evaluate
+from scheduler_service.language.jsonpath_filters import Budget
 from scheduler_service.language.template import compile_json, compile_text, compile_url
 from tests.rows import each_row
 

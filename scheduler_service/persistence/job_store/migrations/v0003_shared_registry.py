@@ -2,7 +2,7 @@
 
 from alembic import op
 
-from scheduler_service.persistence.job_store.schema import (
+from scheduler_service.persistence.job_store.cluster_tables import (
     node_reports,
     service_notices,
     shared_instances,

@@ -6,7 +6,7 @@ from scheduler_service.domain.execution import TriggeredBy
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.records import DeliveryRecord, DeliveryTry, FeedbackSeen, Noted
 from scheduler_service.persistence.history.answer_room import MOST_NOTIFICATIONS
-from scheduler_service.persistence.history.log import LINE_CHARACTERS, MOST_LINES
+from scheduler_service.persistence.history.execution_log import LINE_CHARACTERS, MOST_LINES
 from tests.unit.persistence.history.conftest import Room
 from tests.unit.persistence.history.reading import write, write_one_of_everything
 from tests.unit.persistence.history.samples import START, batch, execution

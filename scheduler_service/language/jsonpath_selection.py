@@ -12,7 +12,7 @@ from jsonpath_rfc9535.selectors import (
     SliceSelector,
 )
 
-from scheduler_service.language.filters import Budget, Test, first_members, plan_filter
+from scheduler_service.language.jsonpath_filters import Budget, Test, first_members, plan_filter
 
 Selection = Callable[[list[object], object, Budget], list[object]]
 """(nodes, root, budget) → the nodes found from them, in order. May raise Exhausted."""
