@@ -286,8 +286,8 @@ def _add_all(firings: Sequence[tuple[FiringCounts, int]], begin: int, width: int
 
 
 SPAN: tuple[parameters.Parameter, ...] = (
-    parameters.day("from", "The first parameters.day, in UTC; by default six days before `to`."),
-    parameters.day("to", "The last parameters.day, in UTC, included; by default today."),
+    parameters.day("from", "The first day, in UTC; by default six days before `to`."),
+    parameters.day("to", "The last day, in UTC, included; by default today."),
 )
 
 DEFAULT_DAYS = 7

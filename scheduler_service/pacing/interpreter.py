@@ -75,7 +75,10 @@ Thresholds = tuple[int, int, int]
 SEARCHING: Thresholds = (FEW, ROUNDS, 20)
 RESTING: Thresholds = (MANY, ROUNDS, 20)
 
-_short: Thresholds | None = None  # while large work is on: what it has set
+_short: Thresholds | None = None  # while somebody wants short rounds: what was set for that
+_usual: Thresholds = SEARCHING  # and what was set before
+_short_users = 0
+_LOCK = threading.Lock()
 
 
 def tend_collector() -> None:
@@ -98,19 +101,25 @@ def _adapt(phase: str, info: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def short_collections() -> Iterator[None]:
-    """Within it the collector looks at `FEW` young objects, and at no others. For one thread at a time.
+    """Within it the collector looks at `FEW` young objects, and at no others. Any thread may be in it.
 
     A body of 1 MiB is up to 350,000 objects, none part of a cycle. Rounds over all of them held the
     interpreter for up to 60 ms; where it did not look at all, one of as long came afterwards, over what the
     whole process had made meanwhile.
     """
-    global _short
-    usual = gc.get_threshold()
-    short = _short = (min(usual[0], FEW), NEVER, NEVER)
-    gc.set_threshold(*short)
+    global _short, _usual, _short_users
+    with _LOCK:
+        if _short is None:
+            _usual = gc.get_threshold()
+            _short = (min(_usual[0], FEW), NEVER, NEVER)
+            gc.set_threshold(*_short)
+        _short_users += 1
     try:
         yield
     finally:
-        _short = None
-        if gc.get_threshold() == short:  # else somebody has set it meanwhile
-            gc.set_threshold(*usual)
+        with _LOCK:
+            _short_users -= 1
+            if _short_users == 0:
+                short, _short = _short, None
+                if gc.get_threshold() == short:  # else somebody has set it meanwhile
+                    gc.set_threshold(*_usual)

@@ -1,7 +1,4 @@
-"""What the nodes of a cluster share: the jobs and their turns, the outbox, the table of nodes.
-
-Everything here raises StoreError.
-"""
+"""What nodes of a cluster write and read of jobs and of each other: values."""
 
 import msgspec
 
@@ -11,9 +8,7 @@ from scheduler_service.domain.public_events import Occurrence
 from scheduler_service.domain.wire import Holder
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.history import Batch
-from scheduler_service.ports.state import (
-    Commit,
-)
+from scheduler_service.ports.state import Commit
 
 
 class Node(msgspec.Struct, frozen=True):

@@ -114,22 +114,27 @@ class SecretMask:
 
     def _is_broken_in(self, text: bytes) -> bool:
         has_lines = b"\n" in text or b"\\n" in text
-        if not has_lines or _LINES.search(text) is None:
+        if not (self._forms and has_lines) or _LINES.search(text) is None:
             return False
-        return any(self.finds(_LINE_END.sub(b"", one[0])) for one in _LINES.finditer(text))
+        return any(self._spans_lines(one[0]) for one in _LINES.finditer(text))
+
+    def _spans_lines(self, block: bytes) -> bool:
+        """Whether a value goes on over the end of a line: one within a line is hidden by itself."""
+        joined = _LINE_END.sub(b"", block)
+        return any(form in joined and form not in block for form in self._likely(joined))
 
     def _is_escaped_in(self, text: bytes) -> bool:
         if not (self._forms and (b"\\" in text or b"&" in text or b"%" in text)):
             return False
         if self._escaped is None:
-            self._escaped = _escaped_anyhow(self._by_value)
+            self._escaped = _escaped_anyhow(tuple(self._by_value))
         return self._escaped.search(text) is not None
 
     def _replace(self, body: bytes) -> bytes:
         if self._is_escaped_in(body):
             body = self._escaped.sub(_MARK, body)
         if self._is_broken_in(body):
-            body = _LINES.sub(lambda one: _MARK if self._is_broken_in(one[0]) else one[0], body)
+            body = _LINES.sub(lambda one: _MARK if self._spans_lines(one[0]) else one[0], body)
         for form in self._likely(body):
             if body.find(form) >= 0:
                 body = body.replace(form, _MARK)
@@ -258,18 +263,20 @@ _AMPERSAND = rb"(?:&(?:amp;)*|\\+u0026(?:amp;)*|%(?:25)*26)"
 _LETTERS = {"\n": b"n", "\r": b"r", "\t": b"t", "\b": b"b", "\f": b"f"}
 
 
-def _escaped_anyhow(values: Iterable[str]) -> Any:
+def _escaped_anyhow(values: Sequence[str]) -> Any:
     """A pattern of values any of whose characters are escaped as in JSON, HTML, XML or a URL, also doubly.
 
-    As Gson, PHP, Handlebars and strict encoders write them, each of which escapes other characters.
+    As Gson, PHP, Handlebars and strict encoders write them, each of which escapes other characters. The last
+    values, which are the valid ones, come before former ones where there is no room for all.
     """
-    left, patterns = MOST_ESCAPED, []
-    for value in sorted(values, key=len):
-        left -= len(value)
-        if len(value) > LONGEST_ESCAPED or left < 0:
-            break
-        patterns.append(b"".join(b"(?:" + b"|".join(_escapes(one)) + b")" for one in value))
-    return _compile(b"|".join(reversed(patterns)) or rb"[^\x00-\xff]")
+    left, chosen = MOST_ESCAPED, []
+    for value in reversed(values):
+        if len(value) <= min(LONGEST_ESCAPED, left):
+            left -= len(value)
+            chosen.append(value)
+    longest_first = sorted(chosen, key=len, reverse=True)
+    escaped = [b"".join(b"(?:" + b"|".join(_escapes(one)) + b")" for one in value) for value in longest_first]
+    return _compile(b"|".join(escaped) or rb"[^\x00-\xff]")
 
 
 def _escapes(character: str) -> Iterable[bytes]:

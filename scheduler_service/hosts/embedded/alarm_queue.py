@@ -195,13 +195,13 @@ class DueJobs:
 
 BURST, UNEVEN = 256, 8
 """So many jobs of one tenant, that many times those of another one, are a burst beside it."""
-COMPARE_MS, COUNT_MS = 50, SECOND
+COMPARE_MS, COUNT_MS, LONGEST_COUNT_MS = 50, SECOND, 6 * SECOND
 
 
 class Neighbours:
     """Whether a burst of one tenant delays another one. Of tenants with as much each none does.
 
-    Counts jobs of about a second, and of as long as they are many and wait. All times are steady ms.
+    Counts jobs of about a second; while many wait, of six at most. All times are steady ms.
     """
 
     def __init__(self) -> None:
@@ -217,7 +217,8 @@ class Neighbours:
             self._compare_at, self._compared = now + COMPARE_MS, len(counts)
             if len(counts) > 1 and (most := max(counts.values())) > BURST:
                 self._burst_until = now + SECOND if min(counts.values()) * UNEVEN < most else now
-            if now >= self._count_until and waiting <= BURST:
+            longest = self._count_until + LONGEST_COUNT_MS - COUNT_MS
+            if now >= (self._count_until if waiting <= BURST else longest):
                 self._count_until = now + COUNT_MS
                 counts.clear()
         return now < self._burst_until

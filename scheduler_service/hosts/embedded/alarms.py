@@ -80,6 +80,8 @@ MOST_RINGS = 1_024
 MOST_SHARED_RINGS = 96
 """So many are under way until they are durable, where one tenant's burst is beside others: who comes next
 waits for those."""
+LONGEST_RARE_MS = 10 * SECOND
+"""So long rounds of the collector may be short beside a burst: they leave what is not young."""
 MOST_EARLY_RINGS = 8_192
 PREFETCH_MS = 2 * SECOND
 MOST_PREFETCHED = 10_000
@@ -137,7 +139,7 @@ class EmbeddedAlarms:
         self._follow_at = 0
         self._neighbours = Neighbours()
         self._is_shared = False
-        self._short = ExitStack()
+        self._short, self._rare, self._rare_until = ExitStack(), ExitStack(), 0
         self._release = TimedRelease(clock=clock) if release is None else release
         self._draining = False
 
@@ -199,6 +201,7 @@ class EmbeddedAlarms:
         """Cancels all rings where they are, as the death of the process does."""
         self._ringing_now.cancel()
         self._early.cancel()
+        self._shorten_turns(is_shared=False)
 
     def drain(self) -> None:
         """Stops firings; limits, checks and retries of what runs still ring."""
@@ -355,9 +358,13 @@ class EmbeddedAlarms:
             self._is_shared = self._release.is_shared = is_shared
             self._early_commit.share(is_shared=is_shared)
             self._short.close()
+            self._rare.close()
             if is_shared:
                 self._short.enter_context(short_turns())
-                self._short.enter_context(short_collections())
+                self._rare.enter_context(short_collections())
+                self._rare_until = self._clock.now().steady + LONGEST_RARE_MS
+        elif is_shared and self._clock.now().steady >= self._rare_until:
+            self._rare.close()  # a load that stays uneven must not keep what only full rounds find
 
     def _ring_soon(self, job_id: str, moment: int | None) -> None:
         self._ringing.add(job_id)

@@ -33,7 +33,7 @@ _ENTER = GuardedUpsert(
 
 
 class Nodes:
-    """ports.Nodes over the shared database."""
+    """The table of nodes, and their leases, in the shared database."""
 
     def __init__(self, *, database: JobDatabase) -> None:
         self._database = database
@@ -104,8 +104,9 @@ _OF_EVENTS = marks_table.c.name == EVENTS_MARK
 
 
 class SharedEvents:
-    """ports.SharedEvents: the mark `events` has the number of the latest group, and the end of the wish.
+    """The events that nodes write for each other.
 
+    The mark `events` has the number of the latest group, and the end of the wish.
     Whoever writes holds the mark's row to the end of its transaction: groups appear in their order.
     """
 

@@ -89,6 +89,20 @@ def test_large_work_begins_with_short_rounds(rounds: Rounds) -> None:
     assert kept
 
 
+def test_two_that_want_short_rounds_have_them_until_the_last_has_left(rounds: Rounds) -> None:
+    """Large work in a thread ends amid a burst, and the other way round."""
+    tend_collector()
+    usual = gc.get_threshold()
+    first, second = short_collections(), short_collections()
+    first.__enter__()
+    short = gc.get_threshold()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert gc.get_threshold() == short != usual
+    second.__exit__(None, None, None)
+    assert gc.get_threshold() == usual
+
+
 def test_a_round_that_ends_as_large_work_begins_leaves_it_short(rounds: Rounds) -> None:
     """Its end was judged by the thresholds before: it may not set the usual ones over those of the work."""
     tend_collector()

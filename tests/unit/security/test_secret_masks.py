@@ -319,6 +319,10 @@ def test_what_is_escaped_in_a_way_of_its_own_is_hidden_whole() -> None:
     """Nothing else is; of values that are many or long, the known forms are."""
     mask = SecretMask([PLAIN, "key=="])
     assert mask.text("a%20b &amp; \\n key\\u003d= c") == "a%20b &amp; \\n *** c"
+    digests = "\n".join(f"{number:064x}" for number in range(5))
+    assert SecretMask([PLAIN]).text(f"{digests}\n{PLAIN}\n{digests}") == f"{digests}\n***\n{digests}"
+    rotated = SecretMask([f"{number:032}" for number in range(200)] + ["newest=="])
+    assert rotated.text("newest\\u003d=") == "***"
     many = SecretMask([f"{number:04}={'x' * 90}" for number in range(60)] + ["short=="])
     assert many.text("short\\u003d=") == "***"
     assert many.text(quote(f"0007={'x' * 90}")) == "***"
