@@ -11,12 +11,13 @@ from client_sdk.models import answers
 from scheduler_service.api import parameters
 from scheduler_service.api.narrow_keys import sees
 from scheduler_service.api.query_filters import DELIVERY_FILTERS, delivery_query
-from scheduler_service.api.request import OF_JOBS, ApiRequest, PostedBody, Routes
+from scheduler_service.api.request import BEHIND, OF_JOBS, ApiRequest, PostedBody, Routes
 from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ApiProblem, absent, refuse, succeed
 from scheduler_service.domain.execution import DeliveryState, parse_execution_id
 from scheduler_service.domain.job_key import read_job_key, write_job_key
 from scheduler_service.domain.records import DeliveryRecord
+from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.security.callers import Role
 
 ROUTES = Routes("deliveries")
@@ -92,8 +93,10 @@ async def _dismiss(request: ApiRequest, name: str) -> bool:
     if await request.deps.jobs.dismiss(name):
         return True
     record_lost = request.deps.record_lost
-    if record_lost is None or await request.catch_up():  # what is not written may say more
+    if record_lost is None:
         return False
+    if await request.catch_up():  # what is not written may say more
+        raise StoreUnavailable(BEHIND.message, is_public=True)
     lost = await request.deps.history.pending_delivery(*read_job_key(name))
     if lost is None:
         return False
@@ -117,11 +120,13 @@ async def _check_own(request: ApiRequest, delivery_id: str) -> None:
 
 
 async def _not_pending(request: ApiRequest, delivery_id: str) -> ApiProblem:
-    await request.catch_up()
+    is_behind = bool(await request.catch_up())
     found = await request.deps.history.delivery(request.caller.tenant, delivery_id)
     if found is None:
         return _absent(delivery_id)
     state = DeliveryState(str(found["state"]))
+    if is_behind and state is DeliveryState.PENDING:
+        raise StoreUnavailable(BEHIND.message, is_public=True)
     reason = _REASONS.get(state, _OVER)
     if state is DeliveryState.PENDING and request.deps.record_lost is None:
         reason = _ELSEWHERE
