@@ -64,6 +64,8 @@ _LINES = re2.compile(rb"(?:[0-9A-Za-z+/]{16,}(?:\r?\n|(?:\\r)?\\n))+[0-9A-Za-z+/
 """Base64 in lines, and such a text in a JSON string."""
 LONGEST_ESCAPED, MOST_ESCAPED = 512, 2_048
 """Values with so many characters, so many together, are found with each character escaped as it may be."""
+LONGEST_WRITTEN = 12 * LONGEST_ESCAPED
+"""So many bytes before and behind a cut are searched for them."""
 _MARK = MARK.encode()
 FEW_FORMS = 32
 """So many are looked for one by one; of more, RE2 finds the begins of all in one pass."""
@@ -176,6 +178,12 @@ class SecretMask:
             at = body.find(form, max(0, limit - size + 1), limit + size - 1)
             if at >= 0:
                 body = body[:at] + b"*" * size + body[at + size :]
+        begin = max(0, limit - LONGEST_WRITTEN)
+        if self._is_escaped_in(near := body[begin : limit + LONGEST_WRITTEN]):
+            for hit in self._escaped.finditer(near):
+                at, end = begin + hit.start(), begin + hit.end()
+                if at < limit < end:
+                    body = body[:at] + b"*" * (end - at) + body[end:]
         return body
 
     def _likely(self, text: bytes) -> Sequence[bytes]:

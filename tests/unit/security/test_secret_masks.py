@@ -319,6 +319,14 @@ def test_what_is_escaped_in_a_way_of_its_own_is_hidden_whole() -> None:
     """Nothing else is; of values that are many or long, the known forms are."""
     mask = SecretMask([PLAIN, "key=="])
     assert mask.text("a%20b &amp; \\n key\\u003d= c") == "a%20b &amp; \\n *** c"
+    for write in (as_gson, lambda value: "".join(f"%{byte:02X}" for byte in value.encode())):
+        said = f"said {write('key==')}, and more".encode()
+        for limit in range(len(said)):
+            kept = SecretMask(["key=="]).hide_at(said, limit)
+            assert len(kept) == len(said)
+            begins_at, ends_at = 5, 5 + len(write("key=="))
+            is_within = begins_at < limit < ends_at
+            assert (kept == said) is not is_within
     digests = "\n".join(f"{number:064x}" for number in range(5))
     assert SecretMask([PLAIN]).text(f"{digests}\n{PLAIN}\n{digests}") == f"{digests}\n***\n{digests}"
     rotated = SecretMask([f"{number:032}" for number in range(200)] + ["newest=="])
