@@ -454,7 +454,7 @@ def _answers(evidence: Evidence) -> Found:
         if asked.ask.what == "destroy":
             until = 1 << 60 if following is None else following.asked_at
             for seen in evidence.seen:
-                if seen.is_step and asked.answered_at < seen.at * 1_000 < until:
+                if seen.is_step and asked.answered_at < round(seen.at * 1_000) < until:
                     yield Finding("I8", f"{job_id}: destroyed at {asked.answered_at}, sent at {seen.at:.3f}")
 
 
