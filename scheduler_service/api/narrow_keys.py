@@ -13,6 +13,7 @@ from scheduler_service.ports.catalogue import CatalogueEntry, JobQuery
 from scheduler_service.security.callers import Caller
 
 CREATE = "createJob"
+NOT_FREE = "not_free"
 NOBODY = "\x00"
 """No job has such a creator."""
 
@@ -42,7 +43,7 @@ async def check_sight(request: ApiRequest) -> None:
     if "jobId" in path:
         entry = await catalogue.get(request.job_key)
         if entry is not None and not sees(caller, entry):
-            raise _not_free(request.job_key) if request.operation == CREATE else no_job(request.job_key)
+            raise _refuse_taken(request.job_key) if request.operation == CREATE else no_job(request.job_key)
     if "executionId" in path:
         parsed = parse_execution_id(await request.execution_id(path["executionId"]))
         entry = None if parsed is None else await catalogue.find(parsed[0])
@@ -55,13 +56,16 @@ async def check_reach(request: ApiRequest, program: Program) -> None:
     check_within(request.caller, program)
     entry = await request.deps.catalogue.get(program.key)
     if entry is not None and not sees(request.caller, entry):
-        raise _not_free(program.key)
+        raise _refuse_taken(program.key)
 
 
-def _not_free(job_key: str) -> ApiProblem:
+def _refuse_taken(job_key: str) -> ApiProblem:
+    return refuse(HTTPStatus.CONFLICT, "/jobId", NOT_FREE, not_free(job_key))
+
+
+def not_free(job_key: str) -> str:
     """What has this id, or had it, is not said: that it is taken cannot be hidden."""
-    message = f"the id {read_job_key(job_key)[1]!r} is not free for this key; choose another"
-    return refuse(HTTPStatus.CONFLICT, "/jobId", "not_free", message)
+    return f"the id {read_job_key(job_key)[1]!r} is not free for this key; choose another"
 
 
 def sees(caller: Caller, entry: CatalogueEntry) -> bool:

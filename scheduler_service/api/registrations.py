@@ -1,6 +1,6 @@
 """The body of a registration and the jobs that it declares, counted and measured before any is decoded."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -8,8 +8,11 @@ from client_sdk.models import Problem
 from scheduler_service.api.bodies import MAX_DEPTH, read_each, read_json, split_member
 from scheduler_service.api.definitions import Creator, Hosts, check_posted, warn_of_hosts
 from scheduler_service.api.dependencies import ApiDependencies
+from scheduler_service.api.narrow_keys import NOT_FREE, not_free
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ApiProblem, FoundFlaw, invalid, invalid_all
+from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.hosts.large_work import work_by_size
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.services.registry import TimerDeclaration, digest_of
@@ -129,7 +132,7 @@ async def _check_timers(
     kept: list[tuple[bytes, Hosts]] = []
     warnings: list[FoundFlaw] = []
     errors: list[FoundFlaw] = []
-    seen: set[str] = set()
+    seen: dict[str, int] = {}
     slices = Slices()
     for index, item in enumerate(items):
         await slices.pause(len(item))
@@ -144,12 +147,27 @@ async def _check_timers(
         if checked.job_id in seen:
             message = f"jobId {checked.job_id!r} is declared twice; a job is declared once"
             errors.append(Problem(f"/timers/{index}/jobId", "duplicate", message))
-        seen.add(checked.job_id)
+        seen.setdefault(checked.job_id, index)
         kept.append((checked.definition.text, checked.hosts))
         warnings.extend(_below(index, checked.warnings))
+    if service.is_bound:
+        errors += await _find_taken(deps, seen, service)
     if errors:
         raise invalid_all(errors)
     return kept, warnings
+
+
+async def _find_taken(deps: ApiDependencies, job_ids: Mapping[str, int], service: Creator) -> list[FoundFlaw]:
+    """Ids of destroyed jobs of others: whoever makes the next job of an id sees what is kept of those before.
+
+    Of one that exists nothing is made: its declaration is a difference (`drift`). Raises StoreError.
+    """
+    indices = {write_job_key(service.tenant, job_id): index for job_id, index in job_ids.items()}
+    return [
+        Problem(f"/timers/{indices[key]}/jobId", NOT_FREE, not_free(key))
+        for key, entry in (await deps.catalogue.some(list(indices))).items()
+        if entry.state is JobState.DESTROYED and entry.creator != service.creator
+    ]
 
 
 def _below(index: int, flaws: Iterable[FoundFlaw]) -> list[FoundFlaw]:

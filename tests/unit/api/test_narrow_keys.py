@@ -108,6 +108,26 @@ async def judge(part: Part, execution: str, own: str) -> None:
     assert part.world.catalogue.entries["theirs"].state == "active"
 
 
+async def judge_destroyed(part: Part, own: dict[str, Any]) -> None:
+    """The id of a destroyed job is taken on each way to a job; its owner has it."""
+    assert (await part.ask("DELETE", "/jobs/theirs", by=ADMIN)).status_code == 200
+    taken = await part.ask("POST", "/jobs/theirs", own)
+    assert (taken.status_code, pointers(taken)) == (409, [("/jobId", "not_free")])
+    assert taken.json()["detail"] == "the id 'theirs' is not free for this key; choose another"
+    for path in ("/definitions/compare", "/jobs?onExisting=update", "/jobs"):
+        wanted = [{**own, "jobId": "theirs"}, {**own, "jobId": "free"}]
+        answer = await part.ask("POST", path, wanted)
+        refused, made = answer.json()["data"]["items"]
+        assert (refused["status"], refused["problem"]["errors"][0]["code"]) == ("refused", "not_free"), path
+        assert made["problem"] is None
+    assert await part.status("DELETE", "/jobs/free") == 200
+    for method, path in (("GET", "/jobs/theirs"), ("GET", "/jobs/theirs/executions")):
+        assert await part.status(method, path) == 404
+    assert await part.status("POST", "/jobs/theirs/update", own) == 404
+    assert part.world.catalogue.entries["theirs"].state == "destroyed"
+    assert (await part.ask("POST", "/jobs/theirs", definition(), by=ADMIN)).status_code == 201
+
+
 async def test_a_key_of_a_service_sees_that_service_alone(part: Part) -> None:
     """Its jobs, which it declares or makes with that key, its instances and its queue."""
     await part.take(service="shop")
@@ -141,6 +161,33 @@ async def test_a_key_of_a_service_sees_that_service_alone(part: Part) -> None:
     assert await part.status("GET", "/counts/queues") == 200
     for path in ("/keys", "/nodes", "/stats", "/audit", "/settings"):
         assert await part.status("GET", path) == 403, path
+    await judge_destroyed(part, PLAIN)
+
+
+async def test_a_service_declares_no_id_of_a_destroyed_job_of_others(part: Part) -> None:
+    """Its own ones it does; with a key of the tenant any: who sees all jobs learns nothing by it."""
+    await part.take(service="shop")
+    await make_others(part)
+    await part.ask("DELETE", "/jobs/theirs", by=ADMIN)
+    timers = [{**PLAIN, "jobId": "own"}, {**PLAIN, "jobId": "theirs"}]
+    instance = {"address": "http://127.0.0.1:9000"}
+    for method, path in (
+        ("POST", f"{SHOP}/preview"),
+        ("PUT", SHOP),
+        ("PUT", f"{SHOP}/instances/i"),
+    ):
+        refused = await part.ask(
+            method, path, {**(instance if "instances" in path else {}), "timers": timers}
+        )
+        assert (refused.status_code, pointers(refused)) == (422, [("/timers/1/jobId", "not_free")])
+    assert part.world.catalogue.entries["theirs"].state == "destroyed"
+    for declared in (timers[:1], [], timers[:1]):
+        assert await part.status("PUT", SHOP, {"timers": declared}) in (200, 201)
+    assert await part.ids("/jobs") == ["own"]
+    assert await part.status("DELETE", "/jobs/own") == 200
+    assert await part.status("PUT", SHOP, {"timers": timers[:1]}) == 200
+    assert (await part.ask("PUT", SHOP, {"timers": timers}, by=ADMIN)).status_code == 200
+    assert "theirs" in await part.ids("/jobs")
 
 
 async def test_the_drift_of_a_service_says_nothing_of_others_jobs(part: Part) -> None:
@@ -168,3 +215,4 @@ async def test_a_key_for_labels_sees_jobs_that_have_them(part: Part) -> None:
     assert await part.ids("/jobs?label=more:x") == ["mine"]
     for path in (SHOP, "/services", "/queues", "/queues/shop", "/counts/queues", "/stats", "/nodes"):
         assert await part.status("GET", path) == 403, path
+    await judge_destroyed(part, own)

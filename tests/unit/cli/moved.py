@@ -54,13 +54,15 @@ class Killed(BaseException):
 class Moved:
     """A service in memory, and the commands `jobs apply` and `jobs diff` on it."""
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: Any) -> None:
+        self.key: str | None = None
         self.table = MemoryCalendars()
         calendars = Calendars(table=self.table, clock=ManualClock(wall=START))
         self.world = World(
             surroundings=Surroundings(find_calendar=calendars.find),
             calendars=calendars,
             tell_calendar=lambda stored: None,
+            **settings,
         )
         self.wire = Wire(self.world)
 
@@ -68,7 +70,7 @@ class Moved:
         connection = ApiConnection(
             Connection(
                 url="http://127.0.0.1:8000",
-                key=None,
+                key=self.key,
                 timeout=5,
                 patience=Patience(retries=0),
                 transport=self.wire,

@@ -9,8 +9,12 @@ import pytest
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.jobs import apply_jobs, diff_jobs
 from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.security.key_ring import KeyRing
+from tests.manual_clock import ManualClock
+from tests.unit.api.stores import START
 from tests.unit.api.world import definition
 from tests.unit.cli.moved import NINE, Killed, Moved, code_of, do_nothing, job, write
+from tests.unit.security.memory_keys import MemoryKeys
 
 
 @pytest.fixture
@@ -306,6 +310,33 @@ def test_a_turn_that_fails_for_now_is_asked_for_again(moved: Moved) -> None:
     assert moved.jobs() == {"a": "new"}
     assert moved.wire.changes[-2:] == ["POST /jobs/a/update"] * 2
     assert moved.ask("GET", "/jobs/a")["revision"] == 2
+
+
+def test_an_id_that_is_another_part_s_is_named_and_the_rest_applied(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """With a key for a part, of a job that there is and of one that was destroyed; neither is changed."""
+    clock = ManualClock(wall=START)
+    ring = KeyRing(table=MemoryKeys(), clock=clock)
+    moved = Moved(admin_key="the-key-of-the-settings", key_ring=ring, clock=clock)
+    moved.key = "the-key-of-the-settings"
+    for name in ("there", "gone"):
+        moved.ask("POST", f"/jobs/{name}", {**job(name, jobName="theirs"), "labels": {"team": "other"}})
+    moved.ask("DELETE", "/jobs/gone")
+    asked = {"name": "part", "role": "editor", "labels": ["team:shop"]}
+    moved.key = moved.ask("POST", "/keys", asked)["key"]
+    write("all.yaml", job("there"), job("gone"), job("own"))
+    for run in (lambda: moved.run(diff_jobs, "all.yaml"), lambda: moved.apply("all.yaml")):
+        assert code_of(run) in (Exit.REFUSED, Exit.USAGE)
+        told = capsys.readouterr().err
+        for name in ("there", "gone"):
+            assert f"the id {name!r} is not free for this key; choose another" in told
+    assert moved.jobs() == {}
+    write("all.yaml", job("own"))
+    moved.apply("all.yaml")
+    assert moved.jobs() == {"own": "a job"}
+    moved.key = "the-key-of-the-settings"
+    assert moved.jobs() == {"own": "a job", "there": "theirs"}
 
 
 def test_with_the_key_of_nobody_a_difference_cannot_be_told(moved: Moved) -> None:
