@@ -47,6 +47,10 @@ SENT_MEMBERS = (
 MAX_INSTANCES = 1_000
 SHORTEST_LEASE, SHORTEST_RENEWAL = 1.0, 0.1
 """In seconds. A lease must outlast its renewal call, and renewals must not flood the scheduler."""
+LEASE_SECONDS, RETRIES, DELAY_SECONDS = 60.0, 3, 10.0
+"""The defaults of `leaseSeconds`, `maxUnexpectedRetries` and `unexpectedRetryDelaySeconds`."""
+RENEWALS_OF_A_LEASE = 2
+"""So often a lease is renewed within its length, if `renewSeconds` does not ask for more."""
 TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 REFUSED_HEADERS = frozenset({"host", "content-length", "connection", "transfer-encoding"})
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from client_sdk.errors import DeclarationError
 from client_sdk.models import JOB_ID_FORM, ModelError, Notification, RetryPolicy, Timer, parse_definition
 from client_sdk.models.fields import LARGEST
-from client_sdk.models.step import RequestStep
+from client_sdk.models.step import DELAY_SECONDS, LEASE_SECONDS, RETRIES, RequestStep
 from client_sdk.target.options import check_options, refuse_misplaced, spell_as_member
 from client_sdk.target.parameters import Parameters
 
@@ -32,8 +32,6 @@ NOT_FROM_A_QUEUE = {
     "asynchronous": "work from a queue ends with its completion",
     "sign": "what a worker claims is not signed, as it asks for it",
 }
-LEASE_SECONDS, RETRIES, DELAY_SECONDS = 60.0, 3, 10.0
-"""The defaults of `leaseSeconds`, `maxUnexpectedRetries` and `unexpectedRetryDelaySeconds`."""
 USUAL_SECONDS = 60.0
 """The default of `timeoutSeconds`."""
 

@@ -12,6 +12,7 @@ from client_sdk.client.queues import Queues
 from client_sdk.errors import Absent, Conflict, LimitReached, NotWanted, Problem, SdkError
 from client_sdk.loops import run_on
 from client_sdk.models import Completion, answers
+from client_sdk.models.step import RENEWALS_OF_A_LEASE
 from client_sdk.outages import RENEWALS, OutageLog
 from client_sdk.target.execution import AttemptReport
 
@@ -21,8 +22,6 @@ COMPLETION = Patience(retries=12, longest_wait=10.0)
 REST_SECONDS = 5.0
 """Between two rounds of reporting an end, each of which takes about a minute."""
 OUTAGE_SECONDS = 300.0
-RENEWALS_PER_LEASE = 3
-"""How often a lease is renewed within its length if `renewSeconds` is not given."""
 SOONEST_SECONDS = 0.005
 """Between two renewals, whatever the queue asks for: a renewal without a pause would do nothing else."""
 OVERDUE_SECONDS = 0.5
@@ -143,8 +142,8 @@ class Lease:
         self._length = length if length > 0 else FALLBACK_SECONDS
         self._ends = self._steady() + self._length
         renew = answer.renew_seconds or 0.0
-        every = renew if renew > 0 else self._length / RENEWALS_PER_LEASE  # not a number is not above 0
-        self._every = max(min(every, self._length / 2), SOONEST_SECONDS)
+        latest = self._length / RENEWALS_OF_A_LEASE
+        self._every = max(min(renew, latest) if renew > 0 else latest, SOONEST_SECONDS)  # NaN is not above 0
 
     def _wait(self) -> float:
         """Seconds until the next renewal: as requested, sooner after a failed one, and at the deadline."""

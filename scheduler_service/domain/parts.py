@@ -4,7 +4,9 @@ import hashlib
 
 import msgspec
 
+from client_sdk.models.step import DELAY_SECONDS, LEASE_SECONDS, RETRIES
 from scheduler_service.domain.execution import FailureType
+from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest
 
 BROADCAST, SHARD = "broadcast", "shard"
@@ -88,10 +90,10 @@ class QueueOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     parallelism: int = 1
     specific: tuple[str, ...] = ()
     priority: int = 0
-    lease: int = 60_000
+    lease: int = round(LEASE_SECONDS * SECOND)
     renew: int = 30_000
-    retries: int = 3
-    delay: int = 10_000
+    retries: int = RETRIES
+    delay: int = round(DELAY_SECONDS * SECOND)
     queue_timeout: int = 86_400_000
 
 

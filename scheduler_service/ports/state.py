@@ -12,8 +12,9 @@ from scheduler_service.ports.errors import DeliveryUnreadable, StoreError
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.queues import Queues
 
-ANSWER_KEPT_MS = DAY
-"""How long an answer is kept under its Idempotency-Key (SPEC section 10)."""
+REMEMBERED_MS = DAY
+"""How long the store keeps what it remembers: answers under their Idempotency-Key (SPEC section 10), records
+of operations, messages between nodes."""
 
 
 class Remembered(msgspec.Struct, frozen=True, gc=False):
@@ -33,7 +34,7 @@ class Remembered(msgspec.Struct, frozen=True, gc=False):
     @property
     def since(self) -> int:
         """An answer of the same key counts that was kept then (wall ms) or later."""
-        return self.created_at - ANSWER_KEPT_MS
+        return self.created_at - REMEMBERED_MS
 
     @property
     def is_of_message(self) -> bool:

@@ -7,8 +7,9 @@ from typing import TypeVar
 
 import msgspec
 
+from client_sdk.models import Misfire
 from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
-from scheduler_service.domain.moments import DAY
+from scheduler_service.domain.moments import DAY, SECOND
 from scheduler_service.timing.calendar_days import MOST_A_DAY, SKIP, Calendar, DayRule
 from scheduler_service.timing.cron import Cron, parse_cron
 from scheduler_service.timing.cron_text import MACROS
@@ -22,6 +23,7 @@ PLANNED, AFTER_END = "start", "end"
 """From where `periodFrom` counts the period: from the planned moment, or from the end of an execution."""
 POLICIES = ("fire_once", "skip", "fire_all")
 CAUGHT_UP_MAX = 10_000
+_USUAL = Misfire()
 
 _LIKE_A_DURATION = re.compile(r"P|[+-]?[0-9.]+ ?(?!am|pm|t[0-9])[a-zµμ]", re.IGNORECASE)
 _MONTHS_ALONE = re.compile(r"(?:R[0-9]+/)?P([1-9][0-9]{0,3})M")
@@ -55,9 +57,9 @@ class TimerText(msgspec.Struct, frozen=True, kw_only=True):
     timezone: str | None = None
     start_at: str | None = None
     end_at: str | None = None
-    misfire_policy: str = "fire_once"
-    misfire_grace: int = 60_000
-    misfire_limit: int = 100
+    misfire_policy: str = _USUAL.policy
+    misfire_grace: int = round(_USUAL.grace_seconds * SECOND)
+    misfire_limit: int = _USUAL.limit
     jitter: int = 0
     period_from: str = PLANNED
     calendar: DayRule | None = None
@@ -83,9 +85,9 @@ class Timer(msgspec.Struct, frozen=True, kw_only=True):
     ttl: int | Duration | None = None
     start_at: int | None = None
     end_at: int | None = None
-    misfire_policy: str = "fire_once"
-    misfire_grace: int = 60_000
-    misfire_limit: int = 100
+    misfire_policy: str
+    misfire_grace: int
+    misfire_limit: int
     jitter: int = 0
     from_end: bool = False
     rule: DayRule | None = None

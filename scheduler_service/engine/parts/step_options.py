@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 from client_sdk.models import JobDefinition
-from client_sdk.models.step import RequestStep
+from client_sdk.models.step import RENEWALS_OF_A_LEASE, RequestStep
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.parts import QueueOptions
@@ -34,7 +34,6 @@ QUEUE_FIELDS = (
     "queue_timeout_seconds",
 )
 DEFAULTS = QueueOptions()
-RENEWALS_OF_A_LEASE = 2
 
 
 def compile_dispatch(

@@ -23,7 +23,7 @@ from scheduler_service.hosts.operations.operation import (
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
-from scheduler_service.ports.state import ANSWER_KEPT_MS, Remembered, RequestStore
+from scheduler_service.ports.state import REMEMBERED_MS, Remembered, RequestStore
 
 MOST_RUNNING = 4
 """Operations of one tenant that run at once in one process."""
@@ -81,7 +81,7 @@ class Operations:
         if (run := self._runs.get((tenant, operation_id))) is not None:
             return run.operation
         now = self._clock.now().wall
-        kept = await self._store.recall(scope_of(tenant), operation_id, now - ANSWER_KEPT_MS)
+        kept = await self._store.recall(scope_of(tenant), operation_id, now - REMEMBERED_MS)
         if kept is None:
             return None
         operation = read_kept(tenant, kept)
@@ -127,7 +127,7 @@ class Operations:
 
     async def choice(self, operation: Operation) -> list[str] | None:
         """What the operation is about, as it was chosen; None: that was not kept. Raises StoreUnavailable."""
-        chosen, since = list[str](), self._clock.now().wall - ANSWER_KEPT_MS
+        chosen, since = list[str](), self._clock.now().wall - REMEMBERED_MS
         for part in range(operation.parts):
             key = _part(operation, part)
             kept = await self._store.recall(_choices(operation.tenant), key, since)
@@ -225,7 +225,7 @@ class Operations:
         record decides which choice counts. Raises StoreError.
         """
         now, before = self._clock.now().wall, operation.kept_at
-        since = now - ANSWER_KEPT_MS if before is None else before + 1
+        since = now - REMEMBERED_MS if before is None else before + 1
         if await self._store.remember_first(operation.kept(max(now, since)), since):
             return None
         del self._runs[operation.tenant, operation.operation_id]
@@ -237,7 +237,7 @@ class Operations:
         try:
             await self._store.remember(operation.kept(now))
             scope = _wishes(operation.tenant)
-            if await self._store.recall(scope, operation.operation_id, now - ANSWER_KEPT_MS) is not None:
+            if await self._store.recall(scope, operation.operation_id, now - REMEMBERED_MS) is not None:
                 operation.stop()
         except StoreError:
             return

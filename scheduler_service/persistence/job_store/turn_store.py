@@ -60,7 +60,7 @@ from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.cluster import ClaimedJob, QueueTurn, TurnClaim, Unbegun
 from scheduler_service.ports.errors import DeliveryUnreadable, StoreConflict, StoreError
 from scheduler_service.ports.history import Batch
-from scheduler_service.ports.state import ANSWER_KEPT_MS, Commit, NoteDamaged, Remembered, Settlement
+from scheduler_service.ports.state import REMEMBERED_MS, Commit, NoteDamaged, Remembered, Settlement
 
 _CLAIM = ("sequence", "node", "boot", "due_wall", "due_steady", "is_first", "claimed_at")
 MAX_PREFETCHED = 256
@@ -323,7 +323,7 @@ class TurnStore:
         """Removes kept answers after 24 h, and deliveries that are done after one."""
 
         def work(connection: sa.Connection) -> None:
-            forget_answers(connection, now.wall - ANSWER_KEPT_MS)
+            forget_answers(connection, now.wall - REMEMBERED_MS)
             connection.execute(sa.delete(outbox).where(outbox.c.done_at < now.steady - HOUR))
             connection.execute(sa.delete(queue_turns).where(queue_turns.c.at < now.steady - HOUR, _IS_GONE))
 

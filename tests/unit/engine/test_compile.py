@@ -198,6 +198,9 @@ def test_times_become_milliseconds() -> None:
         leadSeconds=2,
     )
     assert (made.timer.jitter, made.timer.misfire_grace, made.timer.misfire_limit) == (1_500, 250, 7)
+    usual, named = program(timer={"period": "5m"}).timer, program(timer={"period": "5m", "misfire": {}}).timer
+    assert usual == named
+    assert (usual.misfire_policy, usual.misfire_grace, usual.misfire_limit) == ("fire_once", 60_000, 100)
     assert made.policies == (Policy(frozenset({"500", "x"}), 100, ceiling=2_500, jitter="full"),)
     assert (made.timeout, made.check_rate, made.lead) == (1, 100, 2_000)
 
