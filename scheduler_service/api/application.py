@@ -135,11 +135,11 @@ def create_api(
     (`/console`) to an ASGI application; the API neither authenticates nor describes what is below it.
     """
     operations = (*OPERATIONS, *further)
-    document = cache(lambda: describe(operations, version=deps.version))
-    authenticate = deps.authentication
+    document = cache(lambda: describe(operations, version=deps.shown.version))
+    authenticate = deps.security.authentication
     api = ApiApplication(
         title="Punctual",
-        version=deps.version,
+        version=deps.shown.version,
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
@@ -196,7 +196,7 @@ class Endpoint:
                 if operation.waits is not None:
                     await operation.waits(request)
                 if operation.answer_line is not None:
-                    place = await self._deps.large_answers[operation.answer_line].take(send)
+                    place = await self._deps.limits.large_answers[operation.answer_line].take(send)
                     send = place.send
                 response = await self._handle(operation, request)
             except ClientGone:
@@ -228,7 +228,7 @@ class Endpoint:
     def _explain(self, error: Exception, scope: Scope) -> Response | None:
         """What the caller is told of a refusal, or of a store that does not answer; None: it is a fault."""
         if isinstance(error, StoreError):
-            count_fault(self._deps.store_faults, error)
+            count_fault(self._deps.shown.store_faults, error)
             return fail(store_problem(error, is_read=scope["method"] in ("GET", "HEAD")))
         problem = refusal_of(error)
         return None if problem is None else fail(problem)
@@ -261,7 +261,7 @@ class Endpoint:
         )
 
     def _count(self, scope: Scope, status: int, began: float) -> None:
-        metrics, method = self._deps.metrics, scope["method"]
+        metrics, method = self._deps.shown.metrics, scope["method"]
         if metrics is not None:
             known = method if method in self._operations or method == "HEAD" else OTHER_METHOD
             seconds = time.perf_counter() - began
@@ -334,9 +334,9 @@ def _answer_unknown(
     async def answer(request: Request, error: HTTPException) -> Response:
         began = time.perf_counter()
         response = answer_problem(request, error)
-        if deps.metrics is not None:
+        if deps.shown.metrics is not None:
             seconds = time.perf_counter() - began
-            deps.metrics.count(
+            deps.shown.metrics.count(
                 method=OTHER_METHOD, route=NO_ROUTE, status=response.status_code, seconds=seconds
             )
         return response

@@ -47,7 +47,7 @@ async def list_audit(request: ApiRequest) -> Response:
         cursor=asked["cursor"],
     )
     behind = await request.catch_up()
-    items, following = await request.deps.audit.page(query)
+    items, following = await request.deps.security.audit.page(query)
     return succeed({"items": items, "nextCursor": following}, warnings=behind)
 
 

@@ -88,7 +88,7 @@ def act_of(
     if request.scope["query_string"]:
         given = {name: value for name, value in request.query.items() if value is not None}
         shown["given"] = {**given, **_given(shown)}
-    if shown and (mask := request.deps.secret_masks.of_tenant(caller.tenant)) is not None:
+    if shown and (mask := request.deps.security.secret_masks.of_tenant(caller.tenant)) is not None:
         shown = mask.value(shown)
     return Act(
         request.operation,
@@ -159,14 +159,14 @@ async def note_sign_in(request: AuditedRequest, caller: Caller | None) -> None:
         status=HTTPStatus.UNAUTHORIZED if caller is None else HTTPStatus.OK,
     )
     try:
-        await request.deps.audit.put(entry)
+        await request.deps.security.audit.put(entry)
     except StoreError as error:
         _log_not_written(request, entry, entry.outcome, error)
 
 
 async def _ask(request: AuditedRequest, entry: AuditEntry) -> None:
     try:
-        await request.deps.audit.put(entry)
+        await request.deps.security.audit.put(entry)
     except StoreError as error:
         text = f"the audit cannot be written, so nothing was done: {error}"
         raise StoreUnavailable(text, is_public=error.is_public) from error
@@ -182,9 +182,9 @@ async def _complete(
     for one in ended:
         try:
             if outcome is ActOutcome.DONE and not note.changed:
-                await request.deps.audit.drop(one.entry_id)
+                await request.deps.security.audit.drop(one.entry_id)
             else:
-                await request.deps.audit.put(
+                await request.deps.security.audit.put(
                     msgspec.structs.replace(one, at=entry.at, outcome=outcome, status=int(status))
                 )
         except StoreError as error:
@@ -195,7 +195,7 @@ def _log_not_written(
     request: AuditedRequest, entry: AuditEntry, outcome: ActOutcome, error: StoreError
 ) -> None:
     act = entry.act
-    request.deps.log(
+    request.deps.shown.log(
         "audit_not_written",
         operation=act.operation,
         who=act.who,
@@ -223,7 +223,7 @@ def _entry_of(request: AuditedRequest, note: AuditNote, entry_id: str = "") -> A
 def _entry_in_tenant(request: AuditedRequest, note: AuditNote) -> AuditEntry:
     """The line in the audit of the thing's own tenant, which shows no value of its secrets either."""
     entry = _entry_of(request, note, note.tenant_entry)
-    act, mask = entry.act, request.deps.secret_masks.of_tenant(note.tenant)
+    act, mask = entry.act, request.deps.security.secret_masks.of_tenant(note.tenant)
     if act.detail and mask is not None:
         shown = mask.value(msgspec.json.decode(act.detail))
         act = msgspec.structs.replace(act, detail=ENCODER.encode(shown))

@@ -219,7 +219,7 @@ class Authentication:
         self._admin = Caller(tenant, Role.ADMIN, name=KEY_NAME)
         self._local = Caller(tenant, Role.ADMIN, name=user)
         self._seal = None if self._admin_key is None else SessionSeal(key=self._admin_key)
-        self._ring = ring
+        self.ring = ring
         self._proxies = proxies or Proxies()
         self._now = now
         self._wrong_keys = WrongKeys()
@@ -233,9 +233,14 @@ class Authentication:
         return self._admin if is_open else self._check_key(scope)
 
     @property
+    def has_admin_key(self) -> bool:
+        """Whether the settings have a key."""
+        return self._admin_key is not None
+
+    @property
     def needs_key(self) -> bool:
         """Whether callers need a key: one is configured, or was made, or a proxy signs users in."""
-        is_made = self._ring is not None and self._ring.is_used
+        is_made = self.ring is not None and self.ring.is_used
         return is_made or self._admin_key is not None or self._proxies.user_header is not None
 
     @property
@@ -277,8 +282,8 @@ class Authentication:
         caller, end = known.caller, self._now().wall + SESSION_MS
         expires = end if known.expires is None else min(end, known.expires)
         session = Session(caller.tenant, caller.role, caller.name, expires, caller.key_id, caller.rotations)
-        if self._ring is not None and caller.key_id:
-            text = self._ring.write_session(key, session)
+        if self.ring is not None and caller.key_id:
+            text = self.ring.write_session(key, session)
         else:
             text = None if self._seal is None else self._seal.write(session)
         if text is None:
@@ -289,18 +294,18 @@ class Authentication:
     @asynccontextmanager
     async def watching(self, caller: Caller) -> AsyncIterator[None]:
         """What waits inside is refused within a second of the key's end. Raises ApiProblem (401)."""
-        if self._ring is None or not caller.key_id:
+        if self.ring is None or not caller.key_id:
             yield
             return
         try:
-            async with self._ring.watching(caller.key_id, caller.rotations):
+            async with self.ring.watching(caller.key_id, caller.rotations):
                 yield
         except TimeoutError:
             raise _unknown_key("the key has ended") from None
 
     def check_ended(self, caller: Caller) -> None:
         """Raises ApiProblem (401) where the key of a caller that was let in has ended since."""
-        if self._ring is not None and caller.key_id and not self._ring.get(caller.key_id, caller.rotations):
+        if self.ring is not None and caller.key_id and not self.ring.get(caller.key_id, caller.rotations):
             raise _unknown_key("the key has ended")
 
     def _check_key(self, scope: Scope) -> Caller:
@@ -347,7 +352,7 @@ class Authentication:
         own = self._admin_key
         if own is not None and hmac.compare_digest(given.encode("utf-8", "replace"), own):
             return KnownCaller(self._admin)
-        key = None if self._ring is None else self._ring.find(given)
+        key = None if self.ring is None else self.ring.find(given)
         return None if key is None else KnownCaller(_caller_of(key), key.expires_at)
 
     def _session_of(self, scope: Scope) -> KnownCaller | None:
@@ -356,7 +361,7 @@ class Authentication:
             session = None if self._seal is None else self._seal.read(text, now=now)
             if session is not None and not session.key_id:
                 return KnownCaller(Caller(session.tenant, session.role, name=session.name), session.expires)
-            found = None if self._ring is None else self._ring.read_session(text)
+            found = None if self.ring is None else self.ring.read_session(text)
             if found is not None:
                 return KnownCaller(_caller_of(found[0]), found[1])
         return None

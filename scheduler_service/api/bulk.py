@@ -142,7 +142,7 @@ async def cancel_operation(request: ApiRequest) -> Response:
     """End an operation before it is done: what is done stays done."""
     await request.json_text()
     operation = await _find(request)
-    await request.deps.operations.cancel(operation)
+    await request.deps.upkeep.operations.cancel(operation)
     return succeed(operation.wire())
 
 
@@ -176,7 +176,7 @@ class _AskedOperation:
 
         Raises ApiProblem (422) for a key that came with another body, (429); StoreUnavailable.
         """
-        operations, tenant = self._request.deps.operations, self._request.caller.tenant
+        operations, tenant = self._request.deps.upkeep.operations, self._request.caller.tenant
         known = await operations.find(tenant, self._id) if self._is_repeatable else None
         if known is not None and known.digest != self._digest:
             raise key_reused()
@@ -197,14 +197,14 @@ class _AskedOperation:
         """
         if self._left is None:
             return None
-        ids = await self._request.deps.operations.choice(self._left)
+        ids = await self._request.deps.upkeep.operations.choice(self._left)
         if ids is None and is_by_filter:
             raise refuse(HTTPStatus.CONFLICT, "/Idempotency-Key", "conflict", NOT_KEPT)
         return ids
 
     async def begin(self, ids: Sequence[str], work: Work, behind: Sequence[FoundFlaw] = ()) -> Response:
         """Begins with `work` on each of `ids`; waits for a short one. Raises ApiProblem (429), StoreError."""
-        operations, now = self._request.deps.operations, rfc3339(self._request.deps.clock.now().wall)
+        operations, now = self._request.deps.upkeep.operations, rfc3339(self._request.deps.clock.now().wall)
         operation = Operation(
             operation_id=self._id,
             kind=self._kind,
@@ -221,7 +221,8 @@ class _AskedOperation:
             choice=(self._left.choice if self._left else "") or token_hex(16),
             kept_at=self._left.kept_at if self._left else None,
         )
-        authentication, caller, begun = self._request.deps.authentication, self._request.caller, operation
+        authentication = self._request.deps.security.authentication
+        caller, begun = self._request.caller, operation
 
         async def work_for_key(one: str) -> Outcome:
             """A key that has ended does nothing more; its operation ends as if it was cancelled."""
@@ -279,7 +280,7 @@ def _no_room(error: NoRoom) -> ApiProblem:
 
 async def _find(request: ApiRequest) -> Operation:
     operation_id = request.path["operationId"]
-    found = await request.deps.operations.find(request.caller.tenant, operation_id)
+    found = await request.deps.upkeep.operations.find(request.caller.tenant, operation_id)
     if found is None:
         message = (
             f"there is no operation {operation_id[:80]!r}, or it is more than 24 hours old; "

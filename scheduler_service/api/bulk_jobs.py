@@ -96,7 +96,7 @@ async def compare_definitions(request: ApiRequest) -> Response:
 
 async def _read_texts(request: ApiRequest) -> tuple[bytes, Sequence[bytes]]:
     """The body, and the text of each of its items. Raises ApiProblem (400, 413, 415, 422)."""
-    raw, longest = await request.body(request.deps.array_bytes), request.deps.body_bytes
+    raw, longest = await request.body(request.deps.limits.array_bytes), request.deps.limits.body_bytes
     return raw, await work_by_size(len(raw), lambda: read_items(raw, most=MAX_DEFINITIONS, longest=longest))
 
 
@@ -131,7 +131,7 @@ class _BulkJobs:
         """Creates the jobs; the results are in order. Raises ApiProblem where nothing was created."""
         await self._create()
         if self._fault is not None:  # one request, however many of its items
-            count_fault(self._deps.store_faults, self._fault)
+            count_fault(self._deps.shown.store_faults, self._fault)
         await self._warn_of_names()
         return [self._results[index] for index in range(len(self._texts))]
 

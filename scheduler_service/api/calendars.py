@@ -124,7 +124,7 @@ async def put_calendar(request: ApiRequest) -> Response:
     stored = await calendars.put(tenant, name, document, expected=expected)
     if stored is None:
         raise _outdated(name)
-    request.deps.tell_calendar(stored)
+    request.deps.definitions.tell_calendar(stored)
     return succeed(_wire(stored), _tag(stored), warnings=_lacks(document, _year(request)))
 
 
@@ -138,7 +138,7 @@ async def delete_calendar(request: ApiRequest) -> Response:
     if removed is None:
         message = f"the calendar {stored.name!r} was changed meanwhile; read it again"
         raise refuse(HTTPStatus.CONFLICT, "/calendarName", "conflict", message)
-    request.deps.tell_calendar(removed)  # who finds it used later restores it
+    request.deps.definitions.tell_calendar(removed)  # who finds it used later restores it
     try:
         await _refuse_used(
             request, stored
@@ -261,7 +261,7 @@ async def _change_of(
 
 
 def _calendars(request: ApiRequest) -> Calendars:
-    calendars = request.deps.calendars
+    calendars = request.deps.definitions.calendars
     assert calendars is not None, "a service has calendars"
     return calendars
 

@@ -66,7 +66,7 @@ async def count_jobs(request: ApiRequest) -> Response:
     Of those that cannot run as they stand the first are named, whatever the filter.
     """
     tally = await request.deps.catalogue.tally(job_query(request.caller, request.query))
-    list_unfit = None if request.caller.is_narrow else request.deps.list_unfit
+    list_unfit = None if request.caller.is_narrow else request.deps.definitions.list_unfit
     unfit = [] if list_unfit is None else await list_unfit()
     own = [(read_job_key(key), problem) for key, problem in unfit]
     named = [(job_id, problem) for (tenant, job_id), problem in own if tenant == request.caller.tenant]
@@ -117,7 +117,7 @@ async def count_queued(request: ApiRequest) -> Response:
     """Count the parts that wait or are held in all queues."""
     caller = request.caller
     asked = QueueQuery(caller.tenant, caller.service, limit=MOST_QUEUES + 1)
-    found = await request.deps.queues.figures(asked)
+    found = await request.deps.services.queues.figures(asked)
     counted = found[:MOST_QUEUES]
     oldest = min((one.oldest for one in counted if one.oldest is not None), default=None)
     return succeed(

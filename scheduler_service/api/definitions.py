@@ -96,8 +96,8 @@ async def check_posted(
 
 async def look_at_calendars(deps: ApiDependencies, raw: bytes) -> None:
     """Where definitions may name a calendar, what others have stored is known. Raises StoreUnavailable."""
-    if deps.calendars is not None and b"calendar" in raw:
-        await deps.calendars.look()
+    if deps.definitions.calendars is not None and b"calendar" in raw:
+        await deps.definitions.calendars.look()
 
 
 class DefinitionChecks:
@@ -107,7 +107,8 @@ class DefinitionChecks:
         self._deps = deps
         self._by = by
         self._is_trial = is_trial
-        self._lookup = BatchLookup(cache=deps.compile_cache, now=deps.clock.now().wall, tenant=by.tenant)
+        cache = deps.definitions.compiler.compile_cache
+        self._lookup = BatchLookup(cache=cache, now=deps.clock.now().wall, tenant=by.tenant)
 
     async def check(self, raw: bytes, job_id: str | None = None) -> PostedDefinition:
         """As `check_posted`."""
@@ -122,7 +123,7 @@ class DefinitionChecks:
             checked, compiled = await work_apart(lambda: self._compile(raw, posted))
         else:
             checked, compiled = self._compile(raw, posted)
-        self._deps.compile_cache.add(posted.members, compiled, active=checked.active)
+        self._deps.definitions.compiler.compile_cache.add(posted.members, compiled, active=checked.active)
         return checked
 
     def find(self, raw: bytes) -> PostedDefinition | None:
@@ -134,7 +135,7 @@ class DefinitionChecks:
         found = self._lookup.find(posted.members)
         if found is None or posted.job_id not in (None, found.program.job_id):
             return None
-        judge = self._deps.surroundings.judge_secret
+        judge = self._deps.definitions.compiler.around(self._by.tenant).judge_secret
         signs, tenant = found.program.signs, self._by.tenant
         if signs and judge is not None and any(judge(tenant, one) for one in signs):
             return None  # a secret is gone since: compiled anew, its pointer is found
@@ -156,7 +157,7 @@ class DefinitionChecks:
             raise invalid("/serviceOptions", "reserved", "serviceOptions is the scheduler's; leave it out")
         deps, reserved = self._deps, () if self._is_trial else _find_reserved(parsed)
         try:
-            compiled = deps.compile_definition(parsed, deps.surroundings_of(self._by.tenant))
+            compiled = deps.definitions.compiler.posted(parsed, self._by.tenant)
         except DefinitionError as error:
             raise invalid_all(_point((*error.problems, *reserved), value)) from None
         if reserved:
@@ -249,9 +250,9 @@ async def warn_of_hosts(
     All names are looked up together; that takes a moment at most, and nothing where there are none.
     """
     names = dict.fromkeys(host for _, hosts in checked for _, host in hosts)
-    if deps.check_names is None or not names:
+    if deps.definitions.check_names is None or not names:
         return [()] * len(checked)
-    refused = await deps.check_names(list(islice(names, MAX_FOUND)))
+    refused = await deps.definitions.check_names(list(islice(names, MAX_FOUND)))
     slices, warned = Slices(), list[tuple[FoundFlaw, ...]]()
     for text, hosts in checked:
         found = [(pointer, host) for pointer, host in hosts if host in refused]

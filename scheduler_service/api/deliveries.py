@@ -92,7 +92,7 @@ async def _dismiss(request: ApiRequest, name: str) -> bool:
     """Also gives up what is `pending` in the history alone: its process has ended, and it was in memory."""
     if await request.deps.jobs.dismiss(name):
         return True
-    record_lost = request.deps.record_lost
+    record_lost = request.deps.upkeep.record_lost
     if record_lost is None:
         return False
     if await request.catch_up():  # what is not written may say more
@@ -128,7 +128,7 @@ async def _not_pending(request: ApiRequest, delivery_id: str) -> ApiProblem:
     if is_behind and state is DeliveryState.PENDING:
         raise StoreUnavailable(BEHIND.message, is_public=True)
     reason = _REASONS.get(state, _OVER)
-    if state is DeliveryState.PENDING and request.deps.record_lost is None:
+    if state is DeliveryState.PENDING and request.deps.upkeep.record_lost is None:
         reason = _ELSEWHERE
     message = f"the delivery {delivery_id!r} is {state.value}, and {reason}"
     return refuse(HTTPStatus.CONFLICT, "/deliveryId", "conflict", message)

@@ -27,8 +27,6 @@ from scheduler_service.ports.log import Log
 from scheduler_service.ports.shared_tables import StoredCalendar
 from scheduler_service.ports.state import RequestStore
 from scheduler_service.security.concealment import MaskedChanges
-from scheduler_service.security.key_ring import KeyRing
-from scheduler_service.security.proxies import Proxies
 from scheduler_service.security.secret_masks import SecretMasks
 from scheduler_service.security.secret_vault import SecretVault
 from scheduler_service.security.secrets import SecretSources
@@ -60,64 +58,81 @@ class AlertReader(Protocol):
         """Some of those that last, and how many do. Raises StoreUnavailable."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ApiDependencies:
-    """Everything that the API uses.
+class Compiler(Protocol):
+    """Compiles the definitions of all tenants."""
 
-    - `compile_definition`: raises DefinitionError with all errors. `compile_stored`: never refuses.
-    - `surroundings_of`: those of a tenant; `surroundings`: those of the tenant `default`.
-    - `ready`: the names of what is not ready yet; empty when all is. `parts`: each part with its state.
-    - `standstills`: for how long the loop was held lately.
-    - `audit`: the lines of changes. `changes`: what of a difference they show.
-    - `admin_key`: None: only loopback is served (SPEC section 14); callers are then this machine's `user`.
-    - `key_ring`: the keys that were made; None: there are none. `proxies`: those that are believed.
-    - `own_url`: `server.external_url`, whose pages are the service's own.
-    - `options`: the defaults of a tenant's jobs by wire name, where they differ from SPEC section 2.
-    - `settings`: the answer of `GET /settings`, without secrets; None: not available.
-    - `flush_seconds`: the longest wait of a read for records that are not written yet.
-    - `heartbeat_seconds`: the interval that instances use for their heartbeats.
-    - `admit`: checks the address of a service or instance, and raises TransportError; None: not checked.
-    - `record_lost`: writes the record of a delivery that no process has any more; None: another node may
-      have what this one has not.
+    compile_cache: CompileCache
+
+    def around(self, tenant: str) -> Surroundings:
+        """What a definition of this tenant is compiled with."""
+
+    def posted(self, definition: JobDefinition, tenant: str) -> Compiled:
+        """One on its way in. Raises DefinitionError with all errors."""
+
+    async def stored(self, text: bytes, tenant: str) -> Program:
+        """One that is stored: it is never refused."""
+
+    def options(self, tenant: str) -> Mapping[str, object]:
+        """The defaults of a tenant's jobs by wire name, where they differ from SPEC section 2."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DefinitionParts:
+    """How definitions are judged.
+
     - `check_names`: None: names are not looked up before a request is made.
-    - `nodes`: the scheduler processes; None: not available.
-    - `log`: gets the warnings about declared jobs, which nobody may read in the answer.
-    - `events`: None: there is no event stream.
-    - `alerts`: None: this service has no alerts.
-    - `metrics`: None: they are off.
-    - `tenant_limits`: by name those that a tenant has.
-    - `secrets`: what claimed requests are completed with. `secret_masks`: hides them in what callers report.
-      `secret_vault`: where they are stored; None: no key is set for it.
+    - `find_unfit`: why a job cannot run as it stands; `list_unfit`: all these jobs.
     - `calendars`: those of all tenants. `tell_calendar`: begins to plan the jobs of a changed one anew.
     """
 
-    jobs: Shard
-    compile_definition: Callable[[JobDefinition, Surroundings], Compiled]
-    compile_stored: Callable[[bytes, str], Awaitable[Program]]
-    compile_cache: CompileCache
-    surroundings: Surroundings
-    surroundings_of: Callable[[str], Surroundings]
-    catalogue: Catalogue
-    store: RequestStore
-    operations: Operations
-    trials: Trials
-    history: HistoryReads
-    audit: AuditLog
-    changes: MaskedChanges
-    clean: Cleanup
-    clock: Clock
+    compiler: Compiler
+    check_names: CheckNames | None = None
+    find_unfit: Callable[[CatalogueEntry], Problem | None] = lambda _: None
+    list_unfit: Callable[[], Awaitable[Sequence[tuple[str, Problem]]]] | None = None
+    calendars: Calendars | None = None
+    tell_calendar: Callable[[StoredCalendar], None] = lambda _: None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceParts:
+    """The registered services, with what they declare and their queues.
+
+    - `heartbeat_seconds`: the interval that instances use for their heartbeats.
+    - `admit`: checks the address of a service or instance, and raises TransportError; None: not checked.
+    """
+
     registry: Registry
     reconcile: Reconcile
     drift: DriftReport
     queues: PullQueues
-    ready: Callable[[], Awaitable[Sequence[str]]]
-    version: str
-    log: Log
-    admin_key: str | None = None
-    key_ring: KeyRing | None = None
-    proxies: Proxies = field(default_factory=Proxies)
-    own_url: str | None = None
-    user: str = "local"
+    heartbeat_seconds: float = 3
+    admit: Callable[[str], Awaitable[None]] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecurityParts:
+    """Who calls, what is written down of it, and what is hidden.
+
+    - `audit`: the lines of changes. `changes`: what of a difference they show.
+    - `secrets`: what claimed requests are completed with. `secret_masks`: hides them in what callers report.
+    - `secret_vault`: where they are stored; None: no key is set for it.
+    """
+
+    authentication: Authentication
+    audit: AuditLog
+    changes: MaskedChanges
+    secrets: SecretSources = field(default_factory=lambda: SecretSources(()))
+    secret_masks: SecretMasks = field(default_factory=lambda: SecretMasks(sources=(), environments={}))
+    secret_vault: SecretVault | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestLimits:
+    """How long bodies may be, in bytes, and what of requests waits in line.
+
+    - `flush_seconds`: the longest wait of a read for records that are not written yet.
+    """
+
     body_bytes: int = 1 << 20
     feedback_bytes: int = 1 << 16
     array_bytes: int = 4 << 20
@@ -125,44 +140,75 @@ class ApiDependencies:
     large_answers: Mapping[WaitingLine, LargeAnswers] = field(
         default_factory=lambda: {line: LargeAnswers() for line in WaitingLine}
     )
-    options: Callable[[str], Mapping[str, object]] = lambda _: {}
-    tenant_limits: Callable[[str], Mapping[str, int]] = lambda _: {}
-    settings: Callable[[], Mapping[str, Any]] | None = None
     flush_seconds: float = 2
-    heartbeat_seconds: float = 3
-    admit: Callable[[str], Awaitable[None]] | None = None
-    record_lost: Callable[[Batch], None] | None = None
-    check_names: CheckNames | None = None
-    keys: IdempotencyKeys = field(default_factory=IdempotencyKeys)
-    feedback_keys: FeedbackKeys = field(default_factory=FeedbackKeys)
-    nodes: Callable[[], Awaitable[Sequence[Mapping[str, object]]]] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownParts:
+    """What the service shows of itself.
+
+    - `ready`: the names of what is not ready yet; empty when all is. `parts`: each part with its state.
+    - `standstills`: for how long the loop was held lately.
+    - `settings`: the answer of `GET /settings`, without secrets. `nodes`: the scheduler processes.
+    - `tenant_limits`: by name those that a tenant has.
+    - `alerts`, `events`, `metrics` and those above: None: there are none here, or they are off.
+    - `log`: also gets the warnings about declared jobs, which nobody may read in the answer.
+    """
+
+    version: str
+    log: Log
+    ready: Callable[[], Awaitable[Sequence[str]]]
     parts: Callable[[], Sequence[Mapping[str, object]]] = tuple
     standstills: Standstills = field(default_factory=Standstills)
-    events: EventFeed | None = None
+    settings: Callable[[], Mapping[str, Any]] | None = None
+    nodes: Callable[[], Awaitable[Sequence[Mapping[str, object]]]] | None = None
+    tenant_limits: Callable[[str], Mapping[str, int]] = lambda _: {}
     alerts: AlertReader | None = None
-    find_unfit: Callable[[CatalogueEntry], Problem | None] = lambda _: None
-    list_unfit: Callable[[], Awaitable[Sequence[tuple[str, Problem]]]] | None = None
+    events: EventFeed | None = None
     metrics: Exposition | None = None
-    secrets: SecretSources = field(default_factory=lambda: SecretSources(()))
-    secret_vault: SecretVault | None = None
-    calendars: Calendars | None = None
-    tell_calendar: Callable[[StoredCalendar], None] = lambda _: None
-    secret_masks: SecretMasks = field(default_factory=lambda: SecretMasks(sources=(), environments={}))
-
-    @cached_property
-    def authentication(self) -> Authentication:
-        """Finds callers by `admin_key`, a key of `key_ring`, a session of the console, or as `user`."""
-        return Authentication(
-            admin_key=self.admin_key,
-            tenant=self.surroundings.tenant,
-            user=self.user,
-            now=self.clock.now,
-            own_url=self.own_url,
-            ring=self.key_ring,
-            proxies=self.proxies,
-        )
 
     @cached_property
     def store_faults(self) -> Tally:
         """The requests that the store failed, in the log, with what it said: that may name files."""
         return Tally("store_failed", log=self.log)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpkeepParts:
+    """What is done with many things.
+
+    - `record_lost`: writes the record of a delivery that no process has any more; None: another node may
+      have what this one has not.
+    """
+
+    operations: Operations
+    trials: Trials
+    clean: Cleanup
+    record_lost: Callable[[Batch], None] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiDependencies:
+    """Everything that the API uses."""
+
+    jobs: Shard
+    catalogue: Catalogue
+    store: RequestStore
+    history: HistoryReads
+    clock: Clock
+    definitions: DefinitionParts
+    services: ServiceParts
+    security: SecurityParts
+    upkeep: UpkeepParts
+    shown: ShownParts
+    limits: RequestLimits = field(default_factory=RequestLimits)
+
+    @cached_property
+    def idempotency(self) -> IdempotencyKeys:
+        """The keys of requests that are in progress."""
+        return IdempotencyKeys(self.store)
+
+    @cached_property
+    def feedback_keys(self) -> FeedbackKeys:
+        """The keys of jobs that were reported on lately."""
+        return FeedbackKeys(self.jobs, self.catalogue)

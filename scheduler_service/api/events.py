@@ -285,13 +285,13 @@ async def stream_events(request: ApiRequest) -> Response:
     A reader that is too slow, or comes back too late, is told by an event `gap`.
     """
     deps = request.deps
-    if deps.events is None:
+    if deps.shown.events is None:
         raise absent("", "this service has no event stream")
     _check_accept(header(request.scope, b"accept"))
     last = _read_last(request)
     if request.scope["method"] == "HEAD":
         return _head()
-    feed, wanted = deps.events, request.query["label"]
+    feed, wanted = deps.shown.events, request.query["label"]
     executions = [await request.execution_id(given) for given in request.query["executionId"]]
     is_chosen = wanted or request.caller.is_narrow
     labels = JobLabels(wanted=wanted, catalogue=deps.catalogue, caller=request.caller) if is_chosen else None
@@ -301,7 +301,7 @@ async def stream_events(request: ApiRequest) -> Response:
         look_up=None if labels is None else labels.look_up,
         readers=lambda: feed.readers,
         wall=lambda: deps.clock.now().wall,
-        store_faults=deps.store_faults,
+        store_faults=deps.shown.store_faults,
         watching=request.watching,
         counts_gaps=request.caller.tenant == DEFAULT_TENANT and not request.caller.is_narrow,
     )

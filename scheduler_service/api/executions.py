@@ -88,7 +88,7 @@ async def read_execution(request: ApiRequest) -> Response:
     execution = await find_execution(request, execution_id, behind, request_counts=counts)
     parsed = parse_execution_id(execution_id)
     assert parsed is not None, "the history has it"
-    acts = await request.deps.audit.of_execution(request.caller.tenant, *parsed)
+    acts = await request.deps.security.audit.of_execution(request.caller.tenant, *parsed)
     return succeed({**await _with_queue(request, execution), "acts": acts}, warnings=behind)
 
 

@@ -22,27 +22,27 @@ ROUTES = Routes("operation")
 @ROUTES.add("GET /health/live", Role.VIEWER, data=answers.Health, is_open=True)
 async def say_alive(request: ApiRequest) -> Response:
     """Check that the process answers, and that its loop has not stood still just before."""
-    held = round(request.deps.standstills.longest * 1_000)
-    stood = request.deps.standstills.lasting
+    held = round(request.deps.shown.standstills.longest * 1_000)
+    stood = request.deps.shown.standstills.lasting
     if stood is not None:
         message = f"the loop of this process stood still for {stood:.1f} s; the log says where"
         problem = refuse(HTTPStatus.SERVICE_UNAVAILABLE, "", "stood_still", message)
         problem.further = {"loopHeldMs": held}
         raise problem
-    return succeed({"status": "live", "version": request.deps.version, "loopHeldMs": held})
+    return succeed({"status": "live", "version": request.deps.shown.version, "loopHeldMs": held})
 
 
 @ROUTES.add("GET /health/ready", Role.VIEWER, data=answers.Health, is_open=True)
 async def say_ready(request: ApiRequest) -> Response:
     """Check that the service accepts work; 503 says what is missing."""
-    missing = await request.deps.ready()
-    parts = request.deps.parts()
+    missing = await request.deps.shown.ready()
+    parts = request.deps.shown.parts()
     if missing:
         names = ", ".join(missing)
         problem = refuse(HTTPStatus.SERVICE_UNAVAILABLE, "", "not_ready", f"not ready yet: {names}")
         problem.further = {"parts": parts}
         raise problem
-    return succeed({"status": "ready", "version": request.deps.version, "parts": parts})
+    return succeed({"status": "ready", "version": request.deps.shown.version, "parts": parts})
 
 
 @ROUTES.add("GET /stats", Role.VIEWER, data=answers.Statistics)
@@ -58,7 +58,7 @@ async def show_statistics(request: ApiRequest) -> Response:
     used = {**counts.used, RATE: minutes[-1]["total"] if minutes else 0}
     limits = [
         {"name": name, "value": value, "used": used.get(name)}
-        for name, value in deps.tenant_limits(tenant).items()
+        for name, value in deps.shown.tenant_limits(tenant).items()
     ]
     return succeed({**present, **figures, "limits": limits}, warnings=behind)
 
@@ -66,32 +66,32 @@ async def show_statistics(request: ApiRequest) -> Response:
 @ROUTES.add("GET /nodes", Role.VIEWER, data=answers.Listing[answers.Node], statuses=(404,), of_platform=True)
 async def list_nodes(request: ApiRequest) -> Response:
     """List the scheduler processes, with the last heartbeat of each."""
-    if request.deps.nodes is None:
+    if request.deps.shown.nodes is None:
         raise absent("", "this service does not list its nodes")
-    return succeed({"items": list(await request.deps.nodes()), "nextCursor": None})
+    return succeed({"items": list(await request.deps.shown.nodes()), "nextCursor": None})
 
 
 @ROUTES.add("GET /settings", Role.ADMIN, data=dict, statuses=(404,), of_platform=True)
 async def show_settings(request: ApiRequest) -> Response:
     """Show each effective setting and where it comes from."""
-    if request.deps.settings is None:
+    if request.deps.shown.settings is None:
         raise absent("", "this service does not show its settings")
-    return succeed(request.deps.settings())
+    return succeed(request.deps.shown.settings())
 
 
 @ROUTES.add("GET /metrics", Role.VIEWER, media_type="text/plain", statuses=(404,), of_platform=True)
 async def show_metrics(request: ApiRequest) -> Response:
     """Show the figures of all processes of the service, or of this node, for Prometheus."""
-    if request.deps.metrics is None:
+    if request.deps.shown.metrics is None:
         raise absent("", "metrics are off; set metrics.enabled")
-    found = await request.deps.metrics.expose(header(request.scope, b"accept") or "")
+    found = await request.deps.shown.metrics.expose(header(request.scope, b"accept") or "")
     return Response(found.body, headers={"content-type": found.content_type, "cache-control": "no-store"})
 
 
 @ROUTES.add("GET /alerts", Role.VIEWER, data=answers.Alerts, statuses=(404,), of_platform=True)
 async def list_alerts(request: ApiRequest) -> Response:
     """List the alerts of the settings, and what of them is open."""
-    reader = request.deps.alerts
+    reader = request.deps.shown.alerts
     if reader is None:
         raise absent("", "this service has no alerts")
     lines, total = await reader.open()

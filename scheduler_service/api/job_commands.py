@@ -120,7 +120,7 @@ async def find_changes(request: ApiRequest, job_key: str, text: bytes) -> dict[s
     return await work_by_size(
         len(before) + len(text),
         lambda: (
-            request.deps.changes(msgspec.json.decode(before), msgspec.json.decode(text), mask)
+            request.deps.security.changes(msgspec.json.decode(before), msgspec.json.decode(text), mask)
             | {"fromRevision": entry.revision}
         ),
     )
@@ -131,7 +131,7 @@ async def find_sender(request: ApiRequest, job_key: str) -> Creator:
 
     Raises StoreUnavailable.
     """
-    by, registry, tenant = request.creator, request.deps.registry, request.caller.tenant
+    by, registry, tenant = request.creator, request.deps.services.registry, request.caller.tenant
     if by.options or not any(one.options for one in registry.services(tenant)):
         return by
     entry = await request.deps.catalogue.get(job_key)

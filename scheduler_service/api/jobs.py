@@ -297,9 +297,9 @@ async def edit_definition(
         if (after := change(before)) == before:
             return
         text = ENCODER.encode(members | {name: after})
-        definition = Definition(text, await request.deps.compile_stored(text, entry.tenant))
+        definition = Definition(text, await request.deps.definitions.compiler.stored(text, entry.tenant))
         event = Updated(revision=0, if_match=frozenset({entry.revision}), keeps_schedule=True)
-        found = request.deps.changes({name: before}, {name: after}, request.secret_mask)
+        found = request.deps.security.changes({name: before}, {name: after}, request.secret_mask)
         changes = found | {"fromRevision": entry.revision}
         try:
             act = request.act(changes)
@@ -354,14 +354,14 @@ async def _in_full(request: ApiRequest, entry: CatalogueEntry, text: bytes | Non
     """The job in its wire form; `text` is its definition, if that is known. Raises StoreError."""
     text = text or await read_definition(request, entry)
     reason = await _read_pause_reason(request, entry)
-    unfit = request.deps.find_unfit(entry) or _find_missing_calendar(request, entry, text)
-    options, mask = request.deps.options(entry.tenant), request.secret_mask
+    unfit = request.deps.definitions.find_unfit(entry) or _find_missing_calendar(request, entry, text)
+    options, mask = request.deps.definitions.compiler.options(entry.tenant), request.secret_mask
     return job_in_full(entry, text, options, pause_reason=reason, unfit=unfit, mask=mask)
 
 
 def _find_missing_calendar(request: ApiRequest, entry: CatalogueEntry, text: bytes) -> Problem | None:
     """What is said of a job whose calendar is not there (any more)."""
-    name, calendars = find_name(text), request.deps.calendars
+    name, calendars = find_name(text), request.deps.definitions.calendars
     if name is None or calendars is None or calendars.get(entry.tenant, name) is not None:
         return None
     return Problem(CALENDAR, UNKNOWN_CALENDAR, missing_calendar(name))
@@ -455,9 +455,9 @@ async def report_feedback(request: ApiRequest) -> Response:
     deps = request.deps
     # Whoever sends this: the token alone decides, and it is one of a job of this tenant.
     request.caller = msgspec.structs.replace(request.caller, tenant=request.query["tenant"] or DEFAULT_TENANT)
-    await deps.feedback_keys.check(deps.jobs, deps.catalogue, request.job_key, request_counts, token)
-    raw = await request.body(deps.feedback_bytes)
-    mask = deps.secret_masks.of_tenant(read_job_key(request.job_key)[0]) or NO_MASK
+    await deps.feedback_keys.check(request.job_key, request_counts, token)
+    raw = await request.body(deps.limits.feedback_bytes)
+    mask = deps.security.secret_masks.of_tenant(read_job_key(request.job_key)[0]) or NO_MASK
     report = mask.value(read_json(raw))
     event = FeedbackArrived(request_counts, token, report, shard, request.trace)
     remembered = request.remembered(f"jobs/{job_id}/feedback/{request_counts}", raw)

@@ -34,7 +34,7 @@ UNKEPT = {"cache-control": "no-store"}
 async def make_key(request: ApiRequest) -> Response:
     """Make a key; its text is shown this once. An Idempotency-Key has no effect: the text is not kept."""
     ring, wanted = _ring(request), await _read_new(request)
-    if not request.deps.authentication.needs_key and not _is_whole_admin(wanted):
+    if not request.deps.security.authentication.needs_key and not _is_whole_admin(wanted):
         message = (
             "with the first key this service asks every caller for one: make that of an admin of the tenant "
             "'default' first, without service and labels"
@@ -115,9 +115,10 @@ async def rotate_key(request: ApiRequest) -> Response:
 
 
 def _ring(request: ApiRequest) -> KeyRing:
-    if request.deps.key_ring is None:
+    ring = request.deps.security.authentication.ring
+    if ring is None:
         raise absent("", "this service keeps no keys")
-    return request.deps.key_ring
+    return ring
 
 
 async def _read_new(request: ApiRequest) -> AccessKey:
@@ -177,7 +178,8 @@ def _find(request: ApiRequest) -> AccessKey:
 def _check_way_in(request: ApiRequest, key: AccessKey) -> None:
     """Raises ApiProblem (409) where nobody could make keys any more without it."""
     now = request.deps.clock.now().wall
-    if request.deps.admin_key is not None or not key.lives(now) or not _is_whole_admin(key):
+    has_other = request.deps.security.authentication.has_admin_key
+    if has_other or not key.lives(now) or not _is_whole_admin(key):
         return
     others = (one for one in _ring(request).list(DEFAULT_TENANT) if one.key_id != key.key_id)
     if not any(_is_whole_admin(one) and one.lives(now) for one in others):

@@ -50,7 +50,7 @@ class ChildPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
 async def clean_history(request: ApiRequest) -> Response:
     """Remove the history of destroyed jobs and old executions, also of what ended just before."""
     behind = await request.catch_up()
-    removed = await request.deps.clean(
+    removed = await request.deps.upkeep.clean(
         tenant=request.caller.tenant,
         destroyed=request.query["cleanDestroyJob"],
         retain=request.query["retainExecutionCount"],

@@ -176,7 +176,7 @@ async def _preview_template(request: ApiRequest) -> Response:
     raw = await request.body()
     posted = read_model(TemplateRequest, await read_json_by_size(raw))
     deps = request.deps
-    surroundings = _without_secrets(deps.surroundings_of(request.caller.tenant))
+    surroundings = _without_secrets(deps.definitions.compiler.around(request.caller.tenant))
     now = deps.clock.now().wall
     try:
         tried = await work_apart(lambda: _try(posted, surroundings, now))  # a short JSONPath may visit much
@@ -198,7 +198,7 @@ def _without_secrets(surroundings: Surroundings) -> Surroundings:
 
 def _compile(request: ApiRequest, posted: TimerModel | None) -> Timer:
     """A posted timer with the days of its calendar. Raises DefinitionError."""
-    around = request.deps.surroundings_of(request.caller.tenant)
+    around = request.deps.definitions.compiler.around(request.caller.tenant)
     return bind_timer(compile_posted_timer(posted, default_zone=around.default_zone), around)
 
 

@@ -72,12 +72,12 @@ RESERVED = frozenset(
 )
 async def list_queues(request: ApiRequest) -> Response:
     """List the queues in which parts wait or are held, and those that are paused, by name."""
-    queues, limit, tenant = request.deps.queues, request.query["limit"], request.caller.tenant
-    mark = mark_list("queues", tenant)
+    services, limit, tenant = request.deps.services, request.query["limit"], request.caller.tenant
+    queues, mark = services.queues, mark_list("queues", tenant)
     after = request.place(mark)
-    await request.deps.registry.look()
+    await services.registry.look()
     own = request.caller.service
-    paused = [one.name for one in request.deps.registry.pauses.all(Kind.QUEUE) if one.tenant == tenant]
+    paused = [one.name for one in services.registry.pauses.all(Kind.QUEUE) if one.tenant == tenant]
     known = await queues.figures(QueueQuery(tenant, own, after, limit + 1))
     named = [QueueFigures(name) for name in paused if name > after and own in (None, name)]
     found = merge_figures([*known, *named], limit + 1)
@@ -97,11 +97,11 @@ async def list_queues(request: ApiRequest) -> Response:
 )
 async def read_queue_in_full(request: ApiRequest) -> Response:
     """Read a queue: its depth, and which instances hold its parts until when."""
-    queues, limit, name = request.deps.queues, request.query["limit"], _read_name(request)
+    queues, limit, name = request.deps.services.queues, request.query["limit"], _read_name(request)
     tenant = request.caller.tenant
     mark = mark_list("held", tenant, name)
     after = request.place(mark)
-    await request.deps.registry.look()
+    await request.deps.services.registry.look()
     found = await queues.held(QueueQuery(tenant, name, after, limit + 1))
     now = request.deps.clock.now()
     items = [_held(one, now) for one in found[:limit]]
@@ -115,7 +115,7 @@ async def pause_queue(request: ApiRequest) -> Response:
 
     It need not have had any part: a queue is there as soon as a step or a worker names it.
     """
-    return await _change_pause(request, "pause", request.deps.registry.pause_queue)
+    return await _change_pause(request, "pause", request.deps.services.registry.pause_queue)
 
 
 @ROUTES.add("POST /queues/{name}/resume", Role.OPERATOR, scopes=OF_SERVICES, data=answers.QueueLine)
@@ -123,8 +123,8 @@ async def resume_queue(request: ApiRequest) -> Response:
     """Resume a queue: what waits in it may be claimed again."""
 
     async def resume(tenant: str, name: str) -> None:
-        await request.deps.registry.catch_up()
-        await request.deps.queues.resume(tenant, name)
+        await request.deps.services.registry.catch_up()
+        await request.deps.services.queues.resume(tenant, name)
 
     return await _change_pause(request, "resume", resume)
 
@@ -140,7 +140,7 @@ async def resume_queue(request: ApiRequest) -> Response:
 )
 async def claim_work(request: ApiRequest) -> Response:
     """Claim up to `max` parts, waiting for them up to `waitSeconds`."""
-    queues, name = request.deps.queues, _read_name(request)
+    queues, name = request.deps.services.queues, _read_name(request)
     _, value = await request.json_object()
     posted = read_model(Claim, value)
     if posted.max > MAX_CLAIMED:
@@ -149,11 +149,12 @@ async def claim_work(request: ApiRequest) -> Response:
     claiming = queues.claim(tenant, name, posted.instance_id, most=posted.max, wait=wait)
     found = await _while_connected(request, claiming, queues.hand_back)
     now, slices, items = request.deps.clock.now(), Slices(), []
+    security = request.deps.security
     for one in found:
         await slices.pause(len(one.part.request.body or b""))
-        filled = fill_request(one.part.request, request.deps.secrets)
+        filled = fill_request(one.part.request, security.secrets)
         if one.part.request.at_send is not None:  # reports may have its values from now on
-            request.deps.secret_masks.of_request(one.part.request.at_send, request.deps.secrets.find)
+            security.secret_masks.of_request(one.part.request.at_send, security.secrets.find)
         if isinstance(filled, Unfilled):  # nobody can do it: it ends as an attempt that is sent ends
             kind = FailureType.TEMPLATE
             end = PartEnd(error=kind.value, failure_type=kind, message=filled.message, at=now.wall)
@@ -175,7 +176,7 @@ async def claim_work(request: ApiRequest) -> Response:
 )
 async def renew_lease(request: ApiRequest) -> Response:
     """Renew the lease of claimed work, and read whether it is cancelled."""
-    lease, queues = request.path["lease"], request.deps.queues
+    lease, queues = request.path["lease"], request.deps.services.queues
     _, value = await request.json_object()
     posted = read_model(Renewal, value)
     mask = request.secret_mask
@@ -207,7 +208,7 @@ async def complete_work(request: ApiRequest) -> Response:
 
     `lease_lost`: the lease has ended, or had another end. `stale`: the job no longer waits for the part.
     """
-    lease, queues = request.path["lease"], request.deps.queues
+    lease, queues = request.path["lease"], request.deps.services.queues
     _, value = await request.json_object()
     posted = read_model(Completion, value)
     if posted.status == FAILED and posted.error in RESERVED:
@@ -233,7 +234,7 @@ async def complete_work(request: ApiRequest) -> Response:
 )
 async def free_part(request: ApiRequest) -> Response:
     """Take a part from the instance that holds it, so that others may claim it; 409 where none does."""
-    queues, name = request.deps.queues, _read_name(request)
+    queues, name = request.deps.services.queues, _read_name(request)
     _, value = await request.json_object()
     posted = read_model(HeldPartName, value)
     named = parse_execution_id(await request.execution_id(posted.execution_id))
@@ -312,12 +313,12 @@ def _read_name(request: ApiRequest) -> str:
 
 async def _show(request: ApiRequest, name: str) -> dict[str, object]:
     """The figures of a queue, zeros where it has no parts."""
-    found = await request.deps.queues.figures(QueueQuery(request.caller.tenant, name, "", 1))
+    found = await request.deps.services.queues.figures(QueueQuery(request.caller.tenant, name, "", 1))
     return _figures(request, *(found or [QueueFigures(name)]))
 
 
 def _figures(request: ApiRequest, figures: QueueFigures) -> dict[str, object]:
-    since = request.deps.registry.pauses.since(Kind.QUEUE, request.caller.tenant, figures.name)
+    since = request.deps.services.registry.pauses.since(Kind.QUEUE, request.caller.tenant, figures.name)
     return {
         "name": figures.name,
         "depth": figures.depth,

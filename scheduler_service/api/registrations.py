@@ -45,8 +45,8 @@ async def read_registration(request: ApiRequest) -> PostedRegistration:
     A large one is read beside the loop. Raises ApiProblem (400, 413, 415, 422).
     """
     deps = request.deps
-    raw = await request.body(deps.array_bytes) or b"{}"
-    return await work_by_size(len(raw), lambda: _read(raw, deps.body_bytes))
+    raw = await request.body(deps.limits.array_bytes) or b"{}"
+    return await work_by_size(len(raw), lambda: _read(raw, deps.limits.body_bytes))
 
 
 def _read(raw: bytes, longest: int) -> PostedRegistration:
@@ -108,7 +108,7 @@ async def read_declaration(
 def log_warnings(deps: ApiDependencies, service: str, warnings: Iterable[FoundFlaw]) -> None:
     """Logs the warnings about new or changed jobs: a service that declares them may read none."""
     for warning in warnings:
-        deps.log(
+        deps.shown.log(
             "declaration_warned",
             service=service,
             pointer=warning.pointer,

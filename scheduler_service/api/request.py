@@ -75,9 +75,9 @@ _INSTANCE = re.compile(INSTANCE_ID[1:-1])
 class ApiRequest:
     """What the handler of an operation gets; `path` and `query` are the values of its parameters.
 
-    `memory` is the place of its body in `deps.body_room`, to be left; None: it needs none. `operation` is the
-    name of the operation; `is_audited`: its changes are written down. `note`: the line of the request itself,
-    to which its handler adds by `tell_audit`; None: there is none.
+    `memory` is the place of its body in `limits.body_room`, to be left; None: it needs none. `operation` is
+    the name of the operation; `is_audited`: its changes are written down. `note`: the line of the request
+    itself, to which its handler adds by `tell_audit`; None: there is none.
     """
 
     caller: Caller
@@ -105,7 +105,7 @@ class ApiRequest:
     @property
     def secret_mask(self) -> SecretMask:
         """Hides the values of the secrets of the caller's tenant."""
-        return self.deps.secret_masks.of_tenant(self.caller.tenant) or NO_MASK
+        return self.deps.security.secret_masks.of_tenant(self.caller.tenant) or NO_MASK
 
     async def ask_audit_of(self, tenant: str) -> None:
         """Before a thing of `tenant` is changed: its audit has a line, too. Raises StoreUnavailable."""
@@ -165,7 +165,7 @@ class ApiRequest:
 
     def watching(self) -> AbstractAsyncContextManager[None]:
         """What waits inside is refused (ApiProblem, 401) when the caller's key ends."""
-        return self.deps.authentication.watching(self.caller)
+        return self.deps.security.authentication.watching(self.caller)
 
     def number(self, name: str) -> int:
         """A number of the path. Raises ApiProblem (422)."""
@@ -200,18 +200,18 @@ class ApiRequest:
     def _options_of_owner(self) -> bytes:
         """Those of the service whose key or header sends a definition; `read_owner` refuses a wrong one."""
         owner = self.caller.service or header(self.scope, b"x-service")
-        service = self.deps.registry.find(self.caller.tenant, owner) if owner else None
+        service = self.deps.services.registry.find(self.caller.tenant, owner) if owner else None
         return b"" if service is None else service.options_of_jobs
 
     async def body(self, limit: int | None = None) -> bytes:
         """The raw body. Raises ApiProblem (400, 413, 415, 503)."""
-        most = self.deps.body_bytes if limit is None else limit
+        most = self.deps.limits.body_bytes if limit is None else limit
         return await read_body(self.scope, self.receive, most, self._make_room)
 
     async def _make_room(self, size: int) -> None:
         weight = weigh(size)
         if weight:
-            self.memory = await take_place(self.deps.body_room, weight, BODIES_BUSY)
+            self.memory = await take_place(self.deps.limits.body_room, weight, BODIES_BUSY)
 
     async def json_object(self, limit: int | None = None) -> tuple[bytes, dict[str, object]]:
         """The body, a JSON object; no body counts as `{}`. Raises ApiProblem (400, 413, 415, 422)."""
@@ -238,7 +238,7 @@ class ApiRequest:
         Where that fails or takes longer than `flush_seconds`, the warning for the answer of what is written.
         """
         try:
-            async with asyncio.timeout(self.deps.flush_seconds):
+            async with asyncio.timeout(self.deps.limits.flush_seconds):
                 await self.deps.jobs.flush(job_key)
         except (StoreError, TimeoutError):
             return (BEHIND,)
@@ -291,7 +291,7 @@ class ApiRequest:
             self.tell_audit(changed=True)
             return await work()
 
-        return await self.deps.keys.run_once(self.deps.store, remembered, work_and_tell, is_final)
+        return await self.deps.idempotency.run_once(remembered, work_and_tell, is_final)
 
 
 @dataclass(frozen=True)

@@ -37,29 +37,28 @@ class FeedbackKeys:
     The turn decides; this spares it, and the reading of a body, what would be refused.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, jobs: Shard, catalogue: Catalogue) -> None:
+        self._jobs, self._catalogue = jobs, catalogue
         self._known: OrderedDict[str, JobKey] = OrderedDict()
 
-    async def check(
-        self, jobs: Shard, catalogue: Catalogue, job_key: str, request_counts: int, token: str
-    ) -> None:
+    async def check(self, job_key: str, request_counts: int, token: str) -> None:
         """Raises ApiProblem (404 without such a job, 403 for a token that does not fit), StoreError."""
         known = self._known.get(job_key)
         if known is None or not known.fits(request_counts, token):
-            known = await self._look(jobs, catalogue, job_key, known)
+            known = await self._look(job_key, known)
             self._keep(job_key, known)
             if not known.fits(request_counts, token):
                 raise _wrong_token(request_counts)
 
-    async def _look(self, jobs: Shard, catalogue: Catalogue, job_key: str, known: JobKey | None) -> JobKey:
+    async def _look(self, job_key: str, known: JobKey | None) -> JobKey:
         """The key of the job's present life, which is read where it is another life than the known one."""
-        entry = jobs.peek(job_key) or await catalogue.get(job_key)
+        entry = self._jobs.peek(job_key) or await self._catalogue.get(job_key)
         if entry is None or entry.state is JobState.DESTROYED:
             self._known.pop(job_key, None)
             raise no_job(job_key)
         if known is not None and known.uid == entry.uid:
             return known
-        job = await jobs.read(job_key)
+        job = await self._jobs.read(job_key)
         if job is None or job.document is None:
             raise no_job(job_key)
         return JobKey(job.document.head.uid, job.document.head.key)
@@ -82,12 +81,12 @@ def _wrong_token(request_counts: int) -> ApiProblem:
 class IdempotencyKeys:
     """The keys of requests that are in progress in this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: RequestStore) -> None:
+        self._store = store
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def run_once(
         self,
-        store: RequestStore,
         remembered: Remembered,
         work: Callable[[], Awaitable[object]],
         is_final: Callable[[object], bool],
@@ -99,16 +98,16 @@ class IdempotencyKeys:
         Raises ApiProblem (422) for a key that came with another body, StoreError, and what `work` raises.
         """
         async with self._locks.setdefault((remembered.scope, remembered.key), asyncio.Lock()):
-            known = await store.recall(remembered.scope, remembered.key, remembered.since)
+            known = await self._store.recall(remembered.scope, remembered.key, remembered.since)
             if known is not None and known.digest != remembered.digest:
                 raise key_reused()
             if known is not None and known.answer:
                 return msgspec.Raw(known.answer)
-            await store.remember(remembered)
+            await self._store.remember(remembered)
             result = await work()
             answer = ENCODER.encode(result)
             if is_final(result):
-                await store.remember(msgspec.structs.replace(remembered, answer=answer))
+                await self._store.remember(msgspec.structs.replace(remembered, answer=answer))
             return msgspec.Raw(answer)
 
 

@@ -101,7 +101,7 @@ async def _has_ended(request: ApiRequest, job_key: str, uid: str, number: int) -
     """Whether it has, or is not there; also where this process stops: then the caller asks another one."""
     job = await request.deps.jobs.read(job_key)
     state = None if job is None else find_state(job, uid, number)
-    return state is None or state in TERMINAL or "host" in await request.deps.ready()
+    return state is None or state in TERMINAL or "host" in await request.deps.shown.ready()
 
 
 def _no_result(given: str, found: FoundResult) -> ApiProblem:

@@ -76,18 +76,18 @@ async def put_service(request: ApiRequest) -> Response:
         message = "force may replace jobs of others, so it needs a key of the whole tenant"
         raise refuse(HTTPStatus.FORBIDDEN, "/force", "scope", message)
     posted, service, timers, warnings = await _read_registered(request)
-    known = deps.registry.find(service.tenant, name)
-    registered, is_new = await deps.registry.register(service, timers)
+    known = deps.services.registry.find(service.tenant, name)
+    registered, is_new = await deps.services.registry.register(service, timers)
     _tell_changes(request, known, registered)
     if known is None or known.digest != registered.digest:
         log_warnings(deps, name, warnings)
     with after_change(f"the service {name!r} is registered"):
         if request.query["force"]:
-            await deps.reconcile.apply(registered, force=True)
+            await deps.services.reconcile.apply(registered, force=True)
         elif timers is not None:
             warnings += await _settle(request, name)
         if posted.options is not None or (known is not None and known.options):
-            await deps.reconcile.give_options(registered)
+            await deps.services.reconcile.give_options(registered)
         return await _show(request, registered, is_new=is_new, warnings=warnings)
 
 
@@ -101,9 +101,9 @@ async def put_service(request: ApiRequest) -> Response:
 )
 async def preview_service(request: ApiRequest) -> Response:
     """Show what a registration would make of a service, and what is wrong with its jobs; changes nothing."""
-    await request.deps.registry.look()
+    await request.deps.services.registry.look()
     _, service, _, warnings = await _read_registered(request)
-    is_new = request.deps.registry.find(service.tenant, service.name) is None
+    is_new = request.deps.services.registry.find(service.tenant, service.name) is None
     data = {"name": service.name, "isNew": is_new, **service_members(service)}
     return succeed(data, warnings=warnings)
 
@@ -123,7 +123,7 @@ async def _read_registered(
         address=await check_address(deps, posted.address) or None,
         route=posted.route,
         tags=tuple(posted.tags or ()),
-        keeps=deps.registry.keeps if posted.on_change is None else posted.on_change == "keep",
+        keeps=deps.services.registry.keeps if posted.on_change is None else posted.on_change == "keep",
         grace=GRACE if grace is None else round(grace * SECOND),
         rate_limit=None if limit is None else RateLimit(limit.count, round(limit.per_seconds * SECOND)),
         signing=posted.signing or "",
@@ -144,7 +144,7 @@ async def _read_registered(
 )
 async def read_service(request: ApiRequest) -> Response:
     """Read a service with its timers and instances."""
-    await request.deps.registry.look()
+    await request.deps.services.registry.look()
     return await _show(request, find_service(request))
 
 
@@ -158,11 +158,11 @@ async def read_service(request: ApiRequest) -> Response:
 )
 async def list_services(request: ApiRequest) -> Response:
     """List services by name."""
-    await request.deps.registry.look()
+    await request.deps.services.registry.look()
     now = request.deps.clock.now()
     mark = mark_list("services", request.caller.tenant)
     after, limit = request.place(mark), request.query["limit"]
-    known = request.deps.registry.services(request.caller.tenant)
+    known = request.deps.services.registry.services(request.caller.tenant)
     own = request.caller.service
     found = [one for one in known if one.name > after and own in (None, one.name)][: limit + 1]
     items: list[msgspec.Raw] = []
@@ -184,7 +184,7 @@ async def list_services(request: ApiRequest) -> Response:
 async def remove_service(request: ApiRequest) -> Response:
     """Remove a service: its jobs are paused, and destroyed after its grace period."""
     name = request.service
-    if not await request.deps.registry.remove(request.caller.tenant, name):
+    if not await request.deps.services.registry.remove(request.caller.tenant, name):
         raise _no_service(name)
     return succeed({"name": name})
 
@@ -198,7 +198,7 @@ async def remove_service(request: ApiRequest) -> Response:
 )
 async def pause_service(request: ApiRequest) -> Response:
     """Pause a service: steps for it wait until it is resumed."""
-    return await _change_pause(request, "pause", request.deps.registry.pause_service)
+    return await _change_pause(request, "pause", request.deps.services.registry.pause_service)
 
 
 @ROUTES.add(
@@ -210,7 +210,7 @@ async def pause_service(request: ApiRequest) -> Response:
 )
 async def resume_service(request: ApiRequest) -> Response:
     """Resume a service: the steps that wait for it are sent."""
-    return await _change_pause(request, "resume", request.deps.registry.resume_service)
+    return await _change_pause(request, "resume", request.deps.services.registry.resume_service)
 
 
 @ROUTES.add(
@@ -228,7 +228,7 @@ async def show_drift(request: ApiRequest) -> Response:
     mark = mark_list("drift", service.tenant, service.name)
     # A key of a service does not see what others have made of an id that it declares.
     compared, after = OWN if request.caller.is_narrow else COMPARED, request.place(mark)
-    items, last = await request.deps.drift.read(service, after=after, limit=limit, compared=compared)
+    items, last = await request.deps.services.drift.read(service, after=after, limit=limit, compared=compared)
     place = None if last is None else write_cursor(mark, last)
     return succeed({"items": items, "nextCursor": place})
 
@@ -262,18 +262,18 @@ async def put_instance(request: ApiRequest) -> Response:
         description=posted.description or "",
         seen=now.steady,
     )
-    service = deps.registry.find(tenant, name)
+    service = deps.services.registry.find(tenant, name)
     digest = None if service is None else service.digest
     by = Creator(name, name, tenant, request.caller.is_narrow)
     timers, warnings = await read_declaration(deps, by, registration.timers, current_digest=digest)
-    registered, is_new = await deps.registry.announce(instance, timers)
+    registered, is_new = await deps.services.registry.announce(instance, timers)
     log_warnings(deps, name, warnings)
     warnings += _warn_of_shared_address(deps, registered)
     if timers is not None:
         warnings += await _settle(request, name)
     data = instance_line(registered, now, is_online=True) | {
-        "heartbeatSeconds": deps.heartbeat_seconds,
-        "offlineSeconds": deps.registry.instances.offline_after / SECOND,
+        "heartbeatSeconds": deps.services.heartbeat_seconds,
+        "offlineSeconds": deps.services.registry.instances.offline_after / SECOND,
     }
     return succeed(data, status=HTTPStatus.CREATED if is_new else HTTPStatus.OK, warnings=warnings)
 
@@ -291,7 +291,7 @@ async def remove_instance(request: ApiRequest) -> Response:
     name, instance_id = request.service, request.instance_id
 
     async def remove() -> Response:
-        if not await request.deps.registry.deregister(request.caller.tenant, name, instance_id):
+        if not await request.deps.services.registry.deregister(request.caller.tenant, name, instance_id):
             raise _no_instance(name, instance_id)
         return succeed({"instanceId": instance_id})
 
@@ -320,14 +320,14 @@ async def take_heartbeat(request: ApiRequest) -> Response:
 
     def renew() -> Instance | None:
         now = deps.clock.now().steady
-        return deps.registry.instances.renew(
+        return deps.services.registry.instances.renew(
             request.caller.tenant, name, instance_id, now, load=posted.load, draining=posted.draining
         )
 
     async def work() -> dict[str, str]:
         renewed = renew()
         if renewed is None:
-            await deps.registry.catch_up()
+            await deps.services.registry.catch_up()
             renewed = renew()
         if renewed is None:
             raise _no_instance(name, instance_id)
@@ -349,7 +349,7 @@ def _tell_changes(request: ApiRequest, before: Service | None, after: Service) -
     new = service_members(after)
     old = dict.fromkeys(new) if before is None else service_members(before)
     same_jobs = before is not None and before.digest == after.digest
-    changes = request.deps.changes(old, new, request.secret_mask)
+    changes = request.deps.security.changes(old, new, request.secret_mask)
     request.tell_audit(
         changed=not same_jobs or old != new or request.query["force"],
         detail=changes if same_jobs else changes | {"given": {"timers": "changed"}},
@@ -359,7 +359,7 @@ def _tell_changes(request: ApiRequest, before: Service | None, after: Service) -
 def find_service(request: ApiRequest) -> Service:
     """The service that the path names. Raises ApiProblem (404, 422)."""
     name = request.service
-    service = request.deps.registry.find(request.caller.tenant, name)
+    service = request.deps.services.registry.find(request.caller.tenant, name)
     if service is None:
         raise _no_service(name)
     return service
@@ -367,7 +367,7 @@ def find_service(request: ApiRequest) -> Service:
 
 def _warn_of_shared_address(deps: ApiDependencies, given: Instance) -> tuple[FoundFlaw, ...]:
     """A call to an address that several instances have reaches any of their processes."""
-    online = deps.registry.instances.online(given.tenant, given.service, given.seen)
+    online = deps.services.registry.instances.online(given.tenant, given.service, given.seen)
     shared = [one for one in online if one.address == given.address and one.instance_id != given.instance_id]
     others = [one.instance_id for one in shared if given.address and not one.draining]
     if not others:
@@ -381,7 +381,7 @@ def _warn_of_shared_address(deps: ApiDependencies, given: Instance) -> tuple[Fou
 
 async def _settle(request: ApiRequest, name: str) -> tuple[FoundFlaw, ...]:
     """Makes the jobs that a registration declares, before it is answered (SPEC section 13)."""
-    if await request.deps.reconcile.settle(request.caller.tenant, name):
+    if await request.deps.services.reconcile.settle(request.caller.tenant, name):
         return ()
     message = "the store did not take all declared jobs; the next registration or check-timers makes the rest"
     return (Problem("/timers", "not_scanned", message),)
@@ -390,7 +390,7 @@ async def _settle(request: ApiRequest, name: str) -> tuple[FoundFlaw, ...]:
 async def _show(
     request: ApiRequest, service: Service, *, is_new: bool = False, warnings: tuple[FoundFlaw, ...] = ()
 ) -> Response:
-    registry, now = request.deps.registry, request.deps.clock.now()
+    registry, now = request.deps.services.registry, request.deps.clock.now()
     known = await registry.texts.read(service)
     timers = known.text
     shown = [
@@ -420,18 +420,19 @@ async def _change_pause(
 
 
 def _line(request: ApiRequest, service: Service, now: Now) -> dict[str, object]:
-    instances = request.deps.registry.instances
+    instances = request.deps.services.registry.instances
     online = instances.online(service.tenant, service.name, now.steady)
     known = instances.known(service.tenant, service.name)
-    since = request.deps.registry.pauses.since(Kind.SERVICE, service.tenant, service.name)
+    since = request.deps.services.registry.pauses.since(Kind.SERVICE, service.tenant, service.name)
     line = service_line(service, known, sum(not one.draining for one in online))
     return line | pause_members(since, now)
 
 
 def _check_signing(request: ApiRequest, name: str | None) -> None:
     """Raises ApiProblem where the secret `name` is missing, or cannot sign."""
-    judge = request.deps.surroundings.judge_secret
-    reason = None if name is None or judge is None else judge(request.caller.tenant, name)
+    tenant = request.caller.tenant
+    judge = request.deps.definitions.compiler.around(tenant).judge_secret
+    reason = None if name is None or judge is None else judge(tenant, name)
     if reason is not None:
         raise invalid("/signing", UNKNOWN_SECRET, reason)
 
@@ -462,9 +463,9 @@ async def check_address(deps: ApiDependencies, address: str | None) -> str:
     except TransportError as error:
         message = f"address {address[:140]!r} is refused: {error}"
         raise invalid("/address", "invalid", message) from None
-    if deps.admit is not None:
+    if deps.services.admit is not None:
         try:
-            await deps.admit(address)
+            await deps.services.admit(address)
         except TransportError as error:
             raise invalid("/address", "invalid", str(error)) from None
     return address.rstrip("/")

@@ -25,7 +25,7 @@ UNKEPT = {"cache-control": "no-store"}
 @ROUTES.add("GET /session", Role.VIEWER, data=answers.Session, statuses=(429,), is_open=True)
 async def show_session(request: ApiRequest) -> Response:
     """Show who the caller is; `role` is null for who has to sign in."""
-    authentication = request.deps.authentication
+    authentication = request.deps.security.authentication
     identity = authentication.identify(request.scope)
     if identity is None and header(request.scope, b"authorization") is not None:
         authentication.count_wrong_key(request.scope)
@@ -44,9 +44,9 @@ async def show_session(request: ApiRequest) -> Response:
 )
 async def sign_in(request: ApiRequest) -> Response:
     """Sign in with a key, in a browser: it gets a cookie; where no key is needed, show who the caller is."""
-    check_origin(request.scope, request.deps.authentication.own_url)
+    check_origin(request.scope, request.deps.security.authentication.own_url)
     posted = read_model(SignIn, read_json(await request.body(LONGEST_BODY)))
-    authentication = request.deps.authentication
+    authentication = request.deps.security.authentication
     if not authentication.needs_key:
         return succeed(_wire(authentication.identify(request.scope), request), UNKEPT)
     session = authentication.open_session(posted.key, request.scope)
@@ -64,7 +64,7 @@ async def sign_in(request: ApiRequest) -> Response:
 @ROUTES.add("DELETE /session", Role.VIEWER, data=answers.Session, is_open=True, audit=Way.NONE)
 async def sign_out(request: ApiRequest) -> Response:
     """Sign out, in a browser; 200 also where there was no session."""
-    authentication = request.deps.authentication
+    authentication = request.deps.security.authentication
     check_console(request.scope, authentication.own_url)
     gone = None if authentication.needs_key else authentication.identify(request.scope)
     cookie = write_cookie(request.scope, "", authentication.own_url)
@@ -72,7 +72,7 @@ async def sign_out(request: ApiRequest) -> Response:
 
 
 def _wire(identity: KnownCaller | None, request: ApiRequest) -> dict[str, object]:
-    needs_key = request.deps.authentication.needs_key
+    needs_key = request.deps.security.authentication.needs_key
     if identity is None:
         members = dict.fromkeys(("name", "tenant", "role", "service", "keyId", "expiresAt"))
         return {**members, "labels": [], "isOfProxy": False, "needsKey": needs_key}

@@ -226,9 +226,8 @@ async def list_lines(request: ApiRequest, query: JobQuery, page: JobPage) -> dic
         wanted = MORE_AT_ONCE if is_small else READ_AT_ONCE
         for entry, text in zip(entries, texts, strict=True):
             await slices.pause(len(text or b""))
-            line = ENCODER.encode(
-                {**job_line(entry, request.deps.find_unfit(entry), mask), **_define(request, text)}
-            )
+            unfit = request.deps.definitions.find_unfit(entry)
+            line = ENCODER.encode({**job_line(entry, unfit, mask), **_define(request, text)})
             size += len(line)
             if lines and size > PAGE_BYTES:
                 return {"items": lines, "nextCursor": write_place(query, page.items[len(lines) - 1])}
@@ -266,7 +265,7 @@ def _read_posted(text: bytes | None) -> _PostedTimer | None:
 
 def _describe(request: ApiRequest, raw: bytes) -> dict[str, Any] | None:
     try:
-        timer = request.deps.compile_cache.timer(raw)
+        timer = request.deps.definitions.compiler.compile_cache.timer(raw)
         texts = _TEXTS.decode(raw)
     except _UNREADABLE:
         return None

@@ -24,10 +24,10 @@ ROUTES = Routes("secrets")
 @ROUTES.add("GET /secrets", Role.EDITOR, data=answers.SecretList)
 async def list_secrets(request: ApiRequest) -> Response:
     """List the secrets of the caller's tenant by name, with their source and dates; no value is shown."""
-    vault = request.deps.secret_vault
+    vault = request.deps.security.secret_vault
     if vault is not None:
         await vault.look()
-    items = [_wire(one) for one in request.deps.secrets.list(request.caller.tenant)]
+    items = [_wire(one) for one in request.deps.security.secrets.list(request.caller.tenant)]
     return succeed({"items": items, "canStore": vault is not None})
 
 
@@ -64,7 +64,7 @@ async def delete_secret(request: ApiRequest) -> Response:
 
 
 def _vault(request: ApiRequest) -> SecretVault:
-    vault = request.deps.secret_vault
+    vault = request.deps.security.secret_vault
     if vault is None:
         message = (
             "no secret is stored without a key to encrypt it: set secrets_key_file (or secrets_key) to 32 "
@@ -102,7 +102,7 @@ async def _read_posted(request: ApiRequest, vault: SecretVault, name: str) -> tu
 
 def _find(request: ApiRequest, name: str) -> KnownSecret:
     """The one that decides now. Raises ApiProblem (404): somebody has removed it since."""
-    for one in request.deps.secrets.list(request.caller.tenant):
+    for one in request.deps.security.secrets.list(request.caller.tenant):
         if one.name == name:
             return one
     raise absent("/secretName", f"{name!r} was stored, and somebody has removed it since")

@@ -103,7 +103,7 @@ def _below(flaws: Iterable[FoundFlaw]) -> list[FoundFlaw]:
 
 
 async def _check_room(request: ApiRequest) -> None:
-    if await request.deps.trials.sweep(request.caller.tenant) >= MOST_LIVING:
+    if await request.deps.upkeep.trials.sweep(request.caller.tenant) >= MOST_LIVING:
         message = f"{MOST_LIVING} trials are kept; each goes ten minutes after its beginning, or delete one"
         raise refuse(HTTPStatus.TOO_MANY_REQUESTS, "", "limit", message, retry_seconds=60)
 
@@ -147,7 +147,7 @@ async def _create(request: ApiRequest, posted: _PostedTrial, job_id: str, job_ke
     for member in ("parentJobExecution", "startPolicy", "disabled"):
         text.pop(member, None)
     checked = await _check(request, text, is_trial=True)
-    async with request.deps.trials.beginning:
+    async with request.deps.upkeep.trials.beginning:
         await _check_room(request)
         await run_command(request, job_key, Command(Created(uid="", key=b""), checked.definition))
 

@@ -7,10 +7,19 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from scheduler_service import __version__
-from scheduler_service.api.dependencies import ApiDependencies
+from scheduler_service.api.authentication import Authentication
+from scheduler_service.api.dependencies import (
+    ApiDependencies,
+    DefinitionParts,
+    RequestLimits,
+    SecurityParts,
+    ServiceParts,
+    ShownParts,
+    UpkeepParts,
+)
 from scheduler_service.app.data_folder import history_address, take_lines
 from scheduler_service.app.egress import admit_of, name_check_of
 from scheduler_service.app.metrics import make_exposition
@@ -137,7 +146,7 @@ class RunningService(ProcessParts):
     def flush_log(self) -> None:
         """Writes the lines that the API still sums up, after its last answer."""
         if "api_parts" in vars(self):
-            self.api_parts.store_faults.flush()
+            self.api_parts.shown.store_faults.flush()
 
     async def attach(self) -> None:
         """Binds to the jobs what had to be built before them. Raises StoreUnavailable."""
@@ -387,74 +396,73 @@ class RunningService(ProcessParts):
     @cached_property
     def api_parts(self) -> ApiDependencies:
         """What the API uses."""
-        settings, compiler, services = self.settings, self.compiler, self.services
+        limits, services = self.settings.limits, self.services
         return ApiDependencies(
             jobs=self.limited_jobs,
-            compile_definition=compiler.posted,
-            compile_stored=compiler.stored,
-            compile_cache=compiler.compile_cache,
-            options=compiler.options,
-            surroundings=self.surroundings,
-            surroundings_of=compiler.around,
             catalogue=self.catalogue,
             store=self.service_store,
-            operations=self.operations,
-            clean=self.cleaner,
-            trials=self.cleaner.trials,
             history=self.reads,
-            audit=self.audit,
-            changes=self._masked_changes(),
-            registry=services.registry,
-            reconcile=services.scan,
-            drift=services.drift,
-            queues=services.queues,
-            ready=self.readiness.list_missing,
-            parts=self.readiness.describe,
-            find_unfit=self.review.unfit.find,
-            list_unfit=self.review.unfit.list,
-            nodes=self.list_nodes,
-            standstills=self.telemetry.standstills,
-            events=self.events,
-            alerts=self.alerts,
-            metrics=self._exposition,
             clock=self.clock,
-            log=self.log,
-            version=__version__,
-            settings=self.loaded.describe,
-            admit=admit_of(self.loaded),
-            record_lost=partial(self.writer.append, durable=False) if self.kind == "embedded" else None,
-            check_names=name_check_of(self.loaded),
-            admin_key=settings.server.key,
-            key_ring=self.key_ring,
-            proxies=proxies_of(settings),
-            own_url=settings.server.external_url,
-            user=machine_user(),
-            heartbeat_seconds=settings.services.heartbeat_seconds,
-            **self._limits_of_callers(),
-            **self._shared_parts(),
+            definitions=DefinitionParts(
+                compiler=self.compiler,
+                check_names=name_check_of(self.loaded),
+                find_unfit=self.review.unfit.find,
+                list_unfit=self.review.unfit.list,
+                calendars=self.calendars,
+                tell_calendar=self.calendar_rounds.tell,
+            ),
+            services=ServiceParts(
+                registry=services.registry,
+                reconcile=services.scan,
+                drift=services.drift,
+                queues=services.queues,
+                heartbeat_seconds=self.settings.services.heartbeat_seconds,
+                admit=admit_of(self.loaded),
+            ),
+            security=self._security_parts(),
+            upkeep=UpkeepParts(
+                operations=self.operations,
+                trials=self.cleaner.trials,
+                clean=self.cleaner,
+                record_lost=partial(self.writer.append, durable=False) if self.kind == "embedded" else None,
+            ),
+            shown=self._shown_parts(),
+            limits=RequestLimits(body_bytes=limits.body_bytes, feedback_bytes=limits.feedback_bytes),
         )
 
-    def _limits_of_callers(self) -> dict[str, Any]:
-        settings = self.settings
-        return {
-            "tenant_limits": lambda tenant: limits_of(settings, tenant),
-            "body_bytes": settings.limits.body_bytes,
-            "feedback_bytes": settings.limits.feedback_bytes,
-        }
+    def _security_parts(self) -> SecurityParts:
+        server, mask = self.settings.server, self.settings.history.mask
+        return SecurityParts(
+            authentication=Authentication(
+                admin_key=server.key,
+                tenant=DEFAULT_TENANT,
+                user=machine_user(),
+                now=self.clock.now,
+                own_url=server.external_url,
+                ring=self.key_ring,
+                proxies=proxies_of(self.settings),
+            ),
+            audit=self.audit,
+            changes=MaskedChanges(conceal=Concealment(headers=MASKED_HEADERS | set(mask), members=mask)),
+            secrets=self.secrets,
+            secret_masks=self.secret_masks,
+            secret_vault=self.secret_vault,
+        )
 
-    def _shared_parts(self) -> dict[str, Any]:
-        """What the API uses of what all processes share."""
-        return {
-            "secrets": self.secrets,
-            "secret_vault": self.secret_vault,
-            "secret_masks": self.secret_masks,
-            "calendars": self.calendars,
-            "tell_calendar": self.calendar_rounds.tell,
-        }
-
-    def _masked_changes(self) -> MaskedChanges:
-        mask = self.settings.history.mask
-        return MaskedChanges(conceal=Concealment(headers=MASKED_HEADERS | set(mask), members=mask))
+    def _shown_parts(self) -> ShownParts:
+        return ShownParts(
+            version=__version__,
+            log=self.log,
+            ready=self.readiness.list_missing,
+            parts=self.readiness.describe,
+            standstills=self.telemetry.standstills,
+            settings=self.loaded.describe,
+            nodes=self.list_nodes,
+            tenant_limits=partial(limits_of, self.settings),
+            alerts=self.alerts,
+            events=self.events,
+            metrics=self._exposition,
+        )
 
     @property
     def _exposition(self) -> Exposition | None:

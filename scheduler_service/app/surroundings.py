@@ -134,9 +134,9 @@ class DefinitionCompiler:
             self._by_tenant[tenant] = known
         return known
 
-    def posted(self, definition: JobDefinition, surroundings: Surroundings) -> Compiled:
+    def posted(self, definition: JobDefinition, tenant: str) -> Compiled:
         """A definition on its way in. Raises DefinitionError."""
-        return compile_definition(self._fill(definition, surroundings.tenant), surroundings)
+        return compile_definition(self._fill(definition, tenant), self.around(tenant))
 
     async def stored(self, text: bytes, tenant: str) -> Program:
         """A definition of a tenant from the store, perhaps of an earlier version; a large one apart.

@@ -263,7 +263,7 @@ async def test_a_request_that_fails_is_a_line_too() -> None:
 async def test_the_last_requests_that_the_store_failed_are_counted() -> None:
     """The first is told at once; those after it with the end of the service, if not before."""
     async with running() as world:
-        faults = world.service.api_parts.store_faults
+        faults = world.service.api_parts.shown.store_faults
         for number in range(3):
             faults.count("requests", error=f"full {number}")
         await world.stop()

@@ -39,8 +39,8 @@ class FrontPage:
 
     async def show(self, request: ApiRequest) -> Response:
         """The way to the console, or JSON; also where the service is not ready, which it says."""
-        missing = list(await request.deps.ready())
-        version = request.deps.version
+        missing = list(await request.deps.shown.ready())
+        version = request.deps.shown.version
         state = "ready" if not missing else "not_ready"
         if CONSOLE not in self._links or not prefers_html(header(request.scope, b"accept")):
             data = {"name": NAME, "version": version, "status": state, "missing": missing}

@@ -99,8 +99,8 @@ def test_what_is_not_plain_goes_the_long_way(api: ApiApplication, scope: dict[st
 @pytest.mark.parametrize("path", ["/services/a/instances/b/heartbeat", "/services"])
 async def test_a_fault_is_answered_on_both_ways(world: World, path: str) -> None:
     """500 without a word of what went wrong; the server sees the error, for its log."""
-    world.deps.registry.instances.renew = broken  # type: ignore[method-assign]
-    world.deps.registry.services = broken  # type: ignore[method-assign]
+    world.deps.services.registry.instances.renew = broken  # type: ignore[method-assign]
+    world.deps.services.registry.services = broken  # type: ignore[method-assign]
     method = "GET" if path == "/services" else "POST"
     api = create_api(world.deps)
     for raises in (False, True):

@@ -222,7 +222,7 @@ async def test_what_fails_after_a_change_is_not_said_to_be_undone(method: str, p
     async def fail(*_: object, **__: object) -> None:
         raise StoreUnavailable("the disk is full")
 
-    at = getattr(world.deps, owner)
+    at = getattr(world.deps.services, owner)
     setattr(at, {"reconcile": "apply", "queues": "figures"}[owner], fail)
     async with world.client() as client:
         answer = await client.request(method, path, json={})

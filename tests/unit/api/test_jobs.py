@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from scheduler_service.api.application import create_api
+from scheduler_service.api.authentication import Authentication
 from tests.unit.api.world import World, definition, pointers
 
 
@@ -47,7 +48,9 @@ def unsigned(**members: Any) -> dict[str, Any]:
 @asynccontextmanager
 async def another_user(world: World) -> AsyncIterator[httpx.AsyncClient]:
     """The same service, run by somebody else."""
-    world.api = create_api(replace(world.deps, user="bob"))
+    bob = Authentication(admin_key=None, tenant="default", user="bob", now=world.now)
+    security = replace(world.deps.security, authentication=bob)
+    world.api = create_api(replace(world.deps, security=security))
     async with world.client() as client:
         yield client
 

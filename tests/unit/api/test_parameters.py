@@ -189,7 +189,7 @@ async def test_an_array_that_the_store_failed_is_one_request(world: World) -> No
     async with world.client() as client:
         answer = await client.post("/jobs", json=[{"jobId": name, **definition()} for name in "abc"])
     assert [item["problem"]["status"] for item in answer.json()["data"]["items"]] == [503] * 3
-    assert world.deps.store_faults.counts == {"requests": 1}
+    assert world.deps.shown.store_faults.counts == {"requests": 1}
 
 
 @pytest.mark.parametrize("order", [(0, 1, 1), (1, 0, 1), (1, 1, 0)])

@@ -188,22 +188,22 @@ async def test_many_reports_read_the_job_once(world: World) -> None:
         reads.append(job_id)
         return await read_before(job_id)
 
-    read_before, world.read, keys = world.read, read, FeedbackKeys()  # type: ignore[method-assign]
+    read_before, world.read, keys = world.read, read, FeedbackKeys(world, world.catalogue)  # type: ignore[method-assign]
     old = feedback_token(KEY, await begin(world), 1)
     for _ in range(3):
-        await keys.check(world, world.catalogue, "j1", 1, old)
+        await keys.check("j1", 1, old)
         with pytest.raises(ApiProblem, match="does not belong to requestCounts 1"):
-            await keys.check(world, world.catalogue, "j1", 1, "wrong")
+            await keys.check("j1", 1, "wrong")
     assert reads == ["j1"]
     async with world.client() as client:
         await client.delete("/jobs/j1")
-    await keys.check(world, world.catalogue, "j1", 1, old)  # the turn refuses it
+    await keys.check("j1", 1, old)  # the turn refuses it
     with pytest.raises(ApiProblem, match="there is no job"):
-        await keys.check(world, world.catalogue, "j1", 1, "wrong")
+        await keys.check("j1", 1, "wrong")
     new = feedback_token(KEY, await begin(world), 1)
-    await keys.check(world, world.catalogue, "j1", 1, new)
+    await keys.check("j1", 1, new)
     with pytest.raises(ApiProblem, match="does not belong"):
-        await keys.check(world, world.catalogue, "j1", 1, old)
+        await keys.check("j1", 1, old)
     assert reads == ["j1", "j1"]
 
 

@@ -55,9 +55,9 @@ async def test_it_is_destroyed_by_itself(client: httpx.AsyncClient, world: World
     data = await attempt(client)
     await world.answer_calls()
     world.wall += KEPT_MS - 1
-    assert await world.deps.trials.sweep() == 1
+    assert await world.deps.upkeep.trials.sweep() == 1
     world.wall += 1
-    assert await world.deps.trials.sweep() == 0
+    assert await world.deps.upkeep.trials.sweep() == 0
     assert (await client.get(f"/jobs/{data['jobId']}")).status_code == 404
     assert world.catalogue.entries == world.documents == {}
     assert (await client.get(f"/executions/{data['executionId']}")).is_success
@@ -67,16 +67,16 @@ async def test_one_that_runs_stays(client: httpx.AsyncClient, world: World) -> N
     """However long it takes."""
     await attempt(client)
     world.wall += 10 * KEPT_MS
-    assert await world.deps.trials.sweep() == 1
+    assert await world.deps.upkeep.trials.sweep() == 1
     await world.answer_calls()
-    assert await world.deps.trials.sweep() == 0
+    assert await world.deps.upkeep.trials.sweep() == 0
 
 
 async def test_jobs_that_are_no_trials_stay(client: httpx.AsyncClient, world: World) -> None:
     """Whatever their ids are."""
     assert (await client.post("/jobs/trial:x", json=definition(parentJob="a"))).is_success
     world.wall += 10 * KEPT_MS
-    assert await world.deps.trials.sweep() == 0
+    assert await world.deps.upkeep.trials.sweep() == 0
     assert await ids(client) == ["trial:x"]
 
 
@@ -153,7 +153,7 @@ async def test_a_key_is_one_trial(client: httpx.AsyncClient, world: World) -> No
     assert len(world.history.runs) == 1
     await world.answer_calls()
     world.wall += KEPT_MS
-    await world.deps.trials.sweep()
+    await world.deps.upkeep.trials.sweep()
     assert await attempt(client, KEY) == first
     other = await client.post("/definitions/try", json={"definition": definition(jobName="b")}, headers=KEY)
     assert other.status_code == 422
@@ -190,7 +190,7 @@ async def test_a_crash_in_the_middle_leaves_nothing(is_after: bool) -> None:
         assert (await client.post("/definitions/try", json=body)).status_code == 503
         await world.answer_calls()
         world.wall += KEPT_MS
-        assert await world.deps.trials.sweep() == 0
+        assert await world.deps.upkeep.trials.sweep() == 0
         assert world.catalogue.entries == world.documents == {}
 
 
@@ -208,9 +208,9 @@ async def test_trials_that_a_kill_left_without_an_execution_go() -> None:
         ] * 2
         assert world.history.runs == {}
         world.wall += KEPT_MS - 1
-        assert await world.deps.trials.sweep() == 2
+        assert await world.deps.upkeep.trials.sweep() == 2
         world.wall += 1
-        assert await world.deps.trials.sweep() == 0
+        assert await world.deps.upkeep.trials.sweep() == 0
         assert await ids(client, system="true") == []
         assert world.catalogue.entries == world.documents == {}
 
@@ -235,10 +235,10 @@ async def test_a_crash_between_destruction_and_forgetting_leaves_nothing() -> No
         world.wall += KEPT_MS
         world.is_away = True
         with pytest.raises(StoreUnavailable):
-            await world.deps.trials.sweep()
+            await world.deps.upkeep.trials.sweep()
         assert [one.state for one in world.catalogue.entries.values()] == [JobState.DESTROYED]
         world.is_away = False
-        assert await world.deps.trials.sweep() == 0
+        assert await world.deps.upkeep.trials.sweep() == 0
         assert world.catalogue.entries == world.documents == {}
         assert (await client.get(f"/executions/{data['executionId']}")).is_success
 
@@ -278,7 +278,7 @@ async def test_a_key_whose_trial_has_gone_runs_nothing(end: str) -> None:
         if end == "deleted":
             assert (await client.delete(f"/jobs/{job_id}")).is_success
         world.wall += KEPT_MS
-        assert await world.deps.trials.sweep() == 0
+        assert await world.deps.upkeep.trials.sweep() == 0
         assert world.documents == {}
         for _ in range(MOST_LIVING):
             await attempt(client)

@@ -3,15 +3,24 @@
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from functools import partial
+from dataclasses import fields
 from typing import Any
 
 import httpx
 import msgspec
 
-from client_sdk.models import parse_definition
+from client_sdk.models import JobDefinition, parse_definition
 from scheduler_service.api.application import create_api
-from scheduler_service.api.dependencies import ApiDependencies
+from scheduler_service.api.authentication import Authentication
+from scheduler_service.api.dependencies import (
+    ApiDependencies,
+    DefinitionParts,
+    RequestLimits,
+    SecurityParts,
+    ServiceParts,
+    ShownParts,
+    UpkeepParts,
+)
 from scheduler_service.domain.acts import Act
 from scheduler_service.domain.document import Document
 from scheduler_service.domain.effects import Call, Effect
@@ -19,7 +28,7 @@ from scheduler_service.domain.moments import Now
 from scheduler_service.domain.replies import Recalled, Refusal, Reply
 from scheduler_service.domain.turn_events import CallEnded, Created, Event, Updated
 from scheduler_service.domain.wire import Answer, Holder
-from scheduler_service.engine.compile import compile_definition
+from scheduler_service.engine.compile import Compiled, compile_definition
 from scheduler_service.engine.compile_cache import CompileCache
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.machine import decide
@@ -52,7 +61,6 @@ from tests.unit.api.stores import (
 from tests.unit.services.tables import MemoryTable
 
 KEY = b"k" * 32
-NOWHERE = Surroundings()
 
 
 def judge_secret(tenant: str, name: str) -> str | None:
@@ -95,7 +103,7 @@ class World(MemoryOutbox):
             entries=self.catalogue.some,
             definition=self.store.definition,
             read_job=self.read,
-            compile_text=partial(_compile_stored, around=settings.get("surroundings", NOWHERE)),
+            compile_text=PlainCompiler(settings.get("surroundings", Surroundings())).stored,
             clock=self,
         )
         self.scan = Reconcile(
@@ -241,42 +249,65 @@ class World(MemoryOutbox):
             self.cleaned.append((destroyed, retain))
             return {"jobs": 1, "executions": 2, "notifications": 3}
 
-        around = settings.get("surroundings", Surroundings(judge_secret=judge_secret))
-        return ApiDependencies(
-            **{
-                "jobs": self,
-                "compile_definition": compile_definition,
-                "compile_stored": _compile_stored,
-                "compile_cache": CompileCache(default_zone="UTC"),
-                "surroundings": around,
-                "surroundings_of": lambda tenant: msgspec.structs.replace(around, tenant=tenant),
-                "catalogue": self.catalogue,
-                "store": self.store,
-                "operations": self.make_operations(),
-                "trials": Trials(store=self, deliver=self.deliver, clock=self),
-                "history": self.history,
-                "audit": self.audit,
-                "changes": MaskedChanges(conceal=Concealment(headers=MASKED_HEADERS, members=("pin",))),
-                "clean": clean,
-                "clock": self,
-                "user": "alice",
-                "registry": self.registry,
-                "reconcile": self.scan,
-                "drift": DriftReport(inputs=self.inputs, apart=work_apart),
-                "queues": PullQueues(table=EmptyQueues(), clock=self, log=self.log),
-                "ready": ready,
-                "parts": lambda: self.parts,
-                "standstills": self.standstills,
-                "version": "1.2.3",
-                "log": self.log,
-                **settings,
-            }
+        def choose(kind: type, **own: Any) -> Any:
+            known = {one.name for one in fields(kind)}
+            return kind(**own | {name: value for name, value in settings.items() if name in known})
+
+        authentication = Authentication(
+            admin_key=settings.get("admin_key"),
+            tenant="default",
+            user=settings.get("user", "alice"),
+            now=settings.get("clock", self).now,
+            own_url=settings.get("own_url"),
+            ring=settings.get("key_ring"),
+            proxies=settings.get("proxies"),
+        )
+        changes = MaskedChanges(conceal=Concealment(headers=MASKED_HEADERS, members=("pin",)))
+        compiler = PlainCompiler(settings.get("surroundings", Surroundings(judge_secret=judge_secret)))
+        trials = Trials(store=self, deliver=self.deliver, clock=self)
+        drift = DriftReport(inputs=self.inputs, apart=work_apart)
+        queues = PullQueues(table=EmptyQueues(), clock=self, log=self.log)
+        shown = {"parts": lambda: self.parts, "standstills": self.standstills, "version": "1.2.3"}
+        return choose(
+            ApiDependencies,
+            jobs=self,
+            catalogue=self.catalogue,
+            store=self.store,
+            history=self.history,
+            clock=self,
+            definitions=choose(DefinitionParts, compiler=compiler),
+            services=choose(
+                ServiceParts, registry=self.registry, reconcile=self.scan, drift=drift, queues=queues
+            ),
+            security=choose(SecurityParts, authentication=authentication, audit=self.audit, changes=changes),
+            upkeep=choose(UpkeepParts, operations=self.make_operations(), trials=trials, clean=clean),
+            shown=choose(ShownParts, ready=ready, log=self.log, **shown),
+            limits=choose(RequestLimits),
         )
 
 
-async def _compile_stored(text: bytes, tenant: str, around: Surroundings = NOWHERE) -> Program:
-    around = msgspec.structs.replace(around, tenant=tenant)
-    return compile_definition(parse_definition(json.loads(text)), around).program
+class PlainCompiler:
+    """Compiles definitions without defaults of a platform."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self.compile_cache = CompileCache(default_zone="UTC")
+
+    def around(self, tenant: str) -> Surroundings:
+        """The same for all tenants."""
+        return msgspec.structs.replace(self._around, tenant=tenant)
+
+    def posted(self, definition: JobDefinition, tenant: str) -> Compiled:
+        """As the product compiles it."""
+        return compile_definition(definition, self.around(tenant))
+
+    async def stored(self, text: bytes, tenant: str) -> Program:
+        """As if it were posted."""
+        return self.posted(parse_definition(json.loads(text)), tenant).program
+
+    def options(self, tenant: str) -> Mapping[str, object]:
+        """None."""
+        return {}
 
 
 def definition(**members: Any) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def compiler_of(settings: dict[str, Any]) -> DefinitionCompiler:
 def posted(settings: dict[str, Any], tenant: str = "default", **members: Any) -> Program:
     """A definition as a service with these settings compiles it."""
     compiler = compiler_of(settings)
-    return compiler.posted(parse_definition(BASE | members), compiler.around(tenant)).program
+    return compiler.posted(parse_definition(BASE | members), tenant).program
 
 
 def test_a_default_of_the_settings_holds_where_the_job_is_silent() -> None:
@@ -177,7 +177,7 @@ async def test_options_of_a_service_are_between_the_tenant_s_and_the_job_s() -> 
     }
     for members, retries in (({}, 3), ({"maxRetries": 7}, 7)):
         value = BASE | {"serviceOptions": of_service} | members
-        found = compiler.posted(parse_definition(value), compiler.around("acme")).program
+        found = compiler.posted(parse_definition(value), "acme").program
         stored = await compiler.stored(json.dumps(value).encode(), "acme")
         for program in (found, stored):
             assert (program.max_retries, program.qos, program.history_detail) == (retries, 1, "none")

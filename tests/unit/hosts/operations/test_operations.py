@@ -204,7 +204,7 @@ async def test_another_process_reads_and_cancels_it(client: httpx.AsyncClient, w
         seen = await read(elsewhere, operation_id)
         assert (seen["state"], seen["node"]) == ("running", "node")
         assert (await elsewhere.post(f"/operations/{operation_id}/cancel")).is_success
-        found = await world.deps.operations.find("default", operation_id)
+        found = await world.deps.upkeep.operations.find("default", operation_id)
         assert found is not None
         await until(lambda: found.is_stopped)
         world.go.set()
@@ -294,7 +294,7 @@ async def test_an_end_is_written_once_the_store_is_back(client: httpx.AsyncClien
 async def test_a_process_that_ends_leaves_it_interrupted(client: httpx.AsyncClient, world: HeldWorld) -> None:
     """What is under way is done, nothing more begins, and its record says so; other ones are refused."""
     operation_id = await world.hold(client)
-    stopping = asyncio.create_task(world.deps.operations.stop(60_000))
+    stopping = asyncio.create_task(world.deps.upkeep.operations.stop(60_000))
     await asyncio.sleep(0)
     refused = await client.post("/bulk/jobs", json=ALL)
     assert (refused.status_code, pointers(refused)) == (429, [("", "limit")])
@@ -311,7 +311,7 @@ async def test_a_process_waits_for_no_command_beyond_its_deadline(
 ) -> None:
     """Commands that do not end are given up, and the record is written."""
     operation_id = await world.hold(client)
-    await world.deps.operations.stop(20)
+    await world.deps.upkeep.operations.stop(20)
     async with world.restart(node="other").client() as back:
         left = await read(back, operation_id)
     assert (left["state"], left["done"]) == ("interrupted", 0)
@@ -325,7 +325,7 @@ async def test_no_more_than_a_few_run(client: httpx.AsyncClient, world: HeldWorl
     assert (refused.status_code, pointers(refused)) == (429, [("", "limit")])
     assert refused.headers["retry-after"] == "1"
     assert (await client.post("/bulk/jobs", json=ALL | {"dryRun": True})).status_code == 200
-    world.deps.operations.check_room("another")  # whose operations are not held up
+    world.deps.upkeep.operations.check_room("another")  # whose operations are not held up
     world.go.set()
     for operation_id in running:
         await ended(client, operation_id)
@@ -479,7 +479,7 @@ async def test_it_ends_where_all_pieces_meet_a_defect(client: httpx.AsyncClient,
 
 async def test_who_begins_one_hears_of_any_error_of_the_store(world: HeldWorld) -> None:
     """Nothing was begun, and the next one may begin."""
-    operations, operation = world.deps.operations, operation_of("o")
+    operations, operation = world.deps.upkeep.operations, operation_of("o")
     world.records.defect = ValueError("a defect")
     with pytest.raises(ValueError, match="a defect"):
         await operations.start(operation, ["a"], nothing)
@@ -490,9 +490,9 @@ async def test_who_begins_one_hears_of_any_error_of_the_store(world: HeldWorld) 
 async def test_who_begins_one_as_the_process_ends_hears_of_it(world: HeldWorld) -> None:
     """Its record was not written in the time that is left: nothing was begun."""
     world.records.may_write.clear()
-    beginning = asyncio.create_task(world.deps.operations.start(operation_of("o"), ["a"], nothing))
+    beginning = asyncio.create_task(world.deps.upkeep.operations.start(operation_of("o"), ["a"], nothing))
     await asyncio.sleep(0)
-    await world.deps.operations.stop(20)
+    await world.deps.upkeep.operations.stop(20)
     with pytest.raises(NoRoom, match="this process ends"):
         await beginning
 
