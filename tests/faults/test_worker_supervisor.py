@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -72,11 +71,11 @@ class Supervised:
             self.limits.silent, self.limits.hangs = 3.0, 30.0  # the next one may take its time to start
 
 
-@asynccontextmanager
-async def supervised(folder: Path) -> AsyncIterator[Supervised]:
+@pytest.fixture
+async def one(tmp_path: Path) -> AsyncIterator[Supervised]:
     """A process that waits for its orders, over a folder whose history is there."""
-    HistoryDatabase(url=f"sqlite:///{folder / 'history.db'}", durability="process").close()
-    one = Supervised(folder, await WorkerProcess.launch())
+    HistoryDatabase(url=f"sqlite:///{tmp_path / 'history.db'}", durability="process").close()
+    one = Supervised(tmp_path, await WorkerProcess.launch())
     try:
         yield one
     finally:
@@ -84,55 +83,51 @@ async def supervised(folder: Path) -> AsyncIterator[Supervised]:
 
 
 @pytest.mark.long
-async def test_one_that_stands_still_before_it_has_started(tmp_path: Path) -> None:
+async def test_one_that_stands_still_before_it_has_started(one: Supervised) -> None:
     """The same while it recovers; it is never taken for one that takes calls."""
-    async with supervised(tmp_path) as one:
-        await one.supervisor.open()
-        one.freeze()
-        await one.supervisor.start()
-        assert one.log == ["worker_stuck", "worker_lost", "worker_restarted"]
-        assert one.worker.is_up
-        assert not one.restarted.is_set()  # nobody has had calls of it before
-        assert (await one.worker.call(rpc_methods.STATUS, None)).held >= 0
+    await one.supervisor.open()
+    one.freeze()
+    await one.supervisor.start()
+    assert one.log == ["worker_stuck", "worker_lost", "worker_restarted"]
+    assert one.worker.is_up
+    assert not one.restarted.is_set()  # nobody has had calls of it before
+    assert (await one.worker.call(rpc_methods.STATUS, None)).held >= 0
 
 
-async def test_one_that_refuses_its_shard(tmp_path: Path) -> None:
+async def test_one_that_refuses_its_shard(tmp_path: Path, one: Supervised) -> None:
     """What a living process answers ends the start: another one would say the same."""
-    async with supervised(tmp_path) as one:
-        (tmp_path / "state.db").mkdir()
-        with pytest.raises(StoreError, match=r"state\.db"):
-            await one.supervisor.open()
-        assert one.log == []
+    (tmp_path / "state.db").mkdir()
+    with pytest.raises(StoreError, match=r"state\.db"):
+        await one.supervisor.open()
+    assert one.log == []
 
 
-async def test_one_that_stands_still_while_it_works(tmp_path: Path) -> None:
+async def test_one_that_stands_still_while_it_works(one: Supervised) -> None:
     """It is not ready at first, then killed, and a new one takes calls over the same file."""
-    async with supervised(tmp_path) as one:
-        await one.supervisor.open()
-        await one.supervisor.start()
-        assert one.worker.is_up
-        one.freeze()
-        with pytest.raises(StoreUncertain):
-            await one.worker.call(rpc_methods.STATUS, None)
-        await one.restarted.wait()
-        assert one.log == ["worker_stalled", "worker_stuck", "worker_lost", "worker_restarted"]
-        assert one.exits == [-signal.SIGKILL]
-        assert (await one.worker.call(rpc_methods.STATUS, None)).held >= 0
+    await one.supervisor.open()
+    await one.supervisor.start()
+    assert one.worker.is_up
+    one.freeze()
+    with pytest.raises(StoreUncertain):
+        await one.worker.call(rpc_methods.STATUS, None)
+    await one.restarted.wait()
+    assert one.log == ["worker_stalled", "worker_stuck", "worker_lost", "worker_restarted"]
+    assert one.exits == [-signal.SIGKILL]
+    assert (await one.worker.call(rpc_methods.STATUS, None)).held >= 0
 
 
-async def test_one_that_goes_on_by_itself(tmp_path: Path) -> None:
+async def test_one_that_goes_on_by_itself(one: Supervised) -> None:
     """The log has that it is silent, while it is, and that it answers again; nothing is killed."""
-    async with supervised(tmp_path) as one:
-        await one.supervisor.open()
-        await one.supervisor.start()
-        one.limits.silent = SHORT
-        os.kill(one.process.pid, signal.SIGSTOP)
-        async with asyncio.timeout(PATIENCE):
-            while not one.log:  # noqa: ASYNC110 - it is about another process
-                await asyncio.sleep(LOOK)
-            assert one.log == ["worker_stalled"]
-            one.limits.silent = 30.0  # the pings that follow may take their time
-            os.kill(one.process.pid, signal.SIGCONT)
-            while one.worker.is_silent:  # noqa: ASYNC110 - it is about another process
-                await asyncio.sleep(LOOK)
-        assert one.log == ["worker_stalled", "worker_answered"]
+    await one.supervisor.open()
+    await one.supervisor.start()
+    one.limits.silent = SHORT
+    os.kill(one.process.pid, signal.SIGSTOP)
+    async with asyncio.timeout(PATIENCE):
+        while not one.log:  # noqa: ASYNC110 - it is about another process
+            await asyncio.sleep(LOOK)
+        assert one.log == ["worker_stalled"]
+        one.limits.silent = 30.0  # the pings that follow may take their time
+        os.kill(one.process.pid, signal.SIGCONT)
+        while one.worker.is_silent:  # noqa: ASYNC110 - it is about another process
+            await asyncio.sleep(LOOK)
+    assert one.log == ["worker_stalled", "worker_answered"]

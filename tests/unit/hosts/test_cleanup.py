@@ -93,9 +93,13 @@ class Shelf:
         return Trials(store=self, deliver=self.deliver, clock=self)
 
 
-async def test_those_that_are_over_go() -> None:
+@pytest.fixture
+def shelf() -> Shelf:
+    return Shelf()
+
+
+async def test_those_that_are_over_go(shelf: Shelf) -> None:
     """At the end of their time, not before; nothing of them stays."""
-    shelf = Shelf()
     shelf.add("trial:a")
     shelf.wall -= 1
     assert (await shelf.trials().sweep(), shelf.destroyed) == (1, [])
@@ -104,24 +108,21 @@ async def test_those_that_are_over_go() -> None:
 
 
 @pytest.mark.parametrize("members", [{"live": 1}, {"waiting": 1}])
-async def test_one_that_runs_or_waits_stays(members: dict[str, int]) -> None:
+async def test_one_that_runs_or_waits_stays(members: dict[str, int], shelf: Shelf) -> None:
     """However old it is."""
-    shelf = Shelf()
     shelf.add("trial:a", **members)
     shelf.wall += 99 * KEPT_MS
     assert (await shelf.trials().sweep(), shelf.destroyed) == (1, [])
 
 
-async def test_what_a_crash_left_is_removed() -> None:
+async def test_what_a_crash_left_is_removed(shelf: Shelf) -> None:
     """A destroyed one is not destroyed again, only forgotten, however young."""
-    shelf = Shelf()
     shelf.add("trial:a", state=JobState.DESTROYED, created_at=shelf.wall)
     assert (await shelf.trials().sweep(), shelf.destroyed, shelf.entries) == (0, [], {})
 
 
-async def test_other_jobs_are_neither_counted_nor_touched() -> None:
+async def test_other_jobs_are_neither_counted_nor_touched(shelf: Shelf) -> None:
     """A trial is one by its id and its parent together."""
-    shelf = Shelf()
     shelf.add("mine")
     shelf.add("trial:c", parent_job=None)
     shelf.add("trial:b", parent_job="mine")
@@ -129,9 +130,8 @@ async def test_other_jobs_are_neither_counted_nor_touched() -> None:
     assert list(shelf.entries) == ["mine", "trial:c", "trial:b"]
 
 
-async def test_those_of_one_tenant_are_counted() -> None:
+async def test_those_of_one_tenant_are_counted(shelf: Shelf) -> None:
     """So that the trials of one use up no other's; those that are over go, whosever they are."""
-    shelf = Shelf()
     shelf.add("trial:a", live=1)
     shelf.add("trial:b")
     for name in "cd":
@@ -140,18 +140,16 @@ async def test_those_of_one_tenant_are_counted() -> None:
     assert (counts, shelf.destroyed) == ([2, 1, 0, 3], ["trial:b"])
 
 
-async def test_all_pages_are_looked_at() -> None:
+async def test_all_pages_are_looked_at(shelf: Shelf) -> None:
     """Though those that are removed leave the pages."""
-    shelf = Shelf()
     for number in range(2 * TRIALS_READ + 1):
         shelf.add(f"trial:{number:04}", live=number % 2)
     assert await shelf.trials().sweep() == TRIALS_READ
     assert len(shelf.destroyed) == TRIALS_READ + 1
 
 
-async def test_a_store_that_is_away_is_told() -> None:
+async def test_a_store_that_is_away_is_told(shelf: Shelf) -> None:
     """Nothing is forgotten that was not destroyed."""
-    shelf = Shelf()
     shelf.add("trial:a")
     shelf.is_down = True
     with pytest.raises(StoreUnavailable):
@@ -159,9 +157,8 @@ async def test_a_store_that_is_away_is_told() -> None:
     assert list(shelf.entries) == ["trial:a"]
 
 
-async def test_a_damaged_one_keeps_no_other_from_its_end() -> None:
+async def test_a_damaged_one_keeps_no_other_from_its_end(shelf: Shelf) -> None:
     """It is told when all have been looked at, and stays."""
-    shelf = Shelf()
     shelf.add("trial:a")
     shelf.add("trial:b")
     shelf.damaged = "trial:a"
@@ -193,9 +190,13 @@ class Rounds:
         await self.settle()
 
 
-async def test_the_first_round_is_at_the_start_and_others_follow() -> None:
+@pytest.fixture
+def world() -> Rounds:
+    return Rounds()
+
+
+async def test_the_first_round_is_at_the_start_and_others_follow(world: Rounds) -> None:
     """What a kill left goes at once, what comes later within a minute; none follows the stop."""
-    world = Rounds()
     world.shelf.add("trial:a")
     world.rounds.start()
     await world.settle()
@@ -211,9 +212,8 @@ async def test_the_first_round_is_at_the_start_and_others_follow() -> None:
     assert list(world.shelf.entries) == ["trial:c"]
 
 
-async def test_rounds_go_on_where_the_store_was_away() -> None:
+async def test_rounds_go_on_where_the_store_was_away(world: Rounds) -> None:
     """Its trouble is two lines of the log, however long it lasts."""
-    world = Rounds()
     world.shelf.add("trial:a")
     world.shelf.is_down = True
     world.rounds.start()
@@ -226,9 +226,8 @@ async def test_rounds_go_on_where_the_store_was_away() -> None:
     await world.rounds.stop()
 
 
-async def test_rounds_go_on_after_a_defect() -> None:
+async def test_rounds_go_on_after_a_defect(world: Rounds) -> None:
     """It is told as the trouble of a store is, and the next round is as any other."""
-    world = Rounds()
     world.shelf.add("trial:a")
     world.shelf.defect = ZeroDivisionError("a defect")
     world.rounds.start()
@@ -240,9 +239,8 @@ async def test_rounds_go_on_after_a_defect() -> None:
     await world.rounds.stop()
 
 
-async def test_a_stop_amid_a_round_is_the_last() -> None:
+async def test_a_stop_amid_a_round_is_the_last(world: Rounds) -> None:
     """Though the round would plan the next one."""
-    world = Rounds()
     world.rounds.start()
     await asyncio.sleep(0)
     await world.rounds.stop()

@@ -36,9 +36,8 @@ async def create(house: House, *job_ids: str, **members: Any) -> list[Reply | St
     return list(await house.host.create_all(definitions(*job_ids, **members), ""))
 
 
-async def test_large_jobs_are_written_in_several_groups() -> None:
+async def test_large_jobs_are_written_in_several_groups(house: House) -> None:
     """Firings that are due meanwhile are written between two; usual jobs are one group, however many."""
-    house = await House().start()
     half = "x" * (GROUP_BYTES * 2 // 5)
     assert await create(house, "a", "b", "c", "d", "e", jobDescription=half) == [Taken()] * 5
     assert (house.store.groups, house.store.loads) == ([2, 2, 1], 0)
@@ -49,9 +48,8 @@ async def test_large_jobs_are_written_in_several_groups() -> None:
     assert sum([len(job.document or b"") for job in usual]) > GROUP_BYTES
 
 
-async def test_no_text_is_weighed_once_all_are_written() -> None:
+async def test_no_text_is_weighed_once_all_are_written(house: House) -> None:
     """The answers of a group come at one moment: what takes long has to be over by then."""
-    house = await House().start()
     written: list[int] = []
 
     class Text(bytes):
@@ -66,9 +64,8 @@ async def test_no_text_is_weighed_once_all_are_written() -> None:
     assert set(written) == {0}
 
 
-async def test_a_group_that_fails_fails_alone() -> None:
+async def test_a_group_that_fails_fails_alone(house: House) -> None:
     """What was written before it stays, and is answered so; what comes after it is tried."""
-    house = await House().start()
     house.store.fates += [Fate.WRITTEN, Fate.REFUSED, Fate.WRITTEN]
     found = await create(house, "a", "b", "c", jobDescription="x" * GROUP_BYTES)
     assert house.store.groups == [1, 1, 1]
@@ -77,9 +74,8 @@ async def test_a_group_that_fails_fails_alone() -> None:
     assert sorted(house.disk.jobs) == ["a", "c"]
 
 
-async def test_a_crash_between_two_groups_keeps_the_first() -> None:
+async def test_a_crash_between_two_groups_keeps_the_first(house: House) -> None:
     """The array, sent again, finds what was written, and creates the rest: at least once, and none twice."""
-    house = await House().start()
     house.store.hold()
     large = "x" * GROUP_BYTES
     creating = asyncio.create_task(create(house, "a", "b", "c", jobDescription=large))
@@ -99,9 +95,8 @@ async def test_a_crash_between_two_groups_keeps_the_first() -> None:
     assert house.disk.jobs["a"].entry.uid == uid
 
 
-async def test_an_array_of_a_service_has_its_owner() -> None:
+async def test_an_array_of_a_service_has_its_owner(house: House) -> None:
     """Those that are new, and one that is in memory already as the remains of an earlier life."""
-    house = await House().start()
     await create(house, "a")
     await house.deliver(Destroyed(), "a")
     declared = definitions("a", "b", request=[{"url": "service:/run"}])
@@ -138,18 +133,16 @@ async def test_what_takes_long_to_render_is_decided_beside_the_loop() -> None:
     assert threading.get_ident() not in deciding["large"]
 
 
-async def test_the_same_twice_is_taken_once() -> None:
+async def test_the_same_twice_is_taken_once(house: House) -> None:
     """A repetition within the array comes after the first, as two requests would."""
-    house = await House().start()
     again = [*definitions("a", "b"), *definitions("a"), *definitions("b", maxRetries=9)]
     replies = await house.host.create_all(again, "")
     assert replies[:3] == [Taken(), Taken(), Unchanged()]
     assert isinstance(replies[3], Refusal)
 
 
-async def test_one_that_fails_fails_alone() -> None:
+async def test_one_that_fails_fails_alone(house: House) -> None:
     """What the store says of one job is that job's answer; nothing of it was done."""
-    house = await House().start()
     house.store.fates.extend([Fate.WRITTEN, Fate.REFUSED, Fate.WRITTEN])
     first, second, third = await create(house, "a", "b", "c")
     assert (first, third) == (Taken(), Taken())
@@ -158,18 +151,16 @@ async def test_one_that_fails_fails_alone() -> None:
     assert await create(house, "b") == [Taken()]
 
 
-async def test_in_doubt_the_store_is_asked() -> None:
+async def test_in_doubt_the_store_is_asked(house: House) -> None:
     """Where it is not known whether a job was written, the next turn finds out."""
-    house = await House().start()
     house.store.fates.extend([Fate.SILENT, Fate.VANISHED])
     replies = await create(house, "a", "b")
     assert all(isinstance(reply, StoreUncertain) for reply in replies)
     assert await create(house, "a", "b") == [Unchanged(), Taken()]
 
 
-async def test_an_event_waits_for_the_creation() -> None:
+async def test_an_event_waits_for_the_creation(house: House) -> None:
     """The job is locked until its commit has a result."""
-    house = await House().start()
     house.store.hold()
     creating = asyncio.create_task(create(house, "a"))
     await house.settle()
@@ -181,9 +172,8 @@ async def test_an_event_waits_for_the_creation() -> None:
     assert await asking == Unchanged()
 
 
-async def test_who_goes_away_stops_nothing() -> None:
+async def test_who_goes_away_stops_nothing(house: House) -> None:
     """A creation that has begun is taken to its end."""
-    house = await House().start()
     house.store.hold()
     creating = asyncio.create_task(create(house, "a"))
     await house.settle()
@@ -193,9 +183,8 @@ async def test_who_goes_away_stops_nothing() -> None:
     assert "a" in house.disk.jobs
 
 
-async def test_a_node_that_stops_creates_nothing() -> None:
+async def test_a_node_that_stops_creates_nothing(house: House) -> None:
     """On SIGTERM nothing is started any more (SPEC section 14)."""
-    house = await House().start()
     await house.host.stop(0)
     assert all(isinstance(reply, StoreUnavailable) for reply in await create(house, "a"))
 
@@ -225,9 +214,8 @@ async def test_a_job_is_free_when_its_own_turn_is_settled() -> None:
     assert max(rounds.values()) <= SLICE_ITEMS
 
 
-async def test_creations_one_by_one_do_not_wait_for_each_other() -> None:
+async def test_creations_one_by_one_do_not_wait_for_each_other(house: House) -> None:
     """The store takes longer than a slice may: that is no time of the loop, and all end in a few rounds."""
-    house = await House().start()
     house.store.hold()
     born = Created(uid="", key=b"")
     creating = [

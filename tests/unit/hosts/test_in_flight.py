@@ -98,9 +98,13 @@ class Bridge:
         self.log.append(event)
 
 
-async def test_an_outcome_comes_home_as_call_ended() -> None:
+@pytest.fixture
+def bridge() -> Bridge:
+    return Bridge()
+
+
+async def test_an_outcome_comes_home_as_call_ended(bridge: Bridge) -> None:
     """Once, and then the call is not alive any more."""
-    bridge = Bridge()
     bridge.calls.call("job", TOKEN, REQUEST)
     assert bridge.calls.alive("uid") == (TOKEN,)
     await bridge.settle()
@@ -109,9 +113,8 @@ async def test_an_outcome_comes_home_as_call_ended() -> None:
     assert len(bridge.calls) == 0
 
 
-async def test_a_call_that_is_alive_is_not_sent_twice() -> None:
+async def test_a_call_that_is_alive_is_not_sent_twice(bridge: Bridge) -> None:
     """Neither while it is in flight nor while its answer is on its way home."""
-    bridge = Bridge()
     bridge.is_away = True
     bridge.calls.call("job", TOKEN, REQUEST)
     await bridge.settle()
@@ -121,9 +124,8 @@ async def test_a_call_that_is_alive_is_not_sent_twice() -> None:
     assert bridge.calls.alive("uid") == (TOKEN,)
 
 
-async def test_an_answer_is_offered_with_growing_pauses_until_it_is_taken() -> None:
+async def test_an_answer_is_offered_with_growing_pauses_until_it_is_taken(bridge: Bridge) -> None:
     """100 ms, twice as long each time, at most five seconds."""
-    bridge = Bridge()
     bridge.is_away = True
     bridge.calls.call("job", TOKEN, REQUEST)
     await bridge.settle()
@@ -134,9 +136,8 @@ async def test_an_answer_is_offered_with_growing_pauses_until_it_is_taken() -> N
     assert len(bridge.taken) == 1
 
 
-async def test_a_large_answer_is_counted_until_its_job_has_taken_it() -> None:
+async def test_a_large_answer_is_counted_until_its_job_has_taken_it(bridge: Bridge) -> None:
     """A small one is not."""
-    bridge = Bridge()
     bridge.is_away = True
     bridge.sender.answers(URL, Answer(200, body=bytes(65_537)), Answer(200, body=bytes(65_536)))
     bridge.calls.call("job", TOKEN, REQUEST)
@@ -149,9 +150,8 @@ async def test_a_large_answer_is_counted_until_its_job_has_taken_it() -> None:
     assert (len(bridge.taken), bridge.room.sizes) == (2, [])
 
 
-async def test_a_large_answer_of_who_is_stopped_is_not_counted_any_more() -> None:
+async def test_a_large_answer_of_who_is_stopped_is_not_counted_any_more(bridge: Bridge) -> None:
     """Nobody has taken it."""
-    bridge = Bridge()
     bridge.is_away = True
     bridge.sender.answers(URL, Answer(200, body=bytes(65_537)))
     bridge.calls.call("job", TOKEN, REQUEST)
@@ -172,9 +172,8 @@ async def test_an_answer_is_given_up_when_its_lease_ends() -> None:
     assert bridge.calls.alive("uid") == ()
 
 
-async def test_an_abandoned_call_is_stopped() -> None:
+async def test_an_abandoned_call_is_stopped(bridge: Bridge) -> None:
     """Its outcome goes nowhere."""
-    bridge = Bridge()
     bridge.sender.hold(URL)
     bridge.calls.call("job", TOKEN, REQUEST)
     await bridge.settle()
@@ -186,9 +185,8 @@ async def test_an_abandoned_call_is_stopped() -> None:
     assert len(bridge.calls) == 0
 
 
-async def test_an_answer_on_its_way_home_is_not_cut_off() -> None:
+async def test_an_answer_on_its_way_home_is_not_cut_off(bridge: Bridge) -> None:
     """A turn that has begun must not be cancelled from outside."""
-    bridge = Bridge()
     bridge.is_away = True
     bridge.calls.call("job", TOKEN, REQUEST)
     await bridge.settle()
@@ -198,9 +196,8 @@ async def test_an_answer_on_its_way_home_is_not_cut_off() -> None:
     assert len(bridge.taken) == 1
 
 
-async def test_an_inform_is_sent_once_and_awaited_by_nobody() -> None:
+async def test_an_inform_is_sent_once_and_awaited_by_nobody(bridge: Bridge) -> None:
     """At most 1,000 at a time; what is too much is dropped and said."""
-    bridge = Bridge()
     bridge.sender.hold(URL)
     for _ in range(1_001):
         bridge.calls.inform(REQUEST)
@@ -215,9 +212,8 @@ async def test_an_inform_is_sent_once_and_awaited_by_nobody() -> None:
     assert bridge.taken == []
 
 
-async def test_stopping_ends_what_is_in_flight() -> None:
+async def test_stopping_ends_what_is_in_flight(bridge: Bridge) -> None:
     """And tells nobody."""
-    bridge = Bridge()
     bridge.sender.hold(URL)
     bridge.calls.call("job", TOKEN, REQUEST)
     await bridge.settle()
@@ -254,9 +250,8 @@ async def test_a_call_that_may_not_leave_is_alive_no_more() -> None:
     assert (bridge.sender.urls(), bridge.taken) == ([], [])
 
 
-async def test_a_part_of_who_has_left_is_not_sent() -> None:
+async def test_a_part_of_who_has_left_is_not_sent(bridge: Bridge) -> None:
     """It comes back as if the instance had answered that it drains: so it goes to another one."""
-    bridge = Bridge()
     bridge.instances.register(Instance("shop", "default", "a", "http://a.test", seen=0))
     bridge.instances.remove("default", "shop", "a", left_at=0)
     token = Token("uid", 1, 1, CallKind.PART, 0)
@@ -267,9 +262,8 @@ async def test_a_part_of_who_has_left_is_not_sent() -> None:
     assert bridge.calls.alive("uid") == ()
 
 
-async def test_a_large_answer_of_a_part_is_counted_until_its_job_has_taken_it() -> None:
+async def test_a_large_answer_of_a_part_is_counted_until_its_job_has_taken_it(bridge: Bridge) -> None:
     """As that of a step."""
-    bridge = Bridge()
     bridge.is_away = True
     address = "http://a.test"
     bridge.sender.answers(address, Answer(200, body=bytes(65_537)))
@@ -297,9 +291,8 @@ async def test_a_part_that_may_not_leave_is_alive_no_more() -> None:
     assert (bridge.sender.urls(), bridge.taken) == ([], [])
 
 
-async def test_a_call_that_is_abandoned_before_it_runs_leaves_its_place() -> None:
+async def test_a_call_that_is_abandoned_before_it_runs_leaves_its_place(bridge: Bridge) -> None:
     """Its task never ran, so it cannot do so itself: the next call gets it."""
-    bridge = Bridge()
     bridge.instances.register(Instance("shop", "default", "a", "http://a.test", seen=0, capacity=1))
     first, second = (Token("uid", number, number, CallKind.PART, 0) for number in (1, 2))
     bridge.calls.start("job", CallPart(first, "default", "shop", "a", REQUEST))
@@ -375,9 +368,8 @@ async def test_what_did_not_leave_is_no_call() -> None:
     assert scene.behind.is_closed
 
 
-async def test_a_long_run_of_missed_firings_is_counted_outside_the_turn() -> None:
+async def test_a_long_run_of_missed_firings_is_counted_outside_the_turn(house: House) -> None:
     """The ledger gets its count as soon as the walk has ended (SPEC section 3)."""
-    house = await House().start()
     await house.create(timer={"dueTime": "", "period": "* * * * * ?"})
     await house.crash()
     house.clock.advance(2 * 3_600_000)

@@ -75,9 +75,13 @@ class Scene:
             await asyncio.sleep(0)
 
 
-async def test_a_loss_is_delivered_once() -> None:
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+async def test_a_loss_is_delivered_once(scene: Scene) -> None:
     """However often the watch is begun: a job that is loaded again begins it anew."""
-    scene = Scene()
     scene.watches.start("j", WATCH)
     scene.watches.start("j", WATCH)
     await scene.advance(20_000)
@@ -85,9 +89,8 @@ async def test_a_loss_is_delivered_once() -> None:
     assert [line["executions"] for line in scene.lines] == [1]
 
 
-async def test_a_store_that_fails_is_asked_again() -> None:
+async def test_a_store_that_fails_is_asked_again(scene: Scene) -> None:
     """The loss is not forgotten."""
-    scene = Scene()
     scene.refusals = 2
     scene.watches.start("j", WATCH)
     await scene.advance(20_000)
@@ -98,9 +101,8 @@ async def test_a_store_that_fails_is_asked_again() -> None:
 
 
 @pytest.mark.parametrize("how", ["ended", "stopped"])
-async def test_an_ended_watch_delivers_nothing(how: str) -> None:
+async def test_an_ended_watch_delivers_nothing(how: str, scene: Scene) -> None:
     """The attempt has ended, or the process does; the watch may begin again."""
-    scene = Scene()
     scene.watches.start("j", WATCH)
     await scene.advance(1)
     if how == "ended":
@@ -115,9 +117,8 @@ async def test_an_ended_watch_delivers_nothing(how: str) -> None:
     assert len(scene.taken) == 1
 
 
-async def test_a_watch_that_failed_begins_anew() -> None:
+async def test_a_watch_that_failed_begins_anew(scene: Scene) -> None:
     """A failed watch does not count as a running one: the job begins it again when it is resumed."""
-    scene = Scene()
     scene.router.failures = 2
     for _ in range(3):
         scene.watches.start("j", WATCH)
@@ -127,9 +128,8 @@ async def test_a_watch_that_failed_begins_anew() -> None:
     assert scene.taken == [("j", InstanceLost(WATCH.token, Loss(SILENT, 0)))]
 
 
-async def test_a_watch_that_was_ended_leaves_a_newer_one() -> None:
+async def test_a_watch_that_was_ended_leaves_a_newer_one(scene: Scene) -> None:
     """The attempt was resumed before the ended watch had left the loop."""
-    scene = Scene()
     scene.watches.start("j", WATCH)
     await scene.advance(1)
     scene.watches.end(WATCH.token)

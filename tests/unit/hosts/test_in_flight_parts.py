@@ -14,9 +14,8 @@ A, B, C = "http://a.test", "http://b.test", "http://c.test"
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_step_waits_no_longer_than_its_attempt() -> None:
+async def test_a_step_waits_no_longer_than_its_attempt(house: House) -> None:
     """It fails with the attempt, and its search is given up."""
-    house = await House().start()
     house.announce("a", capacity=1, load=1.0)
     await house.create(request=[STEP], timeoutSeconds=5)
     await house.trigger()
@@ -26,9 +25,8 @@ async def test_a_step_waits_no_longer_than_its_attempt() -> None:
     assert not house.host.running
 
 
-async def test_a_cancelled_step_leaves_its_place() -> None:
+async def test_a_cancelled_step_leaves_its_place(house: House) -> None:
     """Who is cancelled while it calls makes room."""
-    house = await House().start()
     house.announce("a", capacity=1)
     house.sender.hold(A)
     await house.create(request=[STEP], overlapPolicy="allow")
@@ -40,9 +38,8 @@ async def test_a_cancelled_step_leaves_its_place() -> None:
     assert house.sender.urls() == [A, A]
 
 
-async def test_a_crash_sends_the_open_parts_again() -> None:
+async def test_a_crash_sends_the_open_parts_again(house: House) -> None:
     """At qos 1 those whose end is durable are left alone, the others go out byte for byte."""
-    house = await House().start()
     house.announce("a", "b", "c")
     house.sender.hold(B)
     house.sender.hold(C)
@@ -57,9 +54,8 @@ async def test_a_crash_sends_the_open_parts_again() -> None:
     assert house.executions() == {1: S.SUCCEEDED}
 
 
-async def test_a_crash_while_it_waits_for_room() -> None:
+async def test_a_crash_while_it_waits_for_room(house: House) -> None:
     """The search goes on in the next process."""
-    house = await House().start()
     house.announce("a", capacity=1, load=1.0)
     await house.create(request=[STEP], qos=1)
     await house.trigger()
@@ -72,9 +68,8 @@ async def test_a_crash_while_it_waits_for_room() -> None:
 
 @pytest.mark.parametrize("fate", [Fate.REFUSED, Fate.SILENT, Fate.VANISHED])
 @pytest.mark.parametrize("turn", range(1, 5))
-async def test_a_store_that_fails_once_holds_nothing_up(fate: Fate, turn: int) -> None:
+async def test_a_store_that_fails_once_holds_nothing_up(fate: Fate, turn: int, house: House) -> None:
     """Whichever turn of the step the store refuses, or does not answer for, no part is lost or sent twice."""
-    house = await House().start()
     house.announce("a", "b")
     await house.create(request=[SHARDED], qos=1)
     house.store.fates.extend([Fate.WRITTEN] * turn + [fate])

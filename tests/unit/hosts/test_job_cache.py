@@ -49,18 +49,16 @@ pytestmark = pytest.mark.anyio
 URL = "http://target.test/run"
 
 
-async def test_events_of_one_job_are_taken_in_the_order_of_their_arrival() -> None:
+async def test_events_of_one_job_are_taken_in_the_order_of_their_arrival(house: House) -> None:
     """A FIFO lock per job, commands before the others; other jobs do not wait for it."""
-    house = await House().start()
     await house.create(maxConcurrency=100)
     house.sender.hold(URL)
     replies = await asyncio.gather(*(house.trigger() for _ in range(20)))
     assert [reply.execute_number for reply in replies if isinstance(reply, Started)] == list(range(1, 21))
 
 
-async def test_who_stops_waiting_stops_nothing() -> None:
+async def test_who_stops_waiting_stops_nothing(house: House) -> None:
     """A caller that goes away leaves no turn half taken."""
-    house = await House().start()
     await house.create()
     house.store.hold()
     turn = asyncio.create_task(house.trigger())
@@ -120,9 +118,8 @@ async def test_commands_go_first_in_their_order() -> None:
 
 
 @pytest.mark.parametrize("event", [Paused(), Destroyed(), CancelRequested(1)])
-async def test_a_command_does_not_wait_for_what_is_in_line(event: Event) -> None:
+async def test_a_command_does_not_wait_for_what_is_in_line(event: Event, house: House) -> None:
     """A job with thousands of answers in line was paused after 18 s."""
-    house = await House().start()
     await house.create(overlapPolicy="queue")
     house.store.hold()
     turns = [asyncio.create_task(house.trigger()) for _ in range(5)]
@@ -329,9 +326,8 @@ async def test_a_body_that_has_grown_takes_room_until_its_answer(qos: int, size:
     assert bench.open_bytes.total == 0
 
 
-async def test_a_body_that_has_grown_counts_after_a_crash() -> None:
+async def test_a_body_that_has_grown_counts_after_a_crash(bench: Bench) -> None:
     """Its call is sent again, and is as large as before."""
-    bench = Bench()
     await bench.create(request=GROWING, qos=1)
     await bench.run(Triggered(params=b'{"p":"%s"}' % (b"x" * 1_000)))
     counted = weigh_open(bench.cached.document)
@@ -341,9 +337,8 @@ async def test_a_body_that_has_grown_counts_after_a_crash() -> None:
     assert weigh_open(job.document) == counted > 90_000
 
 
-async def test_bodies_that_have_grown_are_limited_together() -> None:
+async def test_bodies_that_have_grown_are_limited_together(bench: Bench) -> None:
     """Those that find no room are refused, also where nobody's turn is durable yet."""
-    bench = Bench()
     many = [CachedJob(f"job-{number}") for number in range(60)]
     definition = describe(request=GROWING, qos=1)
     for cached in many:
@@ -359,9 +354,8 @@ async def test_bodies_that_have_grown_are_limited_together() -> None:
     assert bench.open_bytes.total <= DEFAULT_LIMITS.open_bytes
 
 
-async def test_a_job_that_is_dropped_takes_no_room() -> None:
+async def test_a_job_that_is_dropped_takes_no_room(bench: Bench) -> None:
     """It is destroyed, or could not be loaded again."""
-    bench = Bench()
     cache = JobCache(most=9, most_bytes=1 << 20, open_bytes=bench.open_bytes)
     locked = cache.seize("job")
     assert locked is not None
@@ -370,9 +364,8 @@ async def test_a_job_that_is_dropped_takes_no_room() -> None:
     assert (len(cache), bench.open_bytes.total) == (0, 0)
 
 
-async def test_where_there_is_no_room_a_large_response_fails_its_step() -> None:
+async def test_where_there_is_no_room_a_large_response_fails_its_step(bench: Bench) -> None:
     """And large parameters are refused; what other jobs keep counts (SPEC section 4)."""
-    bench = Bench()
     other = CachedJob("other")
     bench.open_bytes.note(other, DEFAULT_LIMITS.open_bytes - LARGE_BYTES)
     await _begin(bench, request=KEEPING)
@@ -390,9 +383,8 @@ def large(size: int = LARGE_BYTES) -> Triggered:
     return Triggered(params=b'{"a":"%s"}' % (b"x" * size))
 
 
-async def test_a_delayed_trigger_with_large_parameters_waits_for_room() -> None:
+async def test_a_delayed_trigger_with_large_parameters_waits_for_room(bench: Bench) -> None:
     """It was accepted: its job rings again until there is some. The job's own timer does not wait for it."""
-    bench = Bench()
     await bench.create(timer={"dueTime": "60s", "period": "60s"}, overlapPolicy="allow")
     later = START + 60 * SECOND
     await bench.run(replace(large(), planned_at=later))
@@ -476,9 +468,8 @@ async def test_the_last_event_of_a_report_is_counted_in_memory_alone() -> None:
     assert bench.open_bytes.total == 0
 
 
-async def test_a_job_that_was_not_in_memory_fires_where_there_is_no_room() -> None:
+async def test_a_job_that_was_not_in_memory_fires_where_there_is_no_room(bench: Bench) -> None:
     """A usual one has nothing that would need any."""
-    bench = Bench()
     await bench.create(timer={"dueTime": "60s", "period": "60s"})
     bench.open_bytes.note(CachedJob("other"), 2 * DEFAULT_LIMITS.open_bytes)
     bench.cached.forget()

@@ -298,9 +298,8 @@ async def test_who_has_waited_for_long_is_to_ask_again() -> None:
     (await turns.enter(None, Triggered(params=16 * BODY))).leave()
 
 
-async def test_what_a_job_keeps_counts() -> None:
+async def test_what_a_job_keeps_counts(bench: Bench) -> None:
     """A ring of such a job writes all of it again."""
-    bench = Bench()
     await bench.create(request=[{"url": URL}, {"url": URL, "body": "${responses[0]}|json"}])
     await bench.run(Triggered())
     await bench.answer(body=b'"%s"' % (b"x" * 24 * LARGE_BYTES))
@@ -335,9 +334,8 @@ def begun(bench: Bench) -> int:
     return bench.names().count("commit")
 
 
-async def test_a_turn_has_its_place_until_it_is_durable() -> None:
+async def test_a_turn_has_its_place_until_it_is_durable(bench: Bench) -> None:
     """The others are not decided before: a slow store does not let their states pile up."""
-    bench = Bench()
     many = await jobs(bench, qos=1)
     before = begun(bench)
     bench.store.hold()
@@ -352,9 +350,8 @@ async def test_a_turn_has_its_place_until_it_is_durable() -> None:
 
 
 @pytest.mark.parametrize("qos", [0, 1])
-async def test_a_turn_that_waits_for_its_moment_has_left_its_place(qos: int) -> None:
+async def test_a_turn_that_waits_for_its_moment_has_left_its_place(qos: int, bench: Bench) -> None:
     """All that are due at one moment are decided ahead of it, and others meanwhile."""
-    bench = Bench()
     body = {"x": "x" * 2 * LARGE_BYTES, "n": "${executeNumber}"}
     many = await jobs(bench, qos=qos, timer=TIMER, request=[{"url": URL, "body": body}])
     before = begun(bench)
@@ -371,9 +368,8 @@ async def test_a_turn_that_waits_for_its_moment_has_left_its_place(qos: int) -> 
     assert len(bench.calls()) == 1 + MANY
 
 
-async def test_parts_that_wait_for_their_moment_have_left_their_places_too() -> None:
+async def test_parts_that_wait_for_their_moment_have_left_their_places_too(bench: Bench) -> None:
     """Whoever claims sees them as soon as they are durable: they are decided again at their moment."""
-    bench = Bench()
     body = {"x": "x" * 2 * LARGE_BYTES, "n": "${executeNumber}"}
     many = await jobs(bench, qos=1, timer=TIMER, request=[{"url": "queue://work", "body": body}])
     before = begun(bench)
@@ -391,9 +387,8 @@ async def test_parts_that_wait_for_their_moment_have_left_their_places_too() -> 
     assert len(published) == MANY
 
 
-async def test_those_in_line_leave_their_states_to_the_store() -> None:
+async def test_those_in_line_leave_their_states_to_the_store(bench: Bench) -> None:
     """A thousand triggers for one moment would else have all of their parameters in memory."""
-    bench = Bench()
     many = await jobs(bench, qos=1)
     later = replace(LARGE, planned_at=bench.clock.now().wall + 60_000)
     for cached in many:
@@ -410,9 +405,8 @@ async def test_those_in_line_leave_their_states_to_the_store() -> None:
     assert len(bench.calls()) == MANY
 
 
-async def test_large_executions_are_taken_up_after_a_crash() -> None:
+async def test_large_executions_are_taken_up_after_a_crash(bench: Bench) -> None:
     """Their calls are looked after in turns that are large as well."""
-    bench = Bench()
     many = await jobs(bench, qos=1)
     for cached in many:
         await bench.turn.run(cached, Command(LARGE))
@@ -424,9 +418,8 @@ async def test_large_executions_are_taken_up_after_a_crash() -> None:
     assert not any(cached.cut_off for cached in found)
 
 
-async def test_a_turn_that_fails_makes_way_for_the_next_one() -> None:
+async def test_a_turn_that_fails_makes_way_for_the_next_one(bench: Bench) -> None:
     """The store is away; nobody waits for ever."""
-    bench = Bench()
     await bench.create(qos=1)
     event = Triggered(params=b'"%s"' % (b"x" * LARGE_BYTES))
     for _ in range(2 * ROOM_BYTES // ANY_BYTES):

@@ -108,9 +108,13 @@ async def create(node: LimitedJobs, job_id: str) -> bool:
     return not isinstance(reply, Refusal)
 
 
-async def test_a_node_sees_what_another_one_has_let_in_when_it_counts_anew() -> None:
+@pytest.fixture
+def nodes() -> Nodes:
+    return Nodes()
+
+
+async def test_a_node_sees_what_another_one_has_let_in_when_it_counts_anew(nodes: Nodes) -> None:
     """Within seconds, beside the limit within 250 ms: so long each may let in what it has room for."""
-    nodes = Nodes()
     one, two = nodes.add(), nodes.add()
     assert await create(one, "one-first")
     assert await create(two, "two-first")
@@ -126,9 +130,8 @@ async def test_a_node_sees_what_another_one_has_let_in_when_it_counts_anew() -> 
     assert len(nodes.jobs.living) <= LIMIT + 1
 
 
-async def test_what_is_under_way_is_waited_for_before_one_is_refused() -> None:
+async def test_what_is_under_way_is_waited_for_before_one_is_refused(nodes: Nodes) -> None:
     """It may be nothing new: one that exists already, or is refused for another reason."""
-    nodes = Nodes()
     node, living = nodes.add(), nodes.jobs.living
     living.update(f"job-{number}" for number in range(LIMIT - 1))
     nodes.jobs.gate.clear()
@@ -145,9 +148,8 @@ async def test_what_is_under_way_is_waited_for_before_one_is_refused() -> None:
     assert {name for name, _, _ in nodes.told} == {JOBS}
 
 
-async def test_what_may_have_come_to_be_counts() -> None:
+async def test_what_may_have_come_to_be_counts(nodes: Nodes) -> None:
     """A creation whose caller has left, or of which the store has not said what became of it."""
-    nodes = Nodes()
     node, living = nodes.add(), nodes.jobs.living
     living.update(f"job-{number}" for number in range(LIMIT - 12))
     assert await create(node, "first"), "what there is has been counted now"
@@ -167,9 +169,8 @@ async def test_what_may_have_come_to_be_counts() -> None:
     assert len(living) == LIMIT
 
 
-async def test_at_the_limit_no_more_is_counted_than_is_needed() -> None:
+async def test_at_the_limit_no_more_is_counted_than_is_needed(nodes: Nodes) -> None:
     """Who asks again and again costs a count each 250 ms; where there is much room, one each five seconds."""
-    nodes = Nodes()
     node = nodes.add()
     for number in range(10):
         assert await create(node, f"job-{number}")

@@ -39,9 +39,8 @@ def delivery(ordinal: int, **members: Any) -> Delivery:
     return Delivery(**values | members)
 
 
-async def test_events_are_told_in_their_order_and_after_their_commit() -> None:
+async def test_events_are_told_in_their_order_and_after_their_commit(house: House) -> None:
     """The first try of an event waits for those before it."""
-    house = await House().start()
     await house.create(notification=[notice()])
     house.sender.hold(TOLD)
     await house.trigger()
@@ -55,9 +54,8 @@ async def test_events_are_told_in_their_order_and_after_their_commit() -> None:
     assert len(house.host.notifications) == 0
 
 
-async def test_a_retry_may_be_overtaken() -> None:
+async def test_a_retry_may_be_overtaken(house: House) -> None:
     """Three retries, 20 s apart, under the same key; later events do not wait for them."""
-    house = await House().start()
     await house.create(notification=[notice()])
     house.sender.answers(TOLD, 500)
     await house.trigger()
@@ -72,9 +70,8 @@ async def test_a_retry_may_be_overtaken() -> None:
     assert house.delivery_states()["200"] == "delivered"
 
 
-async def test_without_a_guarantee_it_fails_in_the_end_and_may_be_sent_again_by_hand() -> None:
+async def test_without_a_guarantee_it_fails_in_the_end_and_may_be_sent_again_by_hand(house: House) -> None:
     """Four tries; then only somebody who asks for it sends it again."""
-    house = await House().start()
     await house.create(notification=[notice(stateEquals="finalSucceed")])
     house.sender.answers(TOLD, 500, 500, 500, 500)
     await house.trigger()
@@ -89,9 +86,8 @@ async def test_without_a_guarantee_it_fails_in_the_end_and_may_be_sent_again_by_
     assert [one.status for one in tries] == [500] * 4 + [200]
 
 
-async def test_with_a_guarantee_it_stays_in_the_outbox_until_it_is_delivered() -> None:
+async def test_with_a_guarantee_it_stays_in_the_outbox_until_it_is_delivered(house: House) -> None:
     """A system job re-sends what lies in the outbox."""
-    house = await House().start()
     await house.create(notification=[notice(stateEquals="finalSucceed", guarantee="outbox")])
     house.sender.answers(TOLD, *[500] * 5)
     await house.trigger()
@@ -106,9 +102,8 @@ async def test_with_a_guarantee_it_stays_in_the_outbox_until_it_is_delivered() -
     assert await house.host.notifications.resend_outbox() == 0
 
 
-async def test_what_is_dismissed_is_never_sent_again() -> None:
+async def test_what_is_dismissed_is_never_sent_again(house: House) -> None:
     """From the outbox, and while it is pending."""
-    house = await House().start()
     await house.create(qos=1, notification=[notice()])
     house.sender.answers(TOLD, *[500] * 4)
     await house.trigger()
@@ -124,9 +119,8 @@ async def test_what_is_dismissed_is_never_sent_again() -> None:
     assert not await notifications.dismiss("nobody")
 
 
-async def test_what_became_of_a_delivery_outlives_the_process() -> None:
+async def test_what_became_of_a_delivery_outlives_the_process(house: House) -> None:
     """Its line waits in the store, settled together, until the history has it: it is sent no second time."""
-    house = await House().start()
     await house.create(qos=1, notification=[notice(stateEquals="finalSucceed")])
     house.sender.answers(TOLD, 500)
     await house.trigger()
@@ -140,9 +134,8 @@ async def test_what_became_of_a_delivery_outlives_the_process() -> None:
     assert house.disk.unwritten == {}
 
 
-async def test_a_retry_that_comes_due_while_the_store_is_away_is_not_lost() -> None:
+async def test_a_retry_that_comes_due_while_the_store_is_away_is_not_lost(house: House) -> None:
     """It is planned once the first try is settled: else nobody would try again before the next start."""
-    house = await House().start()
     await house.create(qos=1, notification=[notice(stateEquals="finalSucceed")])
     house.sender.answers(TOLD, 500)
     house.sender.hold(TOLD)
@@ -159,9 +152,8 @@ async def test_a_retry_that_comes_due_while_the_store_is_away_is_not_lost() -> N
     assert house.disk.deliveries == {}
 
 
-async def test_a_retry_keeps_its_moment_over_a_crash() -> None:
+async def test_a_retry_keeps_its_moment_over_a_crash(house: House) -> None:
     """`due` lies in the store, on the steady line."""
-    house = await House().start()
     await house.create(qos=1, notification=[notice(stateEquals="finalSucceed")])
     house.sender.answers(TOLD, 500)
     await house.trigger()
@@ -174,9 +166,8 @@ async def test_a_retry_keeps_its_moment_over_a_crash() -> None:
     assert events(house) == ["finalSucceed"]
 
 
-async def test_of_more_than_100_pending_the_oldest_intermediate_are_dropped() -> None:
+async def test_of_more_than_100_pending_the_oldest_intermediate_are_dropped(house: House) -> None:
     """Never a final or a guaranteed one (SPEC section 7)."""
-    house = await House().start()
     house.sender.hold(TOLD)
     notifications = house.host.notifications
     notifications.take(delivery(0))
@@ -228,9 +219,8 @@ async def test_large_bodies_without_a_guarantee_are_written_where_memory_has_no_
     assert len({one.delivery_id for one in ended}) == 6
 
 
-async def test_of_failed_ones_few_large_bodies_are_kept() -> None:
+async def test_of_failed_ones_few_large_bodies_are_kept(house: House) -> None:
     """To be sent again by hand; those that failed first are forgotten first."""
-    house = await House().start()
     house.sender.answers(TOLD, *[503] * 5)
     body = b"x" * (FAILED_BODY_BYTES // 3)
     for ordinal in range(5):
@@ -241,9 +231,8 @@ async def test_of_failed_ones_few_large_bodies_are_kept() -> None:
     assert found == [False, False, True, True, True]
 
 
-async def test_a_dead_target_of_one_execution_does_not_delay_another_one() -> None:
+async def test_a_dead_target_of_one_execution_does_not_delay_another_one(house: House) -> None:
     """Lanes are per execution."""
-    house = await House().start()
     await house.create("slow", notification=[{"name": "n", "url": "http://dead.test/"}])
     await house.create("quick", notification=[notice(stateEquals="finalSucceed")])
     house.sender.hold("http://dead.test/")
@@ -329,9 +318,8 @@ async def test_a_body_that_cannot_be_read_is_read_later() -> None:
     assert house.disk.deliveries == {}
 
 
-async def test_what_was_handed_over_is_not_taken_again() -> None:
+async def test_what_was_handed_over_is_not_taken_again(house: House) -> None:
     """A turn whose commit is durable tells of its notifications late, where its answer was uncertain."""
-    house = await House().start()
     sender = house.host.notifications
     sender.hold()
     one = delivery(0, durable=True, created_at=house.clock.now().wall)
@@ -346,9 +334,8 @@ async def test_what_was_handed_over_is_not_taken_again() -> None:
     assert len(house.sender.requests) == 2
 
 
-async def test_one_is_found_among_others_of_its_beginning() -> None:
+async def test_one_is_found_among_others_of_its_beginning(house: House) -> None:
     """Many have the same beginning and come before it; nobody else is read or tried."""
-    house = await House().start()
     for number in range(30):
         one = delivery(number, durable=True, outbox=True, state="outbox")
         house.disk.deliveries[one.delivery_id] = one

@@ -48,9 +48,13 @@ class Desk:
             await asyncio.sleep(0)
 
 
-async def test_answers_wait_until_the_calls_are_out() -> None:
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+async def test_answers_wait_until_the_calls_are_out(desk: Desk) -> None:
     """Then they come in their order, a few in each round of the loop; other events wait for nothing."""
-    desk = Desk()
     names = [f"job-{number:03}" for number in range(3 * LET_GO_AT_ONCE)]
     with desk.line.held():
         for name in names:
@@ -70,9 +74,8 @@ async def test_answers_wait_until_the_calls_are_out() -> None:
     await asyncio.gather(*desk.tasks)
 
 
-async def test_they_do_not_wait_for_ever() -> None:
+async def test_they_do_not_wait_for_ever(desk: Desk) -> None:
     """After five seconds those that wait are delivered, and those that come then as well."""
-    desk = Desk()
     with desk.line.held():
         desk.answer("early")
         await desk.settle()
@@ -85,9 +88,8 @@ async def test_they_do_not_wait_for_ever() -> None:
         assert sorted(desk.taken) == ["early", "late"]
 
 
-async def test_what_is_large_does_not_wait() -> None:
+async def test_what_is_large_does_not_wait(desk: Desk) -> None:
     """Neither one answer of more than 64 KiB nor more than 16 MiB of them: memory is bounded."""
-    desk = Desk()
     full = HELD_BYTES // LARGEST_HELD_BYTES
     with desk.line.held():
         desk.answer("large", Answer(200, body=bytes(LARGEST_HELD_BYTES + 1)))
@@ -101,9 +103,8 @@ async def test_what_is_large_does_not_wait() -> None:
     assert len(desk.taken) == full + 3
 
 
-async def test_one_that_is_cancelled_keeps_no_other() -> None:
+async def test_one_that_is_cancelled_keeps_no_other(desk: Desk) -> None:
     """As the death of the process does to each."""
-    desk = Desk()
     with desk.line.held():
         desk.answer("first")
         desk.answer("second")

@@ -12,9 +12,8 @@ from tests.unit.hosts.turn_rig import Bench
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_sequence_is_never_used_twice() -> None:
+async def test_a_sequence_is_never_used_twice(bench: Bench) -> None:
     """Each start counts above all that an earlier one can have reached, also in memory (ports.Batch)."""
-    bench = Bench()
     await bench.create(request=[{"url": "http://a.test/1"}, {"url": "http://a.test/2"}])
     await bench.run(Triggered())
     await bench.answer()
@@ -26,9 +25,8 @@ async def test_a_sequence_is_never_used_twice() -> None:
     assert min(fresh) >= 2 << 32 > max(known)
 
 
-async def test_revisions_are_numbered_by_the_turn_and_kept_only_where_accepted() -> None:
+async def test_revisions_are_numbered_by_the_turn_and_kept_only_where_accepted(bench: Bench) -> None:
     """Created 1, then one more for each update that was not refused."""
-    bench = Bench()
     await bench.create()
     refused = await bench.run(Updated(0, if_match=frozenset({7})), definition=describe(jobName="other"))
     assert isinstance(refused, Refusal)
@@ -41,9 +39,8 @@ async def test_revisions_are_numbered_by_the_turn_and_kept_only_where_accepted()
     assert sorted(bench.cached.programs) == [2]
 
 
-async def test_the_same_definition_again_is_no_change() -> None:
+async def test_the_same_definition_again_is_no_change(bench: Bench) -> None:
     """The fingerprint comes from the definition that the event brings (SPEC section 10)."""
-    bench = Bench()
     await bench.create()
     await bench.create()
     assert len(bench.disk.commits) == 1
@@ -52,9 +49,8 @@ async def test_the_same_definition_again_is_no_change() -> None:
     assert len(bench.disk.commits) == 1
 
 
-async def test_a_later_life_goes_on_counting() -> None:
+async def test_a_later_life_goes_on_counting(bench: Bench) -> None:
     """After a destruction: a new uid, the first revision, counters go on (SPEC section 10)."""
-    bench = Bench()
     await bench.create()
     await bench.run(Triggered())
     await bench.run(Destroyed())

@@ -32,9 +32,8 @@ HOURLY = {"dueTime": "1h", "period": "1h"}
 OFTEN = {"dueTime": "1m", "period": "1m"}
 
 
-async def test_the_alarm_is_raised_before_the_commit_and_set_exactly_after_it() -> None:
+async def test_the_alarm_is_raised_before_the_commit_and_set_exactly_after_it(bench: Bench) -> None:
     """An alarm too many only makes us look again, one too few loses a firing."""
-    bench = Bench()
     await bench.create(timer=OFTEN)
     due = Due(START + MINUTE, None)
     assert bench.journal == [
@@ -42,9 +41,8 @@ async def test_the_alarm_is_raised_before_the_commit_and_set_exactly_after_it() 
     ]  # fmt: skip
 
 
-async def test_an_alarm_raised_for_a_commit_that_failed_is_left_to_ring() -> None:
+async def test_an_alarm_raised_for_a_commit_that_failed_is_left_to_ring(bench: Bench) -> None:
     """Nothing is lowered when a commit fails; the job is looked at in a second."""
-    bench = Bench()
     bench.store.fates.append(Fate.REFUSED)
     with pytest.raises(StoreUnavailable):
         await bench.create(timer=OFTEN)
@@ -150,9 +148,8 @@ class GuardedJob(CachedJob):
 
 
 @pytest.mark.parametrize("qos", [0, 1])
-async def test_only_the_loop_changes_the_job(qos: int) -> None:
+async def test_only_the_loop_changes_the_job(qos: int, bench: Bench) -> None:
     """A cancelled turn gives its lock back while the thread goes on: the next one takes another sequence."""
-    bench = Bench()
     bench.cached = job = GuardedJob("job")
     await bench.create(qos=qos, request=[{"url": URL}, {"url": URL}])
     await bench.run(Triggered())
@@ -187,9 +184,8 @@ async def test_what_may_be_dear_is_decided_beside_the_loop(members: dict[str, An
     assert watched.seen[-1] == small
 
 
-async def test_what_the_store_refused_never_happened() -> None:
+async def test_what_the_store_refused_never_happened(bench: Bench) -> None:
     """StoreUnavailable: nothing was written, no effect starts, and the next turn starts from before."""
-    bench = Bench()
     await bench.create()
     bench.store.fates.append(Fate.REFUSED)
     with pytest.raises(StoreUnavailable):
@@ -201,9 +197,8 @@ async def test_what_the_store_refused_never_happened() -> None:
     assert reply.execute_number == 1
 
 
-async def test_a_turn_that_vanished_leaves_the_job_as_it_was() -> None:
+async def test_a_turn_that_vanished_leaves_the_job_as_it_was(bench: Bench) -> None:
     """The store has the old sequence: the state of before is kept, and no number is lost or used twice."""
-    bench = Bench()
     await bench.create()
     bench.store.fates.append(Fate.VANISHED)
     with pytest.raises(StoreUncertain):
@@ -218,9 +213,8 @@ async def test_a_turn_that_vanished_leaves_the_job_as_it_was() -> None:
     assert sequences[1] > sequences[0] + 1, "the sequence of the turn in doubt is not used again"
 
 
-async def test_while_the_store_is_away_a_turn_in_doubt_stays_in_doubt() -> None:
+async def test_while_the_store_is_away_a_turn_in_doubt_stays_in_doubt(bench: Bench) -> None:
     """Nobody may take a turn on a state of which nobody knows whether it holds."""
-    bench = Bench()
     await bench.create()
     bench.store.fates.append(Fate.SILENT)
     with pytest.raises(StoreUncertain):
@@ -237,9 +231,8 @@ async def test_while_the_store_is_away_a_turn_in_doubt_stays_in_doubt() -> None:
         assert (len(bench.calls()), len(bench.history.batches)) == (1, 1)
 
 
-async def test_a_job_that_cannot_be_loaded_is_looked_at_again() -> None:
+async def test_a_job_that_cannot_be_loaded_is_looked_at_again(bench: Bench) -> None:
     """Its ring is used up, and nothing else would ring it."""
-    bench = Bench()
     await bench.create(timer=OFTEN)
     later = Bench(bench.disk, boot=2)
     later.store.is_down = True
@@ -248,9 +241,8 @@ async def test_a_job_that_cannot_be_loaded_is_looked_at_again() -> None:
     assert later.names()[-1] == "again"
 
 
-async def test_what_another_writer_left_is_read_again() -> None:
+async def test_what_another_writer_left_is_read_again(bench: Bench) -> None:
     """A conflict with another sequence in the store: the cached state is dropped."""
-    bench = Bench()
     await bench.create()
     other = Bench(bench.disk, boot=2)
     await other.run(Triggered())
@@ -262,9 +254,8 @@ async def test_what_another_writer_left_is_read_again() -> None:
     assert bench.cached.document.head.execute_number == 1
 
 
-async def test_at_qos_0_a_turn_that_changes_nothing_durable_acts_at_once() -> None:
+async def test_at_qos_0_a_turn_that_changes_nothing_durable_acts_at_once(bench: Bench) -> None:
     """The next step of a chain costs no commit; its records may be lost, its alarm lives in memory."""
-    bench = Bench()
     await bench.create(request=[{"url": "http://a.test/1"}, {"url": "http://a.test/2"}])
     await bench.run(Triggered())
     commits = len(bench.disk.commits)
@@ -274,9 +265,8 @@ async def test_at_qos_0_a_turn_that_changes_nothing_durable_acts_at_once() -> No
     assert [durable for _, durable in bench.history.batches] == [True, False]
 
 
-async def test_at_qos_1_every_step_is_durable_before_the_next_is_sent() -> None:
+async def test_at_qos_1_every_step_is_durable_before_the_next_is_sent(bench: Bench) -> None:
     """The ExecutionContext is saved before each effect (SPEC section 8)."""
-    bench = Bench()
     await bench.create(qos=1, request=[{"url": "http://a.test/1"}, {"url": "http://a.test/2"}])
     await bench.run(Triggered())
     commits = len(bench.disk.commits)
@@ -285,9 +275,8 @@ async def test_at_qos_1_every_step_is_durable_before_the_next_is_sent() -> None:
     assert bench.names()[-6:] == ["expect", "commit", "written", "history", "act", "arm"]
 
 
-async def test_an_alarm_that_is_not_on_disk_is_held_in_memory() -> None:
+async def test_an_alarm_that_is_not_on_disk_is_held_in_memory(bench: Bench) -> None:
     """At qos 0 a check that is far away must ring though no commit told the disk of it."""
-    bench = Bench()
     check = {"method": "GET", "url": "http://a.test/check"}
     await bench.create(**{"async": True, "checkUrl": check, "checkRateSeconds": 30})
     await bench.run(Triggered())
@@ -295,9 +284,8 @@ async def test_an_alarm_that_is_not_on_disk_is_held_in_memory() -> None:
     assert bench.journal[-1] == ("hold", Due(None, START - SKEW + 30_000))
 
 
-async def test_a_ring_in_vain_sets_the_alarm_again() -> None:
+async def test_a_ring_in_vain_sets_the_alarm_again(bench: Bench) -> None:
     """A ring uses up the alarm, and has no authority: too early, it changes nothing."""
-    bench = Bench()
     await bench.create(timer=OFTEN)
     bench.journal.clear()
     await bench.run(AlarmRang())
@@ -305,9 +293,8 @@ async def test_a_ring_in_vain_sets_the_alarm_again() -> None:
     assert len(bench.disk.commits) == 1
 
 
-async def test_records_are_masked_before_they_are_written_anywhere() -> None:
+async def test_records_are_masked_before_they_are_written_anywhere(bench: Bench) -> None:
     """Neither the store nor the history ever sees an authorization header (SPEC section 14)."""
-    bench = Bench()
     step = {"url": "http://a.test/", "headers": {"Authorization": "Bearer top-secret"}}
     await bench.create(qos=1, request=[step])
     await bench.run(Triggered())
@@ -318,9 +305,8 @@ async def test_records_are_masked_before_they_are_written_anywhere() -> None:
     assert "top-secret" not in repr(steps)
 
 
-async def test_a_key_is_answered_once_and_recalled_afterwards() -> None:
+async def test_a_key_is_answered_once_and_recalled_afterwards(bench: Bench) -> None:
     """Committed with the turn that it guards: repeated after a crash it starts nothing (SPEC section 10)."""
-    bench = Bench()
     await bench.create()
     remembered = Remembered("/jobs/job/trigger", "key", b"digest", b"", START)
     first = await bench.run(Triggered(), remembered=remembered, answer=lambda reply: repr(reply).encode())
@@ -332,9 +318,8 @@ async def test_a_key_is_answered_once_and_recalled_afterwards() -> None:
     assert bench.disk.commits[-1].entry.execute_number == 1
 
 
-async def test_a_refusal_is_not_kept_under_its_key() -> None:
+async def test_a_refusal_is_not_kept_under_its_key(bench: Bench) -> None:
     """Nothing was done: the same request may succeed later."""
-    bench = Bench()
     remembered = Remembered("/jobs/job/trigger", "key", b"digest", b"", START)
     refused = await bench.run(Triggered(), remembered=remembered)
     assert isinstance(refused, Refusal)
@@ -342,9 +327,8 @@ async def test_a_refusal_is_not_kept_under_its_key() -> None:
     assert isinstance(await bench.run(Triggered(), remembered=remembered), Started)
 
 
-async def test_destroying_is_one_commit_and_sends_only_after_it() -> None:
+async def test_destroying_is_one_commit_and_sends_only_after_it(bench: Bench) -> None:
     """Catalogue, alarm and state go together; a failed destruction leaves the job with its alarm."""
-    bench = Bench()
     await bench.create(timer=HOURLY, cancelUrl={"url": "http://a.test/cancel"})
     await bench.run(Triggered())
     bench.store.fates.append(Fate.REFUSED)
@@ -363,9 +347,8 @@ async def test_destroying_is_one_commit_and_sends_only_after_it() -> None:
     assert any(isinstance(effect, Retire) for effect in bench.effects)
 
 
-async def test_an_unknown_destruction_is_completed_when_the_store_has_it() -> None:
+async def test_an_unknown_destruction_is_completed_when_the_store_has_it(bench: Bench) -> None:
     """Silent destruction: the job is gone, and what had to be sent is sent."""
-    bench = Bench()
     await bench.create(cancelUrl={"url": "http://a.test/cancel"})
     await bench.run(Triggered())
     bench.effects.clear()
@@ -377,9 +360,8 @@ async def test_an_unknown_destruction_is_completed_when_the_store_has_it() -> No
     assert any(isinstance(effect, Inform) for effect in bench.effects)
 
 
-async def test_what_a_turn_makes_of_a_job_is_shown_once_it_is_durable() -> None:
+async def test_what_a_turn_makes_of_a_job_is_shown_once_it_is_durable(bench: Bench) -> None:
     """With the entry before it; a turn that the store refused is shown to nobody."""
-    bench = Bench()
     await bench.create(timer=OFTEN)
     bench.store.fates.append(Fate.REFUSED)
     with pytest.raises(StoreUnavailable):
@@ -393,9 +375,8 @@ async def test_what_a_turn_makes_of_a_job_is_shown_once_it_is_durable() -> None:
     ]
 
 
-async def test_no_effect_and_no_record_leaves_before_the_commit() -> None:
+async def test_no_effect_and_no_record_leaves_before_the_commit(bench: Bench) -> None:
     """An effect before its commit would be a lie."""
-    bench = Bench()
     await bench.create()
     bench.store.hold()
     turn = asyncio.create_task(bench.run(Triggered()))
@@ -434,9 +415,8 @@ async def test_who_changes_a_job_is_written_with_the_change(detail: str) -> None
     ]
 
 
-async def test_what_the_store_refused_is_in_no_audit() -> None:
+async def test_what_the_store_refused_is_in_no_audit(bench: Bench) -> None:
     """A commit that failed has changed nothing, and left no line."""
-    bench = Bench()
     await bench.create(timer=HOURLY)
     bench.store.fates.append(Fate.REFUSED)
     with pytest.raises(StoreUnavailable):
@@ -446,9 +426,8 @@ async def test_what_the_store_refused_is_in_no_audit() -> None:
     assert [one.revision for one in audited(bench)] == [0]
 
 
-async def test_what_changed_nothing_is_in_no_audit() -> None:
+async def test_what_changed_nothing_is_in_no_audit(bench: Bench) -> None:
     """A refusal, and a pause of what is paused."""
-    bench = Bench()
     await bench.run(Destroyed(), act=ACT)
     await bench.create(timer=HOURLY)
     await bench.run(Paused())

@@ -49,9 +49,13 @@ class Readers:
         self.rounds.run()
 
 
-def test_who_finds_room_has_it_at_once_and_others_wait_in_line() -> None:
+@pytest.fixture
+def readers() -> Readers:
+    return Readers()
+
+
+def test_who_finds_room_has_it_at_once_and_others_wait_in_line(readers: Readers) -> None:
     """A small one does not overtake a large one that waits."""
-    readers = Readers()
     first, second = readers.ask(50, "a"), readers.ask(50, "b")
     third, fourth = readers.ask(40, "c"), readers.ask(10, "d")
     assert readers.began == ["a", "b"]
@@ -63,9 +67,8 @@ def test_who_finds_room_has_it_at_once_and_others_wait_in_line() -> None:
     assert (readers.room.taken, readers.room.waiting) == (0, 0)
 
 
-def test_what_is_given_back_is_free_in_the_next_round() -> None:
+def test_what_is_given_back_is_free_in_the_next_round(readers: Readers) -> None:
     """Who has its body counts it as handled first; so nobody else is let in."""
-    readers = Readers()
     first = readers.ask(50, "a")
     readers.ask(50, "b")
     readers.ask(50, "c")
@@ -99,9 +102,8 @@ def test_one_round_lets_in_no_more_than_there_is_at_its_beginning() -> None:
     assert (began, most, room.taken) == (4, MOST, MOST)
 
 
-def test_one_origin_has_half_while_others_are_let_in() -> None:
+def test_one_origin_has_half_while_others_are_let_in(readers: Readers) -> None:
     """Its third one waits although there is room, and those of others pass it."""
-    readers = Readers()
     first = readers.ask(25, "a1")
     for name in ("a2", "a3", "a4", "b1", "b2", "b3"):
         readers.ask(25, name)
@@ -110,9 +112,8 @@ def test_one_origin_has_half_while_others_are_let_in() -> None:
     assert readers.began == ["a1", "a2", "b1", "b2", "a3"]
 
 
-def test_one_larger_than_the_room_is_read_alone() -> None:
+def test_one_larger_than_the_room_is_read_alone(readers: Readers) -> None:
     """It waits until nothing is taken, and is let in then."""
-    readers = Readers()
     first = readers.ask(10, "a")
     large = readers.ask(MOST + 1, "b")
     small = readers.ask(10, "c")
@@ -125,9 +126,8 @@ def test_one_larger_than_the_room_is_read_alone() -> None:
     assert readers.room.taken == 0
 
 
-def test_who_leaves_the_line_makes_way() -> None:
+def test_who_leaves_the_line_makes_way(readers: Readers) -> None:
     """For those behind it, whether it was the first or not; leaving twice is leaving once."""
-    readers = Readers()
     readers.ask(50, "a")
     large, last, small = readers.ask(60, "b"), readers.ask(20, "c1"), readers.ask(20, "c2")
     readers.leave(last)

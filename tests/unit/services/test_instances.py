@@ -1,5 +1,6 @@
 """The instances of services: who is online, who is not, and what is known of them (SPEC section 13)."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,9 +18,13 @@ def ids(instances: Instances, now: int) -> list[str]:
     return [one.instance_id for one in instances.online(TENANT, SERVICE, now)]
 
 
-def test_an_instance_is_online_for_ten_seconds_after_it_was_heard_of() -> None:
+@pytest.fixture
+def instances() -> Instances:
+    return Instances()
+
+
+def test_an_instance_is_online_for_ten_seconds_after_it_was_heard_of(instances: Instances) -> None:
     """Offline after 10 s (SPEC section 13)."""
-    instances = Instances()
     instances.register(instance("a", seen=1_000))
     assert ids(instances, 1_000) == ["a"]
     assert ids(instances, 1_000 + 10 * SECOND - 1) == ["a"]
@@ -27,9 +32,8 @@ def test_an_instance_is_online_for_ten_seconds_after_it_was_heard_of() -> None:
     assert [one.instance_id for one in instances.known(TENANT, SERVICE)] == ["a"]
 
 
-def test_a_heartbeat_renews_it_and_says_how_it_is() -> None:
+def test_a_heartbeat_renews_it_and_says_how_it_is(instances: Instances) -> None:
     """Heartbeat `{load, draining}`; what is left out stays as it was (SPEC section 13)."""
-    instances = Instances()
     instances.register(instance("a"))
     assert ids(instances, 9_999) == ["a"]
     renewed = instances.renew(TENANT, SERVICE, "a", 9_000, load=0.5, draining=True)
@@ -58,9 +62,8 @@ def test_a_heartbeat_renews_it_and_says_how_it_is() -> None:
     assert [(one.draining, one.load) for one in instances.online(TENANT, SERVICE, 400)] == [(False, 3)]
 
 
-def test_who_says_that_it_drains_does_so_until_it_says_otherwise() -> None:
+def test_who_says_that_it_drains_does_so_until_it_says_otherwise(instances: Instances) -> None:
     """A repeated registration says nothing of it; a new start does: after a deregistration, or offline."""
-    instances = Instances()
     instances.register(instance("a"))
     instances.renew(TENANT, SERVICE, "a", 100, draining=True)
     kept = instances.register(instance("a", seen=200))
@@ -76,9 +79,8 @@ def test_who_says_that_it_drains_does_so_until_it_says_otherwise() -> None:
     assert not instances.register(instance("a", seen=800 + OFFLINE_AFTER)).draining
 
 
-def test_services_and_tenants_do_not_see_each_others_instances() -> None:
+def test_services_and_tenants_do_not_see_each_others_instances(instances: Instances) -> None:
     """Everything belongs to exactly one tenant (SPEC section 1)."""
-    instances = Instances()
     instances.register(instance("a"))
     assert instances.online("other", SERVICE, 0) == ()
     assert instances.online(TENANT, "other", 0) == ()
@@ -132,9 +134,8 @@ def test_online_is_who_was_heard_of_in_time_in_order_of_ids(steps: list[tuple[st
         assert ids(instances, now) == sorted(one for one, at in heard.items() if at > now - OFFLINE_AFTER)
 
 
-def test_who_subscribes_is_told_of_arrivals_and_departures() -> None:
+def test_who_subscribes_is_told_of_arrivals_and_departures(instances: Instances) -> None:
     """Not of heartbeats; and nothing after it has unsubscribed, which may be said twice."""
-    instances = Instances()
     told: list[tuple[str, str, str]] = []
 
     def listen(*place: str) -> None:

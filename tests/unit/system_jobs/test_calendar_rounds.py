@@ -68,9 +68,13 @@ class Told:
             self.world.store.texts[entry.uid, entry.revision] = json.dumps(text).encode()
 
 
-async def test_all_jobs_follow_in_the_end() -> None:
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+async def test_all_jobs_follow_in_the_end(told: Told) -> None:
     """Also one in a process that does not know the change yet, or whose store is away."""
-    told = Told()
     await told.put_jobs()
     told.rounds.tell(await told.put())
     behind = Refusal(RefusalCode.CONFLICT, "not at 1 here yet")
@@ -92,9 +96,8 @@ async def test_all_jobs_follow_in_the_end() -> None:
     assert len(told.told) == 9
 
 
-async def test_a_job_that_was_created_by_the_earlier_days_follows() -> None:
+async def test_a_job_that_was_created_by_the_earlier_days_follows(told: Told) -> None:
     """It was compiled before the change, and is stored when the others have been told."""
-    told = Told()
     told.rounds.tell(await told.put())
     assert await told.rounds.round()
     assert told.told == []
@@ -108,9 +111,8 @@ async def test_a_job_that_was_created_by_the_earlier_days_follows() -> None:
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
-async def test_a_calendar_that_was_removed_under_a_new_job_is_restored(is_killed: bool) -> None:
+async def test_a_calendar_that_was_removed_under_a_new_job_is_restored(is_killed: bool, told: Told) -> None:
     """Also by another process, where who removed it was killed; its jobs go on as if it had not been gone."""
-    told = Told()
     removed = await told.calendars.remove(await told.put())
     assert removed is not None
     told.rounds.tell(removed)
@@ -131,9 +133,8 @@ async def test_a_calendar_that_was_removed_under_a_new_job_is_restored(is_killed
     assert told.calendars.untold() == []
 
 
-async def test_a_removed_calendar_that_nobody_uses_stays_away() -> None:
+async def test_a_removed_calendar_that_nobody_uses_stays_away(told: Told) -> None:
     """And one that was stored anew meanwhile is not what it was before."""
-    told = Told()
     for name in ("work", "new"):
         removed = await told.calendars.remove(await told.put(name))
         assert removed is not None
@@ -146,9 +147,8 @@ async def test_a_removed_calendar_that_nobody_uses_stays_away() -> None:
     assert told.calendars.get("default", "new") == stored
 
 
-async def test_another_process_takes_over_what_one_has_left() -> None:
+async def test_another_process_takes_over_what_one_has_left(told: Told) -> None:
     """Who has stored a change ends before all jobs are told: after a while any process tells them."""
-    told = Told()
     await told.put_jobs()
     await told.put()
     there = Calendars(table=told.table, clock=told.clock)

@@ -84,9 +84,13 @@ def take(reader: EventReader, most: int = 100) -> TakenEvents:
     return reader.take(lambda occurrence: True, most)
 
 
-async def test_a_reader_gets_what_comes_after_it() -> None:
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+async def test_a_reader_gets_what_comes_after_it(scene: Scene) -> None:
     """In order, at most as much at once as it asks for; system jobs are left out."""
-    scene = Scene()
     first = await scene.feed.follow()
     scene.happen(1, 2)
     scene.happen(9, job_id="clean")
@@ -100,9 +104,8 @@ async def test_a_reader_gets_what_comes_after_it() -> None:
     assert place(scene, first) == place(scene, second)
 
 
-async def test_a_slow_reader_is_told_how_many_it_has_lost() -> None:
+async def test_a_slow_reader_is_told_how_many_it_has_lost(scene: Scene) -> None:
     """And goes on with the oldest that is kept; a fast one beside it loses nothing."""
-    scene = Scene()
     slow, fast = await scene.feed.follow(), await scene.feed.follow()
     for number in range(1, 13):
         scene.happen(number)
@@ -111,9 +114,8 @@ async def test_a_slow_reader_is_told_how_many_it_has_lost() -> None:
     assert take(slow) == TakenEvents(0, [])
 
 
-async def test_a_filter_moves_on_over_what_it_leaves_out() -> None:
+async def test_a_filter_moves_on_over_what_it_leaves_out(scene: Scene) -> None:
     """In bounded steps; the id is that of the last one looked at: who comes back reads nothing twice."""
-    scene = Scene()
     scene.feed.ring = EventRing()
     reader = await scene.feed.follow()
     begin = place(scene, reader)
@@ -124,9 +126,8 @@ async def test_a_filter_moves_on_over_what_it_leaves_out() -> None:
     assert not reader.has_more
 
 
-async def test_what_happened_while_nobody_listened_is_a_gap() -> None:
+async def test_what_happened_while_nobody_listened_is_a_gap(scene: Scene) -> None:
     """After the minutes nothing is made any more, and nobody knows what was missed."""
-    scene = Scene()
     assert not scene.occurrences.are_wanted
     reader = await scene.feed.follow()
     scene.happen(1)
@@ -151,9 +152,8 @@ async def test_an_id_of_another_start_or_of_no_event_is_a_gap(given: str) -> Non
     assert (taken.gap, numbers(taken)) == (UNKNOWN, [2, 3, 4, 5, 6])
 
 
-async def test_no_more_readers_than_allowed() -> None:
+async def test_no_more_readers_than_allowed(scene: Scene) -> None:
     """A place is free again when one has gone."""
-    scene = Scene()
     first = await scene.feed.follow()
     await scene.feed.follow()
     with pytest.raises(FeedFull, match=r"limits\.event_readers"):
@@ -162,9 +162,8 @@ async def test_no_more_readers_than_allowed() -> None:
     await scene.feed.follow()
 
 
-async def test_a_tenant_with_most_readers_gives_way() -> None:
+async def test_a_tenant_with_most_readers_gives_way(scene: Scene) -> None:
     """To one that has fewer, until both have as many; its newest ends, the others read on."""
-    scene = Scene()
     first, second = await scene.feed.follow(tenant="greedy"), await scene.feed.follow(tenant="greedy")
     waiting = asyncio.ensure_future(second.changed())
     await asyncio.sleep(0)
@@ -181,9 +180,8 @@ async def test_a_tenant_with_most_readers_gives_way() -> None:
     await scene.feed.follow(tenant="greedy")
 
 
-async def test_readers_are_woken_together_and_not_by_each_event() -> None:
+async def test_readers_are_woken_together_and_not_by_each_event(scene: Scene) -> None:
     """One timer for all that happens within its time; who asks later waits for what comes then."""
-    scene = Scene()
     reader = await scene.feed.follow()
     waiting = asyncio.ensure_future(reader.changed())
     scene.happen(1, 2, 3)
@@ -198,9 +196,8 @@ async def test_readers_are_woken_together_and_not_by_each_event() -> None:
     later.cancel()
 
 
-async def test_the_end_wakes_all_and_lets_nobody_in() -> None:
+async def test_the_end_wakes_all_and_lets_nobody_in(scene: Scene) -> None:
     """It waits for readers that go."""
-    scene = Scene()
     reader = await scene.feed.follow()
 
     async def read() -> None:
@@ -216,9 +213,8 @@ async def test_the_end_wakes_all_and_lets_nobody_in() -> None:
     assert not scene.occurrences.are_wanted
 
 
-async def test_nothing_is_looked_at_that_was_not_looked_ahead_at() -> None:
+async def test_nothing_is_looked_at_that_was_not_looked_ahead_at(scene: Scene) -> None:
     """What comes between the two waits for the next time; what is passed over is counted."""
-    scene = Scene()
     reader = await scene.feed.follow()
     scene.happen(1, 2)
     end, ahead = reader.look_ahead()

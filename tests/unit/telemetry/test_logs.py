@@ -44,9 +44,13 @@ class World:
         return [json.loads(line) for line in self.stream.getvalue().splitlines()]
 
 
-def test_a_line_begins_with_when_how_much_and_what() -> None:
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_line_begins_with_when_how_much_and_what(world: World) -> None:
     """The level is that of the word."""
-    world = World()
     world.log("ready", jobsHeld=3)
     world.log("store_not_written", error="refused")
     first, second = world.lines()
@@ -115,9 +119,8 @@ def test_nothing_that_is_written_raises() -> None:
     world.log("ready")
 
 
-def test_of_a_flood_ten_lines_are_written_and_the_others_counted() -> None:
+def test_of_a_flood_ten_lines_are_written_and_the_others_counted(world: World) -> None:
     """The next line brings their number, after ten seconds; then lines are written again."""
-    world = World()
     for number in range(10_000):
         world.log("turn_failed", jobId=f"j{number}")
     assert len(world.lines()) == FULL
@@ -138,9 +141,8 @@ def test_a_line_that_somebody_asked_for_is_always_written() -> None:
     assert len(world.lines()) == 2 * FULL
 
 
-def test_kinds_are_told_apart() -> None:
+def test_kinds_are_told_apart(world: World) -> None:
     """A flood of one service hides nothing of another one, nor of another event."""
-    world = World()
     for number in range(100):
         world.log("instance_lost", service="a", instance=f"i{number}")
     world.log("instance_lost", service="b", instance="x")

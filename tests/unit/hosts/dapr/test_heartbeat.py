@@ -117,16 +117,19 @@ class World:
         return Node(name, boot, f"http://{name}.test", "1.0", state, WALL, seen, 0, 0)
 
 
-def test_the_first_look_writes_nothing() -> None:
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_the_first_look_writes_nothing(world: World) -> None:
     """Who is there at the start was there before; and this node is no other one."""
-    world = World()
     assert world.look(world.node("two", "2")) == []
     assert world.look(world.node("two", "2")) == []
 
 
-def test_a_node_that_joins_is_one_line() -> None:
+def test_a_node_that_joins_is_one_line(world: World) -> None:
     """With its address; a node that starts anew is a new one."""
-    world = World()
     world.look()
     two = world.node("two", "2")
     joined = ("node_joined", {"node": "two", "address": "http://two.test", "version": "1.0"})
@@ -135,17 +138,15 @@ def test_a_node_that_joins_is_one_line() -> None:
     assert [event for event, _ in world.look(world.node("two", "3"))] == ["node_lost", "node_joined"]
 
 
-def test_a_node_that_was_stopped_has_left() -> None:
+def test_a_node_that_was_stopped_has_left(world: World) -> None:
     """Once."""
-    world = World()
     world.look(world.node("two", "2"))
     assert world.look(world.node("two", "2", OFF)) == [("node_left", {"node": "two"})]
     assert world.look(world.node("two", "2", OFF)) == []
 
 
-def test_a_node_without_heartbeat_or_sidecar_is_lost() -> None:
+def test_a_node_without_heartbeat_or_sidecar_is_lost(world: World) -> None:
     """With the moment of its last heartbeat; it joins when it comes back."""
-    world = World()
     world.look(world.node("two", "2"), world.node("three", "3"))
     gone = world.look(world.node("two", "2", silent_for=OFFLINE_AFTER_MS), world.node("three", "3", CUT_OFF))
     since = rfc3339(WALL - OFFLINE_AFTER_MS)

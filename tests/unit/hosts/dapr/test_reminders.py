@@ -84,9 +84,13 @@ class Slow:
         return None
 
 
-async def test_a_herd_waits_here_and_not_in_the_sidecar() -> None:
+@pytest.fixture
+def slow() -> Slow:
+    return Slow()
+
+
+async def test_a_herd_waits_here_and_not_in_the_sidecar(slow: Slow) -> None:
     """No more at once than daprd lets run; in order, each once, none forgotten."""
-    slow = Slow()
     jobs = [f"job{number}" for number in range(3 * RINGS_AT_ONCE)]
     await slow.hold(*jobs)
     await slow.advance(10)
@@ -98,9 +102,8 @@ async def test_a_herd_waits_here_and_not_in_the_sidecar() -> None:
     assert not slow.alarms.is_ringing
 
 
-async def test_rings_say_by_how_much_they_are_late() -> None:
+async def test_rings_say_by_how_much_they_are_late(slow: Slow) -> None:
     """Those that waited for their turn, until none was late for a second; small delays say nothing."""
-    slow = Slow()
     await slow.hold(*(f"job{number}" for number in range(2 * RINGS_AT_ONCE)))
     await slow.advance(10)
     assert slow.alarms.lag == 0
@@ -114,9 +117,8 @@ async def test_rings_say_by_how_much_they_are_late() -> None:
     assert slow.alarms.lag == 0
 
 
-async def test_what_an_outage_held_up_says_nothing_of_the_rings_to_come() -> None:
+async def test_what_an_outage_held_up_says_nothing_of_the_rings_to_come(slow: Slow) -> None:
     """Else the sweep would wait for jobs by as much as the outage lasted; a herd after it counts as ever."""
-    slow = Slow()
     slow.gate.set()
     await slow.alarms.expect("job", Due(START + 40_000, None))
     await slow.alarms.expect("other", Due(START + 45_000, None))
@@ -133,9 +135,8 @@ async def test_what_an_outage_held_up_says_nothing_of_the_rings_to_come() -> Non
     assert slow.alarms.lag == 3_000
 
 
-async def test_a_job_waits_in_line_once() -> None:
+async def test_a_job_waits_in_line_once(slow: Slow) -> None:
     """Whatever else rings it meanwhile (the sweep): one turn sees all that is due."""
-    slow = Slow()
     await slow.hold(*(f"job{number}" for number in range(RINGS_AT_ONCE)), "late")
     await slow.advance(10)
     await asyncio.gather(slow.alarms.ring("late"), slow.alarms.ring("late"))
@@ -144,9 +145,8 @@ async def test_a_job_waits_in_line_once() -> None:
     assert slow.begun.count("late") == 1
 
 
-async def test_a_ring_during_a_turn_is_not_swallowed() -> None:
+async def test_a_ring_during_a_turn_is_not_swallowed(slow: Slow) -> None:
     """What became due after the turn looked is looked at by one more."""
-    slow = Slow()
     first = asyncio.create_task(slow.alarms.ring("job"))
     await slow.settle()
     second = asyncio.create_task(slow.alarms.ring("job"))
@@ -156,9 +156,8 @@ async def test_a_ring_during_a_turn_is_not_swallowed() -> None:
     await asyncio.gather(first, second)
 
 
-async def test_who_is_called_off_in_line_can_be_rung_again() -> None:
+async def test_who_is_called_off_in_line_can_be_rung_again(slow: Slow) -> None:
     """A sweep that ends cancels its rings, and leaves the slots of others alone."""
-    slow = Slow()
     await slow.hold(*(f"job{number}" for number in range(RINGS_AT_ONCE)))
     await slow.advance(10)
     waiting = asyncio.create_task(slow.alarms.ring("late"))
@@ -171,9 +170,8 @@ async def test_who_is_called_off_in_line_can_be_rung_again() -> None:
     assert slow.begun[-1] == "late"
 
 
-async def test_a_ring_that_fails_gives_its_place_up_and_comes_again() -> None:
+async def test_a_ring_that_fails_gives_its_place_up_and_comes_again(slow: Slow) -> None:
     """In a second, behind those that wait."""
-    slow = Slow()
     slow.fails = {"job0"}
     await slow.hold(*(f"job{number}" for number in range(RINGS_AT_ONCE + 1)))
     await slow.advance(10)
@@ -215,9 +213,8 @@ async def test_jobs_that_fire_together_do_not_register_together() -> None:
     assert all(slow.reminders.set[job] - at == NEAR_MS for at, job in slow.reminders.asked)
 
 
-async def test_a_guard_that_is_set_is_not_set_again() -> None:
+async def test_a_guard_that_is_set_is_not_set_again(slow: Slow) -> None:
     """However often the job is armed, until it has rung; then it has another one."""
-    slow = Slow()
     for pause in (0, LATEST_GUARD_MS, 5_000, 1_000, 1_000):
         await slow.advance(pause)
         await slow.alarms.arm("job", Due(slow.clock.now().wall + 5_000, None))
@@ -229,9 +226,8 @@ async def test_a_guard_that_is_set_is_not_set_again() -> None:
 
 
 @pytest.mark.parametrize("job", ["ended", "moved", "left"])
-async def test_who_is_done_soon_registers_nothing(job: str) -> None:
+async def test_who_is_done_soon_registers_nothing(job: str, slow: Slow) -> None:
     """Neither a job that ends, nor one that leaves, nor a node that stops; and nothing is removed."""
-    slow = Slow()
     slow.gate.set()
     await slow.alarms.arm(job, Due(START + 5_000, None))
     await slow.advance(5_000)
@@ -263,9 +259,8 @@ async def test_a_node_that_stops_waits_for_a_registration() -> None:
         assert list(slow.reminders.set) == (["job"] if end == "stop" else [])
 
 
-async def test_what_is_far_is_registered_before_the_commit() -> None:
+async def test_what_is_far_is_registered_before_the_commit(slow: Slow) -> None:
     """And takes the place of a guard that waits to be set."""
-    slow = Slow()
     await slow.alarms.arm("job", Due(START + 5_000, None))
     await slow.alarms.expect("job", Due(START + 600_000, None))
     assert slow.reminders.set == {"job": START + 600_000}
@@ -274,9 +269,8 @@ async def test_what_is_far_is_registered_before_the_commit() -> None:
 
 
 @pytest.mark.parametrize("then", [None, START + 600_000])
-async def test_a_guard_under_way_is_waited_for(then: int | None) -> None:
+async def test_a_guard_under_way_is_waited_for(then: int | None, slow: Slow) -> None:
     """Of two at once nobody would know which one the scheduler service has. One that is early may ring."""
-    slow = Slow()
     slow.reminders.gate.clear()
     await slow.alarms.arm("job", Due(START, None))
     await slow.advance(LATEST_GUARD_MS)

@@ -11,6 +11,11 @@ from tests.unit.hosts.house import START
 pytestmark = pytest.mark.anyio
 
 
+@pytest.fixture
+def neighbours() -> Neighbours:
+    return Neighbours()
+
+
 def test_a_line_holds_one_place_per_job_however_often_it_moves() -> None:
     """A moment that moves to later costs nothing until the earlier one is reached."""
     queue = AlarmQueue()
@@ -109,16 +114,16 @@ async def test_a_store_that_is_away_is_asked_again() -> None:
         ({"a": 250, "b": 1}, False),
     ],
 )
-def test_a_burst_is_one_beside_a_tenant_with_far_less(counts: dict[str, int], is_burst: bool) -> None:
+def test_a_burst_is_one_beside_a_tenant_with_far_less(
+    counts: dict[str, int], is_burst: bool, neighbours: Neighbours
+) -> None:
     """Tenants with as much each take turns, and one alone has nobody beside it."""
-    neighbours = Neighbours()
     neighbours.counts.update(counts)
     assert neighbours.is_burst(0, waiting=0) is is_burst
 
 
-def test_a_burst_lasts_until_what_it_began_is_let_go() -> None:
+def test_a_burst_lasts_until_what_it_began_is_let_go(neighbours: Neighbours) -> None:
     """And a second, for what is under way; who has as much by then ends it at once."""
-    neighbours = Neighbours()
     neighbours.counts.update({"a": 10_000, "b": 1})
     for now in range(0, 20_001, 10):
         neighbours.counts = {"a": 10_000, "b": 1}
@@ -131,9 +136,8 @@ def test_a_burst_lasts_until_what_it_began_is_let_go() -> None:
     assert not neighbours.is_burst(30_050, waiting=5_000)
 
 
-def test_who_has_fired_once_is_no_neighbour_for_ever() -> None:
+def test_who_has_fired_once_is_no_neighbour_for_ever(neighbours: Neighbours) -> None:
     """Though many of another tenant wait all the time, as they do where it fires thousands a second."""
-    neighbours = Neighbours()
     found = []
     for now in range(0, 20_000, 10):
         counts = neighbours.counts

@@ -27,9 +27,13 @@ pytestmark = pytest.mark.anyio
 HOUR = 3_600_000
 
 
-async def test_what_lies_on_disk_rings_when_it_is_due() -> None:
+@pytest.fixture
+def tower() -> Tower:
+    return Tower()
+
+
+async def test_what_lies_on_disk_rings_when_it_is_due(tower: Tower) -> None:
     """Both lines; what is overdue at the start rings at once, what is far stays on disk."""
-    tower = Tower()
     tower.set("overdue", wall=-HOUR)
     tower.set("late", steady=-5)
     tower.set("soon", wall=500)
@@ -199,9 +203,8 @@ async def test_no_more_than_some_wait_for_their_moment() -> None:
     await tower.alarms.stop()
 
 
-async def test_one_ring_at_a_time_per_job() -> None:
+async def test_one_ring_at_a_time_per_job(tower: Tower) -> None:
     """While a ring is under way another one of the same job is left out: that turn sets the alarm anew."""
-    tower = Tower()
     await tower.alarms.start()
     await tower.settle()
     tower.send_guard = asyncio.Event()
@@ -215,9 +218,8 @@ async def test_one_ring_at_a_time_per_job() -> None:
     await tower.alarms.stop()
 
 
-async def test_an_alarm_is_never_lowered_by_an_expectation() -> None:
+async def test_an_alarm_is_never_lowered_by_an_expectation(tower: Tower) -> None:
     """Before a commit the earlier one of both counts."""
-    tower = Tower()
     await tower.alarms.start()
     await tower.settle()
     await tower.alarms.arm("job", Due(START + 1_000, None))
@@ -227,9 +229,8 @@ async def test_an_alarm_is_never_lowered_by_an_expectation() -> None:
     await tower.alarms.stop()
 
 
-async def test_what_is_held_in_memory_rings_however_far_it_is() -> None:
+async def test_what_is_held_in_memory_rings_however_far_it_is(tower: Tower) -> None:
     """An alarm that is not on disk is not forgotten beyond the window."""
-    tower = Tower()
     await tower.alarms.start()
     await tower.settle()
     await tower.alarms.hold("job", Due(None, STEADY + HOUR))
@@ -239,9 +240,8 @@ async def test_what_is_held_in_memory_rings_however_far_it_is() -> None:
     await tower.alarms.stop()
 
 
-async def test_a_clock_set_forward_rings_what_it_passed_over() -> None:
+async def test_a_clock_set_forward_rings_what_it_passed_over(tower: Tower) -> None:
     """A step only means that the wake-up is computed anew; the steady line does not notice."""
-    tower = Tower()
     tower.set("wall", wall=HOUR)
     tower.set("steady", steady=HOUR)
     await tower.alarms.start()
@@ -253,9 +253,8 @@ async def test_a_clock_set_forward_rings_what_it_passed_over() -> None:
     await tower.alarms.stop()
 
 
-async def test_a_clock_set_back_delays_the_wall_line_alone() -> None:
+async def test_a_clock_set_back_delays_the_wall_line_alone(tower: Tower) -> None:
     """Waits keep what is left of them (SPEC section 3, "Clock")."""
-    tower = Tower()
     tower.set("wall", wall=5_000)
     tower.set("steady", steady=5_000)
     await tower.alarms.start()
@@ -268,9 +267,8 @@ async def test_a_clock_set_back_delays_the_wall_line_alone() -> None:
     await tower.alarms.stop()
 
 
-async def test_again_is_in_a_second() -> None:
+async def test_again_is_in_a_second(tower: Tower) -> None:
     """A job of which nobody knows how it stands is looked at in a second, not in a circle."""
-    tower = Tower()
     await tower.alarms.start()
     await tower.settle()
     await tower.alarms.expect("job", Due(START, STEADY))
@@ -282,9 +280,8 @@ async def test_again_is_in_a_second() -> None:
     await tower.alarms.stop()
 
 
-async def test_draining_takes_no_firing() -> None:
+async def test_draining_takes_no_firing(tower: Tower) -> None:
     """While a node stops, limits and checks still ring, firings do not (SPEC section 14)."""
-    tower = Tower()
     await tower.alarms.start()
     await tower.settle()
     tower.alarms.drain()
@@ -327,9 +324,8 @@ async def test_ringing_goes_on_after_a_defect() -> None:
     await tower.alarms.stop()
 
 
-async def test_reading_goes_on_after_a_defect() -> None:
+async def test_reading_goes_on_after_a_defect(tower: Tower) -> None:
     """Due times beyond the first window are read though one reading met a defect."""
-    tower = Tower()
 
     async def fail_once() -> None:
         tower.store.during_read = None

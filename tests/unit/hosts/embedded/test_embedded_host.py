@@ -24,9 +24,8 @@ URL = "http://target.test/run"
 SECONDLY = {"dueTime": "1s", "period": "1s"}
 
 
-async def test_a_firing_that_could_not_be_written_is_looked_at_in_a_second() -> None:
+async def test_a_firing_that_could_not_be_written_is_looked_at_in_a_second(house: House) -> None:
     """A ring whose commit fails is rung again; the firing happens once."""
-    house = await House().start()
     await house.create(timer={"dueTime": "1s", "period": "0s"})
     house.store.fates.extend([Fate.REFUSED, Fate.VANISHED, Fate.SILENT])
     await house.advance(6_000)
@@ -34,9 +33,8 @@ async def test_a_firing_that_could_not_be_written_is_looked_at_in_a_second() -> 
     assert house.sender.urls() == [URL]
 
 
-async def test_failures_of_many_jobs_are_counted_in_one_line() -> None:
+async def test_failures_of_many_jobs_are_counted_in_one_line(house: House) -> None:
     """On a full disk each due job fails each second: the first is named at once, the others at the stop."""
-    house = await House().start()
     for number in range(20):
         await house.create(f"job-{number}", timer={"dueTime": "1s", "period": "0s"})
     house.store.fates.extend([Fate.REFUSED] * 60)
@@ -60,9 +58,8 @@ async def number_of_latest(house: House, job_id: str = "job") -> int:
     return job.document.head.execute_number
 
 
-async def test_a_read_waits_for_no_turn() -> None:
+async def test_a_read_waits_for_no_turn(house: House) -> None:
     """However many are in line; one whose reply has been given is seen (SPEC section 10)."""
-    house = await House().start()
     await house.create(overlapPolicy="queue")
     house.store.hold()
     triggers = [asyncio.create_task(house.trigger()) for _ in range(3)]
@@ -90,9 +87,8 @@ async def work_off(house: House) -> None:
 
 
 @pytest.mark.parametrize("is_cold", [False, True])
-async def test_a_read_waits_for_no_turn_on_much(is_cold: bool) -> None:
+async def test_a_read_waits_for_no_turn_on_much(is_cold: bool, house: House) -> None:
     """Those in line have left their states to the store, and are read there (SPEC section 10)."""
-    house = await House().start()
     for name in MANY:
         await house.create(name, qos=1)
     if is_cold:
@@ -111,9 +107,8 @@ async def test_a_read_waits_for_no_turn_on_much(is_cold: bool) -> None:
     await work_off(house)
 
 
-async def test_a_read_of_a_job_in_line_shows_no_call_of_a_dead_process() -> None:
+async def test_a_read_of_a_job_in_line_shows_no_call_of_a_dead_process(house: House) -> None:
     """What an earlier process had begun is looked after first, however long the line is."""
-    house = await House().start()
     for name in MANY:
         await house.create(name, qos=0)
     house.sender.hold(URL)
@@ -137,9 +132,8 @@ async def test_a_read_of_a_job_in_line_shows_no_call_of_a_dead_process() -> None
 
 
 @pytest.mark.parametrize(("fate", "number"), [(Fate.SILENT, 1), (Fate.VANISHED, 0)])
-async def test_a_read_finds_an_unknown_outcome_out(fate: Fate, number: int) -> None:
+async def test_a_read_finds_an_unknown_outcome_out(fate: Fate, number: int, house: House) -> None:
     """Who was told that it is not known asks again, and is told what the store has."""
-    house = await House().start()
     await house.create()
     house.store.fates.append(fate)
     with pytest.raises(StoreUncertain):
@@ -148,9 +142,8 @@ async def test_a_read_finds_an_unknown_outcome_out(fate: Fate, number: int) -> N
 
 
 @pytest.mark.parametrize("qos", [0, 1])
-async def test_only_an_end_that_nothing_follows_is_patient(qos: int) -> None:
+async def test_only_an_end_that_nothing_follows_is_patient(qos: int, house: House) -> None:
     """The writer may let it wait for others; what somebody waits for goes at once."""
-    house = await House().start()
     await house.create(overlapPolicy="queue", qos=qos)
     house.sender.hold(URL)
     await house.trigger()
@@ -165,9 +158,8 @@ async def test_only_an_end_that_nothing_follows_is_patient(qos: int) -> None:
     assert last.may_wait
 
 
-async def test_a_destroyed_job_leaves_memory_and_rings_no_more() -> None:
+async def test_a_destroyed_job_leaves_memory_and_rings_no_more(house: House) -> None:
     """Timers, state and live executions end (SPEC section 10)."""
-    house = await House().start()
     await house.create(timer=SECONDLY)
     await house.advance(1_000)
     await house.deliver(Destroyed())
@@ -178,9 +170,8 @@ async def test_a_destroyed_job_leaves_memory_and_rings_no_more() -> None:
     assert await house.host.read("job") is None
 
 
-async def test_draining_lets_what_runs_end_and_starts_nothing() -> None:
+async def test_draining_lets_what_runs_end_and_starts_nothing(house: House) -> None:
     """On SIGTERM: no firing any more, what runs may end, then history and store are closed in this order."""
-    house = await House().start()
     await house.create(timer=SECONDLY)
     await house.create("running")
     house.sender.hold(URL)
@@ -203,9 +194,8 @@ async def test_draining_lets_what_runs_end_and_starts_nothing() -> None:
     assert house.disk.unwritten == {}
 
 
-async def test_a_firing_whose_turn_is_being_committed_may_end_too() -> None:
+async def test_a_firing_whose_turn_is_being_committed_may_end_too(house: House) -> None:
     """It is sent once, within the drain, and not cut off to be sent again (SPEC section 14)."""
-    house = await House().start()
     await house.create(timer=SECONDLY, qos=1)
     house.store.hold()
     house.sender.hold(URL)
@@ -221,9 +211,8 @@ async def test_a_firing_whose_turn_is_being_committed_may_end_too() -> None:
     assert house.sender.urls() == [URL]
 
 
-async def test_at_the_deadline_what_still_runs_is_left_to_the_next_start() -> None:
+async def test_at_the_deadline_what_still_runs_is_left_to_the_next_start(house: House) -> None:
     """With qos 1 it goes on there; with qos 0 it ends as lost (SPEC section 14)."""
-    house = await House().start()
     house.sender.hold(URL)
     for qos in (0, 1):
         await house.create(f"job{qos}", qos=qos)
@@ -237,9 +226,8 @@ async def test_at_the_deadline_what_still_runs_is_left_to_the_next_start() -> No
     assert house.executions("job1") == {1: State.SUCCEEDED}
 
 
-async def test_a_check_still_runs_while_the_node_drains() -> None:
+async def test_a_check_still_runs_while_the_node_drains(house: House) -> None:
     """Limits, checks and retries of what runs are no firings."""
-    house = await House().start()
     check = {"method": "GET", "url": "http://a.test/check"}
     await house.create(**asynchronous(checkUrl=check, checkRateSeconds=1))
     done = Answer(200, body=json.dumps({"status": "succeed"}).encode())
@@ -252,9 +240,8 @@ async def test_a_check_still_runs_while_the_node_drains() -> None:
     assert house.executions() == {1: State.SUCCEEDED}
 
 
-async def test_a_job_that_cannot_be_read_does_not_stop_the_others() -> None:
+async def test_a_job_that_cannot_be_read_does_not_stop_the_others(house: House) -> None:
     """A damaged document is logged and looked at again much later."""
-    house = await House().start()
     await house.create("bad", timer=SECONDLY)
     await house.create("good", timer=SECONDLY)
     await house.crash()
@@ -268,9 +255,8 @@ async def test_a_job_that_cannot_be_read_does_not_stop_the_others() -> None:
     assert sum(event == "turn_failed" for event, _ in house.log) == 1
 
 
-async def test_a_job_is_in_memory_when_its_moment_comes() -> None:
+async def test_a_job_is_in_memory_when_its_moment_comes(house: House) -> None:
     """Loads do not miss on the moment; two seconds ahead it is brought in, and not before."""
-    house = await House().start()
     await house.create(timer={"dueTime": "30s", "period": "0s"})
     await house.crash()
     await house.start()
@@ -283,9 +269,8 @@ async def test_a_job_is_in_memory_when_its_moment_comes() -> None:
     assert house.store.loads == 1
 
 
-async def test_a_store_that_cannot_be_read_ahead_is_read_at_the_moment() -> None:
+async def test_a_store_that_cannot_be_read_ahead_is_read_at_the_moment(house: House) -> None:
     """Looking ahead has no authority: what it could not load rings as ever."""
-    house = await House().start()
     await house.create(timer={"dueTime": "30s", "period": "0s"})
     await house.crash()
     await house.start()
@@ -333,9 +318,8 @@ async def test_a_job_that_is_behind_waits_for_a_history_that_is_too() -> None:
     assert planned(house) > 29_000, "it goes on at once"
 
 
-async def test_a_punctual_job_does_not_wait_for_the_history() -> None:
+async def test_a_punctual_job_does_not_wait_for_the_history(house: House) -> None:
     """Nor one that is a little late."""
-    house = await House().start()
     await house.create(timer=EACH_MS)
     house.history.has_much = True
     await house.advance(100)

@@ -26,9 +26,8 @@ pytestmark = pytest.mark.anyio
 URL = "http://target.test/run"
 
 
-async def test_a_read_after_a_crash_waits_until_lost_calls_are_looked_after() -> None:
+async def test_a_read_after_a_crash_waits_until_lost_calls_are_looked_after(house: House) -> None:
     """Nobody is shown an execution as running that no process runs any more."""
-    house = await House().start()
     house.sender.hold(URL)
     await house.create()
     await house.trigger()
@@ -63,9 +62,8 @@ async def test_thousands_of_open_jobs_are_taken_up_at_the_start() -> None:
     await until(are_lost)
 
 
-async def test_calls_in_flight_do_not_wait_for_jobs_that_wait() -> None:
+async def test_calls_in_flight_do_not_wait_for_jobs_that_wait(house: House) -> None:
     """What waits for a report, a check or a retry is looked after when firings have begun."""
-    house = await House().start()
     for number in range(600):
         await house.create(f"a{number}", qos=1, request=[{"url": "http://target.test/a"}], **asynchronous())
         await house.trigger(f"a{number}")
@@ -94,9 +92,8 @@ async def test_large_jobs_are_loaded_a_few_at_a_time() -> None:
     assert list(group_jobs([])) == []
 
 
-async def test_answers_are_taken_when_all_calls_are_out() -> None:
+async def test_answers_are_taken_when_all_calls_are_out(house: House) -> None:
     """Of two groups of calls the second one does not wait for the turns of the first one's answers."""
-    house = await House().start()
     house.sender.hold(URL)
     for number in range(2 * GROUP):
         await house.create(f"a{number}", qos=1)
@@ -372,9 +369,8 @@ async def test_a_job_that_cannot_be_loaded_does_not_end_the_start() -> None:
 HOUR = 3_600_000
 
 
-async def test_a_clock_that_was_set_back_before_the_start_lengthens_no_wait() -> None:
+async def test_a_clock_that_was_set_back_before_the_start_lengthens_no_wait(house: House) -> None:
     """The same for a retry of an execution, and for that of a delivery."""
-    house = await House().start()
     retry, note = [{"errorEquals": "*", "intervalSeconds": 5}], {"url": "http://caller.test/"}
     kept = {**note, "stateEquals": ["500"], "guarantee": "outbox"}
     await house.create(qos=1, retry=retry, notification=[kept])

@@ -3,7 +3,6 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -85,8 +84,8 @@ def _token(serial: int) -> Token:
     return Token("uid", serial, 1, CallKind.RESOLVE, 0)
 
 
-@asynccontextmanager
-async def opened() -> AsyncIterator[Scene]:
+@pytest.fixture
+async def scene() -> AsyncIterator[Scene]:
     scene = Scene()
     await scene.open()
     try:
@@ -97,105 +96,95 @@ async def opened() -> AsyncIterator[Scene]:
         await scene.lost.wait()
 
 
-async def test_a_place_is_held_for_a_shard_and_given_back() -> None:
+async def test_a_place_is_held_for_a_shard_and_given_back(scene: Scene) -> None:
     """Who is full is full for all shards: capacities are counted in one place (SPEC section 13)."""
-    async with opened() as scene:
-        assert (await scene.search(1))[0] == (Chosen("i1", "http://i1.test"),)
-        second = asyncio.ensure_future(scene.search(2))
-        await scene.said()
-        assert not second.done()
-        scene.router.leave(_token(1))
-        assert (await second)[0] == (Chosen("i1", "http://i1.test"),)
+    assert (await scene.search(1))[0] == (Chosen("i1", "http://i1.test"),)
+    second = asyncio.ensure_future(scene.search(2))
+    await scene.said()
+    assert not second.done()
+    scene.router.leave(_token(1))
+    assert (await second)[0] == (Chosen("i1", "http://i1.test"),)
 
 
-async def test_who_stops_waiting_gets_no_place() -> None:
+async def test_who_stops_waiting_gets_no_place(scene: Scene) -> None:
     """A search that is abandoned while it waits, or just before it arrives, has no place for ever."""
-    async with opened() as scene:
-        await scene.search(1)
-        waiting = asyncio.ensure_future(scene.search(2))
-        await scene.said()
-        waiting.cancel()
-        scene.router.leave(_token(2))
-        unheard = asyncio.ensure_future(scene.search(3))
-        await asyncio.sleep(0)
-        unheard.cancel()
-        scene.router.leave(_token(3))
-        await scene.said()
-        scene.router.leave(_token(1))
-        assert (await scene.search(4))[0]
+    await scene.search(1)
+    waiting = asyncio.ensure_future(scene.search(2))
+    await scene.said()
+    waiting.cancel()
+    scene.router.leave(_token(2))
+    unheard = asyncio.ensure_future(scene.search(3))
+    await asyncio.sleep(0)
+    unheard.cancel()
+    scene.router.leave(_token(3))
+    await scene.said()
+    scene.router.leave(_token(1))
+    assert (await scene.search(4))[0]
 
 
-async def test_the_places_of_a_dead_process_are_free() -> None:
+async def test_the_places_of_a_dead_process_are_free(scene: Scene) -> None:
     """The process cannot give them back any more."""
-    async with opened() as scene:
-        await scene.search(1)
-        waiting = asyncio.ensure_future(scene.search(2))
-        await scene.said()
-        scene.connection.close()
-        await scene.lost.wait()
-        with pytest.raises(Exception, match="worker process ended"):
-            await waiting
-        free = ResolveInstances(_token(9), "default", "shop", "key", "seed")
-        assert (await asyncio.wait_for(scene.places.resolve(free), 5))[0]
+    await scene.search(1)
+    waiting = asyncio.ensure_future(scene.search(2))
+    await scene.said()
+    scene.connection.close()
+    await scene.lost.wait()
+    with pytest.raises(Exception, match="worker process ended"):
+        await waiting
+    free = ResolveInstances(_token(9), "default", "shop", "key", "seed")
+    assert (await asyncio.wait_for(scene.places.resolve(free), 5))[0]
 
 
-async def test_a_call_takes_over_the_place_of_its_search() -> None:
+async def test_a_call_takes_over_the_place_of_its_search(scene: Scene) -> None:
     """Without its body: the service only counts it."""
-    async with opened() as scene:
-        await scene.search(1)
-        call = CallPart(Token("uid", 1, 1, CallKind.PART, 1), "default", "shop", "i1", REQUEST)
-        second = asyncio.ensure_future(scene.search(2))
-        await scene.said()
-        assert not scene.router.take_place(call)
-        scene.router.leave(
-            _token(1)
-        )  # as the calls in flight do it: the search is over before the call begins
-        await scene.said()
-        assert not second.done()
-        await scene.router.enter(call)
-        await scene.said()
-        assert not second.done()
-        scene.router.leave(call.token)
-        await second
+    await scene.search(1)
+    call = CallPart(Token("uid", 1, 1, CallKind.PART, 1), "default", "shop", "i1", REQUEST)
+    second = asyncio.ensure_future(scene.search(2))
+    await scene.said()
+    assert not scene.router.take_place(call)
+    scene.router.leave(_token(1))  # as the calls in flight do it: the search is over before the call begins
+    await scene.said()
+    assert not second.done()
+    await scene.router.enter(call)
+    await scene.said()
+    assert not second.done()
+    scene.router.leave(call.token)
+    await second
 
 
-async def test_a_call_that_is_abandoned_before_it_enters_holds_nothing() -> None:
+async def test_a_call_that_is_abandoned_before_it_enters_holds_nothing(scene: Scene) -> None:
     """Its place was asked for already."""
-    async with opened() as scene:
-        call = CallPart(Token("uid", 1, 1, CallKind.PART, 1), "default", "shop", "i1", REQUEST)
-        assert not scene.router.take_place(call)
-        scene.router.leave(call.token)
-        await scene.said()
-        assert (await scene.search(2))[0]
+    call = CallPart(Token("uid", 1, 1, CallKind.PART, 1), "default", "shop", "i1", REQUEST)
+    assert not scene.router.take_place(call)
+    scene.router.leave(call.token)
+    await scene.said()
+    assert (await scene.search(2))[0]
 
 
-async def test_a_draining_instance_is_left_out_for_all() -> None:
+async def test_a_draining_instance_is_left_out_for_all(scene: Scene) -> None:
     """What one shard learns of an instance counts for every shard."""
-    async with opened() as scene:
-        scene.router.mark_draining("default", "shop", "i1")
-        assert await scene.search(1) == ((), "random", 0, False)
+    scene.router.mark_draining("default", "shop", "i1")
+    assert await scene.search(1) == ((), "random", 0, False)
 
 
-async def test_who_drains_is_not_called_by_another_shard() -> None:
+async def test_who_drains_is_not_called_by_another_shard(scene: Scene) -> None:
     """Though it was chosen before."""
-    async with opened() as scene:
-        call = CallPart(Token("uid", 1, 1, CallKind.PART, 1), "default", "shop", "i1", REQUEST)
-        assert await scene.router.enter(call)
-        scene.router.leave(call.token)
-        scene.router.mark_draining("default", "shop", "i1")
-        assert not await scene.router.enter(call)
+    call = CallPart(Token("uid", 1, 1, CallKind.PART, 1), "default", "shop", "i1", REQUEST)
+    assert await scene.router.enter(call)
+    scene.router.leave(call.token)
+    scene.router.mark_draining("default", "shop", "i1")
+    assert not await scene.router.enter(call)
 
 
-async def test_an_instance_that_refuses_is_left_out_for_all() -> None:
+async def test_an_instance_that_refuses_is_left_out_for_all(scene: Scene) -> None:
     """Until its next heartbeat: the search of another shard waits for it."""
-    async with opened() as scene:
-        scene.router.mark_refused("default", "shop", "i1")
-        search = asyncio.ensure_future(scene.search(1))
-        await scene.said()
-        assert not search.done()
-        scene.instances.renew("default", "shop", "i1", scene.clock.now().steady)
-        scene.clock.advance(250)
-        assert (await search)[0]
+    scene.router.mark_refused("default", "shop", "i1")
+    search = asyncio.ensure_future(scene.search(1))
+    await scene.said()
+    assert not search.done()
+    scene.instances.renew("default", "shop", "i1", scene.clock.now().steady)
+    scene.clock.advance(250)
+    assert (await search)[0]
 
 
 class Target(Sender):
@@ -213,45 +202,40 @@ class Target(Sender):
         return None
 
 
-async def test_an_address_is_asked_for_each_call() -> None:
+async def test_an_address_is_asked_for_each_call(scene: Scene) -> None:
     """So it is what the service knows now; who has an address already, or is no service, is not asked for."""
-    async with opened() as scene:
-        directory = ParentDirectory(connection=scene.connection)
-        target = Target(directory)
-        sender = LookupSender(sender=target, directory=directory)
-        await sender.send(REQUEST)
-        scene.addresses["shop"] = ("http://shop.test", 0, "hooks")
-        await sender.send(REQUEST)
-        assert target.found == [None, "http://shop.test"]
-        assert (directory.signing("shop"), directory.signing("bank")) == ("hooks", "")
-        for url, base in (("http://a/", ""), ("service:/x", ""), ("service://shop/x", "http://i1")):
-            await sender.send(OutboundRequest("GET", url, (), base=base))
-        assert scene.asked == ["shop", "shop"]
+    directory = ParentDirectory(connection=scene.connection)
+    target = Target(directory)
+    sender = LookupSender(sender=target, directory=directory)
+    await sender.send(REQUEST)
+    scene.addresses["shop"] = ("http://shop.test", 0, "hooks")
+    await sender.send(REQUEST)
+    assert target.found == [None, "http://shop.test"]
+    assert (directory.signing("shop"), directory.signing("bank")) == ("hooks", "")
+    for url, base in (("http://a/", ""), ("service:/x", ""), ("service://shop/x", "http://i1")):
+        await sender.send(OutboundRequest("GET", url, (), base=base))
+    assert scene.asked == ["shop", "shop"]
 
 
-async def test_who_waits_for_instances_learns_of_them() -> None:
+async def test_who_waits_for_instances_learns_of_them(scene: Scene) -> None:
     """Just after a start of the service its instances are not back yet."""
-    async with opened() as scene:
-        directory = ParentDirectory(connection=scene.connection)
-        scene.addresses["shop"] = (None, 30_000, "")
-        await directory.learn("shop")
-        assert directory.wait("shop") == 30_000
-        scene.addresses["shop"] = ("http://shop.test", 0, "hooks")
-        assert directory.wait("shop") == 30_000
-        await scene.said()
-        await scene.said()
-        assert directory.address("shop") == "http://shop.test"
+    directory = ParentDirectory(connection=scene.connection)
+    scene.addresses["shop"] = (None, 30_000, "")
+    await directory.learn("shop")
+    assert directory.wait("shop") == 30_000
+    scene.addresses["shop"] = ("http://shop.test", 0, "hooks")
+    assert directory.wait("shop") == 30_000
+    await scene.said()
+    await scene.said()
+    assert directory.address("shop") == "http://shop.test"
 
 
-async def test_work_for_queues_wakes_those_who_wait() -> None:
+async def test_work_for_queues_wakes_those_who_wait(scene: Scene) -> None:
     """By the names of the queues, with the end of the first queue timeout; other writes may concern any."""
-    async with opened() as scene:
-        name = PartName("uid", 1, 1, 0, 0)
-        part = QueuedPart(
-            name, "resize", 1, REQUEST, QueueOptions(queue_timeout=9), 0, 0, "job", "default", 5
-        )
-        wake_parent_claimers(scene.connection, PublishParts((part, part)))
-        wake_parent_claimers(scene.connection, WithdrawParts("uid", 1, 1))
-        wake_parent_claimers(scene.connection, ReconfigureParts(name, QueueOptions()))
-        await scene.said()
-        assert scene.woken == [([("default", "resize")], 14), (None, None), (None, 0)]
+    name = PartName("uid", 1, 1, 0, 0)
+    part = QueuedPart(name, "resize", 1, REQUEST, QueueOptions(queue_timeout=9), 0, 0, "job", "default", 5)
+    wake_parent_claimers(scene.connection, PublishParts((part, part)))
+    wake_parent_claimers(scene.connection, WithdrawParts("uid", 1, 1))
+    wake_parent_claimers(scene.connection, ReconfigureParts(name, QueueOptions()))
+    await scene.said()
+    assert scene.woken == [([("default", "resize")], 14), (None, None), (None, 0)]

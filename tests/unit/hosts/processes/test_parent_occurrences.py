@@ -3,7 +3,6 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -77,8 +76,8 @@ async def _connect(end: socket.socket, serve: Any, on_notice: Any) -> RpcConnect
     )
 
 
-@asynccontextmanager
-async def paired() -> AsyncIterator[Pair]:
+@pytest.fixture
+async def pair() -> AsyncIterator[Pair]:
     pair = Pair()
     await pair.open()
     try:
@@ -91,65 +90,61 @@ def occurrence(number: int) -> Occurrence:
     return Occurrence(kind=OccurrenceKind.STARTED, at=1, tenant="default", job_id="j", execute_number=number)
 
 
-async def test_nothing_is_made_before_the_service_wants_it_and_all_after() -> None:
+async def test_nothing_is_made_before_the_service_wants_it_and_all_after(pair: Pair) -> None:
     """The wish goes over, the occurrences come back in their order, and the end of the wish as well."""
-    async with paired() as pair:
-        assert not pair.here.are_wanted
-        taken: list[Occurrence] = []
-        leave = pair.there.subscribe(taken.append)
-        await pair.settle()
-        assert pair.here.are_wanted
-        for number in range(100):
-            pair.here.publish(occurrence(number))
-        await pair.relay.flush()
-        assert taken == [occurrence(number) for number in range(100)]
-        assert pair.groups == 1
-        leave()
-        await pair.settle()
-        assert not pair.here.are_wanted
+    assert not pair.here.are_wanted
+    taken: list[Occurrence] = []
+    leave = pair.there.subscribe(taken.append)
+    await pair.settle()
+    assert pair.here.are_wanted
+    for number in range(100):
+        pair.here.publish(occurrence(number))
+    await pair.relay.flush()
+    assert taken == [occurrence(number) for number in range(100)]
+    assert pair.groups == 1
+    leave()
+    await pair.settle()
+    assert not pair.here.are_wanted
 
 
-async def test_a_service_that_is_slow_makes_no_heap_in_the_worker_process() -> None:
+async def test_a_service_that_is_slow_makes_no_heap_in_the_worker_process(pair: Pair) -> None:
     """What is beyond the bound is dropped and told as a gap with its number, where it was."""
-    async with paired() as pair:
-        taken: list[Occurrence] = []
-        pair.there.subscribe(taken.append)
-        await pair.settle()
-        for number in range(MOST_WAITING + 7):
-            pair.here.publish(occurrence(number))
-        await pair.relay.flush()
-        assert len(taken) == MOST_WAITING + 1
-        assert (taken[-1].kind, taken[-1].count) == (OccurrenceKind.GAP, 7)
+    taken: list[Occurrence] = []
+    pair.there.subscribe(taken.append)
+    await pair.settle()
+    for number in range(MOST_WAITING + 7):
+        pair.here.publish(occurrence(number))
+    await pair.relay.flush()
+    assert len(taken) == MOST_WAITING + 1
+    assert (taken[-1].kind, taken[-1].count) == (OccurrenceKind.GAP, 7)
 
 
-async def test_a_service_that_has_gone_holds_up_no_end() -> None:
+async def test_a_service_that_has_gone_holds_up_no_end(pair: Pair) -> None:
     """The flush returns although nobody answers."""
-    async with paired() as pair:
-        pair.there.subscribe(lambda one: None)
-        await pair.settle()
-        pair.worker.close()
-        pair.here.publish(occurrence(1))
-        async with asyncio.timeout(10):
-            await pair.relay.flush()
+    pair.there.subscribe(lambda one: None)
+    await pair.settle()
+    pair.worker.close()
+    pair.here.publish(occurrence(1))
+    async with asyncio.timeout(10):
+        await pair.relay.flush()
 
 
 @pytest.mark.parametrize("follows", [False, True])
-async def test_what_happens_to_the_process_itself_always_goes_over(follows: bool) -> None:
+async def test_what_happens_to_the_process_itself_always_goes_over(follows: bool, pair: Pair) -> None:
     """Once, with the process as its subject; of jobs nothing does while nobody follows."""
-    async with paired() as pair:
-        heard: list[Occurrence] = []
-        pair.there.listen(heard.append)
-        if follows:
-            pair.there.subscribe(lambda one: None)
-        await pair.settle()
-        lost = Occurrence(kind=OccurrenceKind.STORE_LOST, at=5, message="disk full")
-        pair.here.publish(lost)
-        pair.here.publish(msgspec.structs.replace(lost, subject="history"))
-        pair.here.publish(occurrence(1))
-        await pair.relay.flush()
-        own = [one for one in heard if one.tenant is None]
-        assert [(one.kind, one.subject) for one in own] == [
-            (OccurrenceKind.STORE_LOST, "worker 2"),
-            (OccurrenceKind.STORE_LOST, "worker 2/history"),
-        ]
-        assert len(heard) == 2 + follows
+    heard: list[Occurrence] = []
+    pair.there.listen(heard.append)
+    if follows:
+        pair.there.subscribe(lambda one: None)
+    await pair.settle()
+    lost = Occurrence(kind=OccurrenceKind.STORE_LOST, at=5, message="disk full")
+    pair.here.publish(lost)
+    pair.here.publish(msgspec.structs.replace(lost, subject="history"))
+    pair.here.publish(occurrence(1))
+    await pair.relay.flush()
+    own = [one for one in heard if one.tenant is None]
+    assert [(one.kind, one.subject) for one in own] == [
+        (OccurrenceKind.STORE_LOST, "worker 2"),
+        (OccurrenceKind.STORE_LOST, "worker 2/history"),
+    ]
+    assert len(heard) == 2 + follows
