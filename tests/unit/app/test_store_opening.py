@@ -11,6 +11,7 @@ from scheduler_service.app.store_opening import (
     StoreWatch,
     check_workers,
     keep_contexts,
+    open_contexts,
     open_store,
     shard_of,
     worker_configs,
@@ -20,7 +21,9 @@ from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreRefused, StoreUnavailable
 from scheduler_service.settings import LoadedSettings, Settings, SettingsError
 from scheduler_service.system_jobs.own_jobs import NAMES
+from scheduler_service.telemetry.vocabulary import VOCABULARY
 from tests.manual_clock import ManualClock
+from tests.redis_server import APPENDING, SYNCING, RedisServer
 from tests.rows import each_row
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -58,6 +61,33 @@ async def test_contexts_of_a_cluster_are_refused_elsewhere() -> None:
     settings = Settings.model_validate({"contexts": {"url": "dapr"}})
     with pytest.raises(SettingsError, match="--runtime dapr"):
         await keep_contexts(settings, store, log=lambda *_, **__: None, is_own=lambda _: True)
+
+
+async def test_a_server_that_may_lose_contexts_is_logged_with_what_to_set(tmp_path: Path) -> None:
+    """A warning each at the start; of one that syncs, and has them of this node alone, there is none."""
+    server = RedisServer(tmp_path, *SYNCING).start()
+    settings = Settings.model_validate({"contexts": {"url": server.url}})
+    lines: list[tuple[str, object]] = []
+
+    async def say(owner: str) -> list[tuple[str, object]]:
+        lines.clear()
+        contexts, _ = await open_contexts(
+            settings, owner=owner, log=lambda word, **keys: lines.append((word, keys["warning"]))
+        )
+        await contexts.close()
+        return lines
+
+    try:
+        assert await say("one") == []
+        ((word, warning),) = await say("two")
+        assert (word, VOCABULARY[word].level) == ("contexts_unsafe", "warning")
+        assert "use a database for each" in str(warning)
+        server.kill()
+        server.start(*APPENDING)
+        ((word, warning),) = await say("one")
+        assert (word, "appendfsync is everysec; set always" in str(warning)) == ("contexts_unsafe", True)
+    finally:
+        server.kill()
 
 
 async def test_jobs_of_a_folder_are_not_left_behind(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from scheduler_service.domain.moments import SECOND, Due
 from scheduler_service.hosts.clock import SHARED_BATCH_SIZE
+from scheduler_service.hosts.embedded.alarm_queue import BURST
 from scheduler_service.hosts.embedded.alarms import (
     COLLECTED_AT_ONCE,
     MOST_EARLY_RINGS,
@@ -111,6 +112,31 @@ async def test_of_several_tenants_few_rings_are_under_way_until_they_are_durable
     while len(tower.rung) < 3_001:
         await tower.advance(10)
     assert sys.getswitchinterval() < usual
+    await tower.alarms.stop()
+    assert (sys.getswitchinterval(), gc.get_threshold()) == (usual, rounds)
+
+
+async def test_rounds_of_the_collector_are_short_beside_a_burst_for_ten_seconds() -> None:
+    """A load that stays uneven must not keep what only full rounds find; the next burst has them again."""
+    tower = Tower(ready=100_000)
+    usual, rounds = sys.getswitchinterval(), gc.get_threshold()
+    seconds = [*range(1, 14), *range(20, 22)]
+    for second in seconds:
+        for number in range(2 * BURST):
+            tower.set(f"crowd|{second}-{number:04d}", wall=second * SECOND)
+        tower.set(f"other|{second}", wall=second * SECOND)
+    await tower.alarms.start()
+    await tower.settle()
+    short, shared = [], []
+    for second in range(1, 22):
+        await tower.advance(SECOND)
+        await until(lambda: tower.alarms.is_settled(0))
+        if gc.get_threshold() != rounds:
+            short.append(second)
+        if sys.getswitchinterval() < usual:
+            shared.append(second)
+    assert set(range(2, 11)) | {21} <= set(short) <= set(range(1, 12)) | {20, 21}
+    assert set(range(2, 14)) | {21} <= set(shared), "others still wait for rounds of the loop"
     await tower.alarms.stop()
     assert (sys.getswitchinterval(), gc.get_threshold()) == (usual, rounds)
 
