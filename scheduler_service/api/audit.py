@@ -7,11 +7,12 @@ from scheduler_service.api import parameters
 from scheduler_service.api.request import ApiRequest, Routes
 from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import invalid, succeed
-from scheduler_service.domain.acts import BESIDE_THE_API
+from scheduler_service.domain.acts import OwnAct
 from scheduler_service.ports.audit import AuditQuery
 from scheduler_service.security.callers import Role
 
 ROUTES = Routes("operation")
+OWN_ACTS = frozenset(act.value for act in OwnAct)
 
 
 @ROUTES.add(
@@ -22,7 +23,11 @@ ROUTES = Routes("operation")
         parameters.moment("to", "At this moment or earlier."),
         parameters.text("who", "Only by this one: the name of a key, or `system`."),
         parameters.text("key", "Only with the key of this id."),
-        parameters.text("operation", "Only by this operation, as `updateJob`.", example="updateJob"),
+        parameters.text(
+            "operation",
+            f"Only by this operation, as `updateJob`, or by {', '.join(f'`{act}`' for act in OwnAct)}.",
+            example="updateJob",
+        ),
         parameters.text("jobId", "Only of this job."),
         parameters.text("service", "Only of this service, or for it."),
         *parameters.paging(),
@@ -33,7 +38,7 @@ ROUTES = Routes("operation")
 async def list_audit(request: ApiRequest) -> Response:
     """List what was changed, the newest first: by whom, from where, with which key, and the difference."""
     asked = request.query
-    _check_operation(asked["operation"], BESIDE_THE_API | request.scope["app"].state.audited)
+    _check_operation(asked["operation"], OWN_ACTS | request.scope["app"].state.audited)
     query = AuditQuery(
         tenant=request.caller.tenant,
         since=asked["from"],

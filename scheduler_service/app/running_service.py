@@ -28,7 +28,7 @@ from scheduler_service.app.process_parts import ProcessParts
 from scheduler_service.app.service_registry import ServiceRegistry, SharedParts
 from scheduler_service.app.store_opening import data_folder
 from scheduler_service.app.tenant_limits import HISTORY, limits_of, read_limit
-from scheduler_service.domain.acts import ActKind, ActOutcome, AuditEntry, act_of_system
+from scheduler_service.domain.acts import ActKind, ActOutcome, AuditEntry, OwnAct, act_of_system
 from scheduler_service.domain.effects import QueueWrite
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import DAY, rfc3339
@@ -262,7 +262,7 @@ class RunningService(ProcessParts):
             entry_id=token_hex(),
             tenant=DEFAULT_TENANT,
             at=self.clock.now().wall,
-            act=act_of_system("start", version=__version__),
+            act=act_of_system(OwnAct.START, version=__version__),
             kind=ActKind.NODE,
             subject=self.node_id,
             outcome=ActOutcome.DONE,

@@ -14,6 +14,7 @@ from scheduler_service.cli.output import note
 from scheduler_service.cli.serving import read_settings
 
 if TYPE_CHECKING:
+    from scheduler_service.domain.acts import OwnAct
     from scheduler_service.settings import LoadedSettings, Settings
 
 app = Commands(no_args_is_help=True, help="Check, migrate, back up and restore the data folder.")
@@ -80,6 +81,7 @@ def repair(data: Data = None, config: Config = None) -> None:
     settings, folder = _settings(data, config)
     _refuse_server(settings, folder)
     from scheduler_service.app.data_folder import history_address
+    from scheduler_service.domain.acts import OwnAct
     from scheduler_service.maintenance.folder_repair import repair_folder
 
     history = history_address(settings, folder)
@@ -90,7 +92,7 @@ def repair(data: Data = None, config: Config = None) -> None:
     if not repairs:
         note(f"no file of {folder} is damaged")
     else:
-        _note_in_audit(history, "repair", {"files": len(repairs)})
+        _note_in_audit(history, OwnAct.REPAIR, {"files": len(repairs)})
 
 
 @app.command("backup")
@@ -128,15 +130,16 @@ def restore(
     settings, target = _settings(data, config)
     _refuse_server(settings, target)
     from scheduler_service.app.data_folder import history_address
+    from scheduler_service.domain.acts import OwnAct
     from scheduler_service.maintenance.backup import restore as restore_backup
 
     history = history_address(settings, target)
     found = restore_backup(folder, target, history, on_progress=CopyProgress())
     note(f"{folder} is restored to {target}: the state of {found.made_at}")
-    _note_in_audit(history, "restore", {"madeAt": found.made_at, "punctual": found.punctual})
+    _note_in_audit(history, OwnAct.RESTORE, {"madeAt": found.made_at, "punctual": found.punctual})
 
 
-def _note_in_audit(history: str, operation: str, given: Mapping[str, object]) -> None:
+def _note_in_audit(history: str, operation: "OwnAct", given: Mapping[str, object]) -> None:
     from scheduler_service.maintenance.audited_commands import note_command
 
     if not note_command(history, operation, given):

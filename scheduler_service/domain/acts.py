@@ -44,12 +44,15 @@ SYSTEM = "system"
 """Who does what the service does by itself; nobody else is called so."""
 
 
-PAUSE_OF_GONE, PAUSE_OF_FAILURES = "pauseOfGone", "pauseAfterFailures"
-"""The acts with which the service pauses a job by what became of an execution."""
+class OwnAct(StrEnum):
+    """What is audited beside operations of the API: of the service, and of commands on the data folder."""
 
-
-BESIDE_THE_API = frozenset({PAUSE_OF_GONE, PAUSE_OF_FAILURES, "check-timers", "start", "repair", "restore"})
-"""The operations of acts that are none of the API: of the system, and of commands on the data folder."""
+    START = "start"
+    CHECK_TIMERS = "check-timers"
+    PAUSE_OF_GONE = "pauseOfGone"  # a pause of a job by what became of an execution, as the next
+    PAUSE_OF_FAILURES = "pauseAfterFailures"
+    REPAIR = "repair"
+    RESTORE = "restore"
 
 
 def name_in_audit(name: str) -> str:
@@ -65,7 +68,7 @@ def is_system_name(name: str) -> bool:
 class Act(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Who changes something, by which operation.
 
-    `operation` is the operation's name in the API, or that of the system's act. `who` is the name of the
+    `operation` is the operation's name in the API, or an `OwnAct`. `who` is the name of the
     caller's key, or of the user of the machine. `detail` is a JSON object: what was given, and the
     difference, both masked. `execute_number`: the execution that is meant, where it is known before the turn.
     `service`: the one for which it is done.
@@ -99,7 +102,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     items: tuple[str, ...] = ()
 
 
-def act_of_system(operation: str, *, service: str = "", **given: str) -> Act:
+def act_of_system(operation: OwnAct, *, service: str = "", **given: str) -> Act:
     """What the service does by itself; `given`: what of several things it does."""
     detail = msgspec.json.encode({"given": given}) if given else b""
-    return Act(operation, SYSTEM, Via.SYSTEM, detail=detail, service=service)
+    return Act(operation.value, SYSTEM, Via.SYSTEM, detail=detail, service=service)

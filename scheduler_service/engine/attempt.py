@@ -2,7 +2,7 @@
 
 import msgspec
 
-from scheduler_service.domain.acts import PAUSE_OF_FAILURES, Act, act_of_system
+from scheduler_service.domain.acts import Act, OwnAct, act_of_system
 from scheduler_service.domain.document import Calling, Checking, Context, Ended, Kept, Open, Phase, Retrying
 from scheduler_service.domain.effects import Abandon, Inform, ReportPause
 from scheduler_service.domain.execution import (
@@ -159,7 +159,7 @@ def _count_failures(turn: TurnState, run: Open, most: int, *, has_failed: bool, 
     if failures != turn.head.failures:
         turn.change_head(failures=failures)
     if failures >= most and reason != GONE:  # that pauses the job by itself
-        pause_by_end(turn, run, FAILURES, act_of_system(PAUSE_OF_FAILURES, failures=str(failures)))
+        pause_by_end(turn, run, FAILURES, act_of_system(OwnAct.PAUSE_OF_FAILURES, failures=str(failures)))
 
 
 def pause_by_end(turn: TurnState, run: Open, reason: str, act: Act) -> None:

@@ -1,6 +1,6 @@
 """The chain: sends one step after the other and judges each answer (SPEC sections 4 and 5)."""
 
-from scheduler_service.domain.acts import PAUSE_OF_GONE, act_of_system
+from scheduler_service.domain.acts import OwnAct, act_of_system
 from scheduler_service.domain.document import (
     Calling,
     CheckWaiting,
@@ -49,7 +49,7 @@ from scheduler_service.language.urls import origin, quote_location
 RESPONSES = 4
 """So many of the largest responses an execution keeps for later templates."""
 JOB_GONE = "jobGone"
-PAUSE_ACT = act_of_system(PAUSE_OF_GONE)
+PAUSE_ACT = act_of_system(OwnAct.PAUSE_OF_GONE)
 GONE_STATUS, _JOB_STATE = 410, "x-job-state"
 """An answer with which a target says that it no longer knows the job (SPEC section 13)."""
 FAILURE_TYPES = {

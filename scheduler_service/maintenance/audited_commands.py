@@ -10,7 +10,7 @@ import msgspec
 
 from scheduler_service.app.data_folder import leave_line
 from scheduler_service.app.own_process import machine_user
-from scheduler_service.domain.acts import Act, ActKind, ActOutcome, AuditEntry, Via, name_in_audit
+from scheduler_service.domain.acts import Act, ActKind, ActOutcome, AuditEntry, OwnAct, Via, name_in_audit
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.persistence.history.database import HistoryDatabase, inspect
@@ -19,7 +19,7 @@ from scheduler_service.persistence.tables.audit_lines import SqlAudit
 from scheduler_service.ports.errors import StoreError
 
 
-def note_command(history: str, operation: str, given: Mapping[str, object]) -> bool:
+def note_command(history: str, operation: OwnAct, given: Mapping[str, object]) -> bool:
     """Writes what was done to the folder whose history is at this address; False: that cannot have it.
 
     Tables of another version are left as they are, and the line is in their audit after the first start,
@@ -45,7 +45,9 @@ def note_command(history: str, operation: str, given: Mapping[str, object]) -> b
 
 @contextmanager
 def audited_command(database: HistoryDatabase, operation: str, **thing: Any) -> Iterator[dict[str, Any]]:
-    """Asks for a change in the audit, and completes that after it. `thing` are members of `AuditEntry`.
+    """Asks for a change in the audit, and completes that after it.
+
+    `operation` is that of the API which makes the same change; `thing` are members of `AuditEntry`.
 
     The caller of it sets members that are known only then. Raises StoreError, and nothing was done, where the
     audit cannot be written.

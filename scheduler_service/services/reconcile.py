@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 
 import msgspec
 
-from scheduler_service.domain.acts import act_of_system
+from scheduler_service.domain.acts import OwnAct, act_of_system
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.registered_services import Applied, Service
@@ -176,8 +176,6 @@ BATCH_SIZE = 50
 TURNS_AT_ONCE = 10
 """Turns that run at once and share a commit; in one round of the loop as many begin as fit a slice."""
 PAUSED = "paused"
-CHECK_TIMERS = "check-timers"
-"""The name of what it does in the audit."""
 COUNTED = {
     Action.CREATE: "created",
     Action.UPDATE: "updated",
@@ -238,7 +236,7 @@ class Reconcile:
         count = 0
         async with self._scanning:
             async for one, revision, definition in self._inputs.given_options(service):
-                act = act_of_system(CHECK_TIMERS, service=service.name, action="options")
+                act = act_of_system(OwnAct.CHECK_TIMERS, service=service.name, action="options")
                 event = Updated(0, if_match=frozenset({revision}), keeps_schedule=True)
                 reply = await self._deliver(one.job_id, Command(event, definition, act=act))
                 if isinstance(reply, Refusal):
@@ -341,7 +339,7 @@ class Reconcile:
         if event is None:
             return verdict.noted
         await slices.pause(0 if finding.definition is None else len(finding.definition.text))
-        act = act_of_system(CHECK_TIMERS, service=case.service.name, action=verdict.action.value)
+        act = act_of_system(OwnAct.CHECK_TIMERS, service=case.service.name, action=verdict.action.value)
         reply = await self._deliver(case.job_key, Command(event, finding.definition, act=act))
         if isinstance(reply, Refusal):
             return case.applied  # the job changed meanwhile: the next scan sees how

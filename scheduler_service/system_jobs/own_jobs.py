@@ -3,7 +3,7 @@
 import json
 from collections.abc import Awaitable, Callable, Mapping
 
-from scheduler_service.domain.acts import act_of_system
+from scheduler_service.domain.acts import OwnAct, act_of_system
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.domain.replies import Refusal
@@ -16,7 +16,7 @@ from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings
 
 CHECK_TIMERS, CLEAN, OUTBOX = "check-timers", "clean", "outbox"
-START = act_of_system("start")
+START = act_of_system(OwnAct.START)
 """What a start changes, as the settings say."""
 FOLLOWS = "follows"
 """The label of `check-timers` that says from which settings, zones and program stored moments follow."""

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from scheduler_service.domain.acts import PAUSE_OF_FAILURES, PAUSE_OF_GONE
+from scheduler_service.domain.acts import OwnAct
 from scheduler_service.domain.execution import DeliveryState, ExecutionState, FailureType, TriggeredBy
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.persistence.history.row_shapes import last_answer
@@ -36,7 +36,7 @@ from scheduler_service.telemetry.occurrences import Take
 FOUND_HERE = frozenset({OccurrenceKind.OVERDUE, OccurrenceKind.FAILING})
 """What alerts alone find out; all else that they tell was an occurrence before."""
 
-_PAUSES = {PAUSE_OF_GONE: "gone", PAUSE_OF_FAILURES: "failures"}
+_PAUSES = {OwnAct.PAUSE_OF_GONE.value: "gone", OwnAct.PAUSE_OF_FAILURES.value: "failures"}
 Key = tuple[str, str, str]
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Occurrence).decode

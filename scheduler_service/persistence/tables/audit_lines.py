@@ -9,11 +9,10 @@ import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.acts import (
-    PAUSE_OF_FAILURES,
-    PAUSE_OF_GONE,
     ActKind,
     ActOutcome,
     AuditEntry,
+    OwnAct,
     Via,
 )
 from scheduler_service.domain.execution import write_execution_id
@@ -146,13 +145,16 @@ class SqlAudit:
         return self._database.dialect.insert_many(connection, _OUTCOMES, rows)
 
 
+_PAUSES = (OwnAct.PAUSE_OF_GONE, OwnAct.PAUSE_OF_FAILURES)
+
+
 def line_of(batch: Batch, record: Audited) -> Row:
     """The line of a turn."""
     act, number = record.act, record.execute_number
     job_id = read_job_key(batch.job_id)[1]
     kind = ActKind.JOB if number is None else ActKind.EXECUTION
     subject = job_id if number is None else write_execution_id(batch.uid, number)
-    is_beside = act.operation in (PAUSE_OF_GONE, PAUSE_OF_FAILURES)  # the turn of a caller may bring it
+    is_beside = act.operation in _PAUSES  # the turn of a caller may bring it
     return (
         f"{batch.uid}.{batch.sequence}{'.pause' if is_beside else ''}",
         batch.tenant,

@@ -1,5 +1,7 @@
 """The audit over the API: each change has a line, with a name and the difference (SPEC section 14)."""
 
+import ast
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -9,7 +11,7 @@ import pytest
 from scheduler_service.api.application import OPERATIONS
 from scheduler_service.api.auditing import SAFE, Way
 from scheduler_service.api.request import ApiOperation
-from scheduler_service.domain.acts import BESIDE_THE_API, Act, ActKind, ActOutcome, AuditEntry
+from scheduler_service.domain.acts import Act, ActKind, ActOutcome, AuditEntry, OwnAct
 from scheduler_service.domain.effects import Call
 from scheduler_service.domain.turn_events import CallEnded
 from scheduler_service.domain.wire import Answer
@@ -27,6 +29,7 @@ from tests.unit.security.memory_keys import MemoryKeys
 
 KEY = "a-key-of-this-service"
 CANARY = "canary-7f3a-91c2"
+ROOT = Path(__file__).resolve().parents[3]
 
 NO_CHANGE = {
     "previewTimer": "tries",
@@ -391,9 +394,35 @@ async def test_a_job_that_its_target_does_not_know_is_paused_by_the_system(
     assert (line["jobId"], line["outcome"]) == ("j1", "done")
 
 
+def test_each_act_is_an_operation_or_an_own_act_and_is_told_of() -> None:
+    """So a filter by it is taken: there are three places that make acts, and none has a name of its own."""
+    audited = {one.name for one in OPERATIONS if one.is_audited}
+    makers, changes = set(), set()
+    for path in sorted((ROOT / "scheduler_service").rglob("*.py")):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)):
+                continue
+            if call.func.id == "Act":
+                makers.add((path.name, ast.unparse(call.args[0])))
+            elif path.name == "kept_keys.py" and call.func.id == "_with_ring" and len(call.args) > 2:
+                changes.add(ast.literal_eval(call.args[2]))
+    assert makers == {
+        ("acts.py", "operation.value"),  # an OwnAct
+        ("auditing.py", "request.operation"),
+        ("audited_commands.py", "operation"),  # an OwnAct, or one of `changes`
+    }
+    assert changes == {"makeKey", "revokeKey", "rotateKey"} <= audited
+    parameters = next(one.query for one in OPERATIONS if one.name == "listAudit")
+    (described,) = (one.description for one in parameters if one.name == "operation")
+    manual = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    for act in OwnAct:
+        assert f"`{act}`" in described
+        assert f"`{act}`" in manual
+
+
 async def test_an_operation_that_no_change_is_made_by_is_refused(client: httpx.AsyncClient) -> None:
     """Rather than an empty list; those of the system and of commands are known too."""
-    for name in ("switchJob", "signIn", *BESIDE_THE_API):
+    for name in (*(one.name for one in OPERATIONS if one.is_audited), *OwnAct):
         assert (await client.get(f"/audit?operation={name}")).status_code == 200, name
     for name in ("pauseJob", "listJobs"):
         refused = await client.get(f"/audit?operation={name}")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from scheduler_service.domain.acts import PAUSE_OF_FAILURES
+from scheduler_service.domain.acts import OwnAct
 from scheduler_service.domain.effects import ReportPause
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.records import Audited
@@ -45,7 +45,7 @@ def test_so_many_failures_in_a_row_pause_the_job() -> None:
     assert (rig.head.pause_reason, rig.head.paused_at) == ("failures", rig.wall)
     assert rig.of(ReportPause, rig.effects) == [ReportPause("failures", 6)]
     line = rig.record_of(Audited)
-    assert (line.act.operation, line.act.who, line.execute_number) == (PAUSE_OF_FAILURES, "system", 6)
+    assert (line.act.operation, line.act.who, line.execute_number) == (OwnAct.PAUSE_OF_FAILURES, "system", 6)
     assert line.act.detail == b'{"given":{"failures":"3"}}'
 
 

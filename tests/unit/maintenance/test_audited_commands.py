@@ -9,7 +9,7 @@ import pytest
 
 from scheduler_service.app.own_process import machine_user
 from scheduler_service.app.service import open_service
-from scheduler_service.domain.acts import ActKind
+from scheduler_service.domain.acts import ActKind, OwnAct
 from scheduler_service.maintenance.audited_commands import audited_command, note_command
 from scheduler_service.maintenance.kept_keys import (
     NoKeyError,
@@ -47,7 +47,7 @@ async def lines(address: str, tenant: str = "default") -> list[Mapping[str, obje
 
 async def test_what_a_command_has_done_is_in_the_audit(history: str) -> None:
     """As a restore says from which moment the state is."""
-    assert note_command(history, "restore", {"madeAt": "2026-01-01T00:00:00.000Z"})
+    assert note_command(history, OwnAct.RESTORE, {"madeAt": "2026-01-01T00:00:00.000Z"})
     (line,) = await lines(history)
     assert (line["operation"], line["via"], line["outcome"]) == ("restore", "command", "done")
     assert (line["who"], line["given"]) == (machine_user(), {"madeAt": "2026-01-01T00:00:00.000Z"})
@@ -55,7 +55,7 @@ async def test_what_a_command_has_done_is_in_the_audit(history: str) -> None:
 
 def test_a_history_of_another_version_is_left_as_it_is(tmp_path: Path) -> None:
     """A line would migrate it, or make one where there is none."""
-    assert not note_command(f"sqlite:///{tmp_path}/none.db", "restore", {})
+    assert not note_command(f"sqlite:///{tmp_path}/none.db", OwnAct.RESTORE, {})
     assert not (tmp_path / "none.db").exists()
 
 
@@ -74,7 +74,7 @@ async def test_a_restore_of_an_older_history_is_in_the_audit_after_its_first_sta
         head = connection.execute("SELECT version_num FROM history_version").fetchone()
         connection.execute("UPDATE history_version SET version_num = '0001'")
     for number in (1, 2):
-        assert note_command(history, "restore", {"madeAt": f"2026-01-0{number}T00:00:00.000Z"})
+        assert note_command(history, OwnAct.RESTORE, {"madeAt": f"2026-01-0{number}T00:00:00.000Z"})
     with sqlite3.connect(tmp_path / "history.db") as connection:
         connection.execute("UPDATE history_version SET version_num = ?", head)
     before = sorted(path.name for path in tmp_path.iterdir())

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from scheduler_service.domain.acts import PAUSE_OF_FAILURES, PAUSE_OF_GONE, act_of_system
+from scheduler_service.domain.acts import OwnAct, act_of_system
 from scheduler_service.domain.execution import DeliveryState, FailureType
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.domain.records import AttemptEnded, Audited, DeliveryRecord, DeliveryTry
@@ -161,7 +161,8 @@ async def test_what_the_service_paused_says_after_what(room: Room, table: SqlAle
     """In order, with the failure of the execution that was one too many."""
     await ended(room, 1, "terminated", error="E42", failure_type=FailureType.BUSINESS)
     await ended(room, 2, "terminated", error="410", job_id="other")
-    acts = {"job": act_of_system(PAUSE_OF_FAILURES, failures="3"), "other": act_of_system(PAUSE_OF_GONE)}
+    failed, gone = act_of_system(OwnAct.PAUSE_OF_FAILURES, failures="3"), act_of_system(OwnAct.PAUSE_OF_GONE)
+    acts = {"job": failed, "other": gone}
     for number, (job, act) in enumerate(acts.items(), 1):
         line = Audited(act, 200, number, 1)
         room.writer.append(batch(10 + number, line, uid=f"u-{job}", job_id=job), durable=False)

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler_service.domain.acts import Act, ActKind, ActOutcome, AuditEntry, Via, act_of_system
+from scheduler_service.domain.acts import Act, ActKind, ActOutcome, AuditEntry, OwnAct, Via, act_of_system
 from scheduler_service.domain.moments import DAY
 from scheduler_service.domain.records import Audited
 from scheduler_service.persistence.common.pagination import CursorError
@@ -109,7 +109,7 @@ async def test_the_line_of_a_turn_comes_with_its_records_once(room: Room, audit:
         room.writer.append(turn(5, execute_number=7), durable=True)
         await room.writer.flush()
     room.writer.append(
-        turn(6, act_of_system("check-timers", service="billing", action="pause")), durable=True
+        turn(6, act_of_system(OwnAct.CHECK_TIMERS, service="billing", action="pause")), durable=True
     )
     await room.writer.flush()
     system, person = (await audit.page(AuditQuery(tenant="default")))[0]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_service.domain.acts import PAUSE_OF_FAILURES, Act, act_of_system
+from scheduler_service.domain.acts import Act, OwnAct, act_of_system
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.records import Audited
 from scheduler_service.ports.errors import StoreUnavailable
@@ -206,7 +206,7 @@ async def test_a_job_that_its_failures_paused_is_told_until_it_is_resumed(tmp_pa
         rig.jobs.put("shop", state=JobState.PAUSED)
         rig.jobs.put("other", state=JobState.PAUSED)
         await rig.end("shop", 3, error="E42")
-        await rig.keep("shop", Audited(act_of_system(PAUSE_OF_FAILURES, failures="3"), 200, 3, 1))
+        await rig.keep("shop", Audited(act_of_system(OwnAct.PAUSE_OF_FAILURES, failures="3"), 200, 3, 1))
         await rig.end("other", 1, error="500")
         await rig.keep("other", Audited(Act("pauseJob", "ann"), 200, 1, 1))
         await rig.rounds(2)
@@ -225,6 +225,6 @@ async def test_a_job_that_its_failures_paused_is_told_until_it_is_resumed(tmp_pa
     async with at_a_desk(tmp_path, rule("jobPaused")) as rig:
         rig.jobs.put("shop")
         await rig.end("shop", 3, error="E42")
-        await rig.keep("shop", Audited(act_of_system(PAUSE_OF_FAILURES, failures="3"), 200, 3, 1))
+        await rig.keep("shop", Audited(act_of_system(OwnAct.PAUSE_OF_FAILURES, failures="3"), 200, 3, 1))
         await rig.rounds(15)
         assert rig.told() == []
