@@ -18,6 +18,21 @@ ROUNDS = 4
 thirty rounds to its target, and would be late by as many slices."""
 
 
+def until_tick(period: float, now: float) -> float:
+    """Seconds from `now`, of `time.monotonic`, to the next multiple of `period`; a very near one is past.
+
+    What recurs in an idle process waits for such moments: then one wake of the loop serves several. Loops
+    count in whole ms, and those of all who wait are the same with half a ms more.
+    """
+    left = period - now % period + 0.000_5
+    return left if left > period / 20 else left + period  # a timer may ring a little early
+
+
+async def rest_until_tick(period: float) -> None:
+    """Returns at the moment of `until_tick`."""
+    await asyncio.sleep(until_tick(period, time.monotonic()))
+
+
 class Slices:
     """Divides a long row of items: `pause` is awaited before each one. `timer` counts seconds.
 

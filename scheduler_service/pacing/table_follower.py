@@ -3,12 +3,15 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from scheduler_service.pacing.slices import rest_until_tick
+
 LOOK_SECONDS = 0.4
 """So often the table is asked."""
 
 
 class Follower:
-    """Calls `look` again and again, in a task of its own; it `rests` in between for so many seconds.
+    """Calls `look` again and again, in a task of its own; it `rests` in between for about
+    so many seconds.
 
     `on_trouble` is told why a look has failed, and with None that one has not; what was read last stays.
     """
@@ -18,7 +21,7 @@ class Follower:
         look: Callable[[], Awaitable[object]],
         *,
         on_trouble: Callable[[str | None], None],
-        rest: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        rest: Callable[[float], Awaitable[None]] = rest_until_tick,
     ) -> None:
         self._look, self._on_trouble, self._rest = look, on_trouble, rest
         self._task: asyncio.Task[None] | None = None

@@ -10,6 +10,7 @@ from hashlib import sha256
 from msgspec.structs import replace
 
 from scheduler_service.domain.access_keys import AccessKey, Role, read_key, write_key
+from scheduler_service.pacing.slices import rest_until_tick
 from scheduler_service.pacing.table_follower import Follower
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.shared_tables import KeyTable, Mark
@@ -42,7 +43,7 @@ class KeyRing:
         table: KeyTable,
         clock: Clock,
         on_trouble: Callable[[str | None], None] = lambda _: None,
-        rest: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        rest: Callable[[float], Awaitable[None]] = rest_until_tick,
         is_equal: Callable[[bytes, bytes], bool] = hmac.compare_digest,
     ) -> None:
         self._table = table

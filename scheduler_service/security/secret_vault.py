@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
+from scheduler_service.pacing.slices import rest_until_tick
 from scheduler_service.pacing.table_follower import Follower
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.shared_tables import Mark, SecretTable, StoredSecret
@@ -89,7 +90,7 @@ class SecretVault:
         seal: Seal,
         clock: Clock,
         on_trouble: Callable[[str | None], None] = lambda _: None,
-        rest: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        rest: Callable[[float], Awaitable[None]] = rest_until_tick,
     ) -> None:
         self._table, self._seal, self._clock = table, seal, clock
         self._on_trouble = on_trouble

@@ -10,7 +10,7 @@ from typing import Any
 from scheduler_service import how_to_install
 from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
 from scheduler_service.domain.moments import as_datetime
-from scheduler_service.pacing.slices import Slices
+from scheduler_service.pacing.slices import Slices, rest_until_tick
 from scheduler_service.pacing.table_follower import Follower
 from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry, JobQuery
 from scheduler_service.ports.clock import Clock
@@ -48,7 +48,7 @@ class Calendars:
         table: CalendarTable,
         clock: Clock,
         on_trouble: Callable[[str | None], None] = lambda _: None,
-        rest: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        rest: Callable[[float], Awaitable[None]] = rest_until_tick,
     ) -> None:
         self._table, self._clock = table, clock
         self._follower = Follower(self.look, on_trouble=on_trouble, rest=rest)

@@ -22,6 +22,8 @@ from scheduler_service.services.shared_calendars import Calendars, CalendarUsers
 
 REST_SECONDS, LONGEST_REST_SECONDS = 1.0, 30.0
 """Between two rounds; longer and longer while a job cannot be reached, as each round walks over all jobs."""
+IDLE_SECONDS = 5.0
+"""The same while all jobs have followed: what is told here wakes it, and what others left is old."""
 SETTLED_MS = 10_000
 """Creations that began before a change have ended after so long; what is found then are all."""
 TAKEN_OVER_MS = 30_000
@@ -86,8 +88,9 @@ class CalendarRounds:
                 self._log("calendar_not_followed", error=explain(error))
             rest = REST_SECONDS if is_done or self._wake.is_set() else rest
             self._wake.clear()
+            is_idle = is_done and not self._calendars.untold()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(rest):
+                async with asyncio.timeout(IDLE_SECONDS if is_idle else rest):
                     await self._wake.wait()
             rest = min(2 * rest, LONGEST_REST_SECONDS)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
+from scheduler_service.pacing.slices import until_tick
 from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.readiness import Standstills
 from scheduler_service.telemetry.tally import LINE_SECONDS, LineWindow
@@ -23,8 +24,8 @@ def _note_nothing(_: float) -> None:
 HELD = 0.1
 """Seconds. Whatever holds the loop longer is named: firings are late by as much."""
 
-BEAT = 0.1
-"""Seconds between two beats of the loop: next to no work."""
+BEAT = 0.2
+"""Seconds between two beats of the loop: half of what an idle process does at all."""
 
 LATE = HELD / 2
 """Seconds. A beat that is so late makes the other thread look."""
@@ -55,15 +56,25 @@ class LoopWatch:
         self._standstills = standstills or Standstills(clock=clock)
         self._clock = clock
         self._stack = stack
-        self._last = clock()
+        self._due = 0.0
+        self._plan(clock())
         self._window = LineWindow(seconds=LINE_SECONDS)
-        self._seen: tuple[float, Sequence[str]] = (0.0, ())  # the beat after which it was seen, and what
+        self._seen: tuple[float, Sequence[str]] = (
+            0.0,
+            (),
+        )  # the beat that was late when it was seen, and what
+
+    @property
+    def due(self) -> float:
+        """When the loop is to beat next, by the clock."""
+        return self._due
 
     def beat(self) -> None:
-        """The loop is free: if it was held since the last beat, that is told."""
+        """The loop is free: if it was held since this beat was due, that is told."""
         now = self._clock()
-        (beat, functions), last = self._seen, self._last
-        held, self._last = now - last - BEAT, now
+        (beat, functions), due = self._seen, self._due
+        held = now - due
+        self._plan(now)
         self._note_lag(max(0.0, held))
         if held < HELD:
             return
@@ -73,16 +84,16 @@ class LoopWatch:
             self._log(
                 "loop_stalled",
                 ms=round(held * 1_000),
-                functions=list(functions) if beat == last else [],
+                functions=list(functions) if beat == due else [],
                 more=more,
             )
 
     def left(self) -> float:
         """Seconds until the loop may be late with its next beat, or again where that was looked at."""
-        left = self._last + BEAT + LATE - self._clock()
+        left = self._due + LATE - self._clock()
         if left > 0:
             return left
-        return BEAT + LATE if self._seen[0] == self._last else 0
+        return BEAT + LATE if self._seen[0] == self._due else 0
 
     def look(self) -> None:
         """Called by another thread: notes where the loop stands, if it is late with its beat.
@@ -90,9 +101,12 @@ class LoopWatch:
         The first look after a beat counts: a later one may come when the loop is free, just before the next.
         So of two things that hold it one after the other the first is named, also where it is the shorter.
         """
-        last = self._last  # the loop may beat before the stack is read: then it says nothing of that beat
-        if self._seen[0] != last and self._clock() - last >= BEAT + LATE:
-            self._seen = (last, self._stack())
+        due = self._due  # the loop may beat before the stack is read: then it says nothing of that beat
+        if self._seen[0] != due and self._clock() - due >= LATE:
+            self._seen = (due, self._stack())
+
+    def _plan(self, now: float) -> None:
+        self._due = now + until_tick(BEAT, now)
 
 
 @contextmanager
@@ -121,7 +135,7 @@ class RunningWatch:
         self._is_ended = False
         self._ended = threading.Lock()  # waited for often: an Event takes five times as long
         self._ended.acquire()
-        self._timer = self._loop.call_later(BEAT, self._beat)
+        self._timer = self._loop.call_later(self._watch.due - time.monotonic(), self._beat)
         threading.Thread(target=self._look, name=THREAD, daemon=True).start()
 
     def stop(self) -> None:
@@ -133,7 +147,7 @@ class RunningWatch:
 
     def _beat(self) -> None:
         self._watch.beat()
-        self._timer = self._loop.call_later(BEAT, self._beat)
+        self._timer = self._loop.call_later(self._watch.due - time.monotonic(), self._beat)
 
     def _look(self) -> None:
         while not self._ended.acquire(timeout=self._watch.left()):

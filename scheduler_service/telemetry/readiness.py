@@ -9,6 +9,7 @@ import msgspec
 
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
+from scheduler_service.pacing.slices import until_tick
 from scheduler_service.ports.clock import Clock
 
 LOOK_SECONDS = 1.0
@@ -40,7 +41,8 @@ class Readiness:
     def watch(self) -> None:
         """Looks each second from now on, until `stop`."""
         self.look()
-        self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self.watch)
+        left = until_tick(LOOK_SECONDS, time.monotonic())
+        self._timer = asyncio.get_running_loop().call_later(left, self.watch)
 
     def stop(self) -> None:
         """Ends that."""

@@ -49,6 +49,12 @@ class Dialect(Protocol):
     def is_usable(self, connection: sa.Connection) -> bool:
         """Whether a kept connection may be used: its server has neither closed it nor sent anything since."""
 
+    def file_stamp(self) -> object | None:
+        """What each commit to the database changes, of whichever process; it is found without a connection.
+
+        None: that cannot be told from outside, so the database has to be asked.
+        """
+
     def reading(self) -> AbstractContextManager[sa.Connection]:
         """A connection on which everything read is of one moment."""
 

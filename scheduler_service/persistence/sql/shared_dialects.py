@@ -56,6 +56,10 @@ class OnServer:
     def dispose(self) -> None:
         self.engine.dispose()
 
+    def file_stamp(self) -> object | None:
+        """None: a server is asked."""
+        return None
+
     def hits_all(self, error: BaseException | None) -> bool:
         """False: one that is too large is refused like a server that is away."""
         return False

@@ -58,6 +58,8 @@ CHECKPOINT_PAGES = 8_000
 # What `PRAGMA auto_vacuum` returns where pages are given back a few at a time, and how many those are.
 INCREMENTAL = (2,)
 VACUUM_PAGES = 2_000
+# What a clock of files may give the same moment, and much more.
+SAME_MOMENT_NS = 100_000_000
 _HELD = sa.table("held", sa.column("name"), sa.column("number"), sa.column("other"))
 # So many queries are kept in the form in which they return one row.
 QUERIES_KEPT = 512
@@ -165,6 +167,22 @@ class SqliteDialect(OnConflict):
     def is_usable(self, connection: sa.Connection) -> bool:
         """True: there is no server."""
         return True
+
+    def file_stamp(self) -> object | None:
+        """When file and log were written last, and how long they are: a commit appends to the log.
+
+        A moment that has just passed says nothing, as another commit may have the same one.
+        """
+        if (place := self.engine.url.database) is None:
+            return None
+        try:
+            seen = [Path(place + end).stat() for end in ("", "-wal")]
+        except OSError:
+            return None
+        written = max(one.st_mtime_ns for one in seen)
+        if abs(time.time_ns() - written) < SAME_MOMENT_NS:
+            return None
+        return [(one.st_ino, one.st_mtime_ns, one.st_size) for one in seen]
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:

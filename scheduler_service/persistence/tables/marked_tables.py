@@ -35,6 +35,8 @@ class MarkedTable:
         working: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         thread = DatabaseThreads(database, name=self.name, working=working)
+        self._file_stamp = database.dialect.file_stamp
+        self._seen: tuple[object, Mark] | None = None
         self._read, self._write, self.close = thread.read, thread.write, thread.close
 
     name: str
@@ -43,8 +45,13 @@ class MarkedTable:
     """Reads the mark."""
 
     async def mark(self) -> Mark:
-        """As `ports.shared_tables.SharedTable.mark`."""
-        return await self._read(self._read_mark)
+        """As `ports.shared_tables.SharedTable.mark`; a file that nobody wrote to since is not read again."""
+        stamp = self._file_stamp()
+        if self._seen is not None and stamp == self._seen[0]:
+            return self._seen[1]
+        mark = await self._read(self._read_mark)
+        self._seen = None if stamp is None else (stamp, mark)
+        return mark
 
     async def _read_marked(self, read: Callable[[sa.Connection], T]) -> tuple[Mark, T]:
         """What `read` finds, and the mark of that moment."""

@@ -172,7 +172,7 @@ HISTORY_BYTES = Family("punctual_history_queue_bytes", _GAUGE, "About how much m
 # The process.
 LOOP_LAG = Family(
     "punctual_event_loop_lag_seconds", _HISTOGRAM,
-    "How late the beats of the event loop were, ten a second.", bounds=_LAG,
+    "How late the beats of the event loop were, five a second.", bounds=_LAG,
 )  # fmt: skip
 LARGE_WORK = Family(
     "punctual_large_work_total", _COUNTER, "Pieces of large work that were done beside the event loop."

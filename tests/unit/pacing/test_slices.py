@@ -7,7 +7,14 @@ import sys
 import pytest
 
 from scheduler_service.pacing.interpreter import SWITCH_SECONDS
-from scheduler_service.pacing.slices import ROUNDS, SLICE_BYTES, SLICE_ITEMS, SLICE_SECONDS, Slices
+from scheduler_service.pacing.slices import (
+    ROUNDS,
+    SLICE_BYTES,
+    SLICE_ITEMS,
+    SLICE_SECONDS,
+    Slices,
+    until_tick,
+)
 from tests.rows import each_row
 
 
@@ -96,3 +103,12 @@ async def count_slices(sizes: list[int], *, rows: int) -> list[int]:
         await asyncio.sleep(0)
         counts.append(len(done) - before)
     return counts
+
+
+@pytest.mark.parametrize(
+    ("period", "now", "left"),
+    [(0.2, 1_000.05, 0.15), (0.4, 1_000.0, 0.4), (1.0, 7.25, 0.75), (0.2, 1_000.195, 0.205)],
+)
+def test_what_recurs_waits_for_moments_that_others_have(period: float, now: float, left: float) -> None:
+    """The next multiple of its period; a timer that rings a little early has the one that it waited for."""
+    assert until_tick(period, now) == pytest.approx(left, abs=0.000_6)

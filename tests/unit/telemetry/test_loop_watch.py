@@ -31,7 +31,8 @@ class World:
         self.lines.append(keys)
 
     def hold(self, seconds: float, *, look_after: float | None = None) -> None:
-        """The next beat comes after so long; before it, perhaps, a look."""
+        """The next beat comes so long after the one before was due; before it, perhaps, a look."""
+        self.now = self.watch.due - BEAT
         if look_after is not None:
             self.now += look_after
             self.watch.look()
@@ -158,7 +159,7 @@ def test_each_hold_is_remembered() -> None:
         log=lambda event, /, **keys: None, clock=lambda: now[0], stack=list, standstills=standstills
     )
     for seconds in (BEAT, BEAT + 0.5, BEAT + 12.0, BEAT + 0.2):
-        now[0] += seconds
+        now[0] = watch.due - BEAT + seconds
         watch.beat()
     assert round(standstills.longest, 3) == 12
     assert round(standstills.lasting or 0, 3) == 12

@@ -1,7 +1,9 @@
 """Tables that processes share: what one writes, another one sees (SPEC sections 3 and 14)."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -15,6 +17,7 @@ from scheduler_service.persistence.tables.marked_tables import (
     SqlSecretTable,
     has_keys,
 )
+from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.shared_tables import StoredCalendar, StoredSecret
 from tests.unit.persistence.conftest import opened_table
 
@@ -87,6 +90,34 @@ async def test_the_last_use_of_several_nodes_is_the_latest(keys: SqlKeyTable) ->
     assert (await keys.mark(), (await keys.keys())[1][0].last_used_at) == (mark, 9)
     assert await keys.replace(replace(PLAIN, name="new"))
     assert (await keys.keys())[1] == [replace(PLAIN, name="new", last_used_at=9, version=2)]
+
+
+async def test_a_file_that_nobody_wrote_to_is_not_read_again(tmp_path: Path) -> None:
+    """What any process commits is seen at once, also within the moment that the file has already."""
+    place = tmp_path / "history.db"
+    databases = [HistoryDatabase(url=f"sqlite:///{place}", durability="process") for _ in range(2)]
+    here, there = (SqlKeyTable(database=one) for one in databases)
+
+    def age(seconds: int) -> None:
+        for end in ("", "-wal"):
+            os.utime(f"{place}{end}", (seconds, seconds))
+
+    age(1_000)
+    assert await here.mark() == (0, 0)
+    await there.add(PLAIN)
+    assert await here.mark() == (1, 1)
+    await there.replace(PLAIN)
+    assert await here.mark() == (1, 2)
+    age(2_000)
+    assert await here.mark() == (1, 2)
+    await here.close()
+    assert await here.mark() == (1, 2)
+    await there.replace(replace(PLAIN, version=2))
+    with pytest.raises(StoreUnavailable):
+        await here.mark()
+    await there.close()
+    for database in databases:
+        database.close()
 
 
 ONE = StoredSecret("default", "TOKEN", b"\x00\xffsealed", 1_000, 1_000)
