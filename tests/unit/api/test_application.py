@@ -37,16 +37,10 @@ async def test_a_mount_is_served_without_a_key(browser: httpx.AsyncClient) -> No
     for path in ("/console/", "/console/app.js", "/console/jobs/j1"):
         answer = await browser.get(path)
         assert (answer.status_code, answer.text) == (200, f"page {path.removeprefix('/console')}")
-
-
-async def test_a_mount_s_prefix_redirects_to_its_first_page(browser: httpx.AsyncClient) -> None:
-    """With a slash at its end, so that relative links in the page lead below the prefix."""
+    # A mount s prefix redirects to its first page
     answer = await browser.get("/console")
     assert (answer.status_code, answer.headers["location"]) == (307, "console/")
-
-
-async def test_the_api_beside_a_mount_still_needs_its_key(browser: httpx.AsyncClient) -> None:
-    """Routes of the API, and unknown paths outside the mount."""
+    # Routes of the API, and unknown paths outside the mount
     for path in ("/jobs", "/settings", "/consoles", "/nothing"):
         assert (await browser.get(path)).status_code == 401
 

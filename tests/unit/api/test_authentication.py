@@ -264,6 +264,8 @@ def test_the_cookie_is_closed_to_scripts_and_other_sites() -> None:
     ]  # fmt: skip
     assert "Path=/tools" in write_cookie(scope(("x-forwarded-prefix", "/tools/")), "abc").split("; ")
     assert "Path=/" in write_cookie(scope(("x-forwarded-prefix", "/a; Domain=evil")), "abc").split("; ")
+    # Without a text it is removed: by the same name, path and attributes
+    assert write_cookie(scope(), "").startswith("punctual_session=; Path=/; Max-Age=0;")
 
 
 @each_row(
@@ -307,11 +309,6 @@ def test_a_page_by_plain_http_has_a_cookie_that_comes_back() -> None:
     for headers, is_secure in (((("origin", "http://127.0.0.1:8000"),), False), ((), True)):
         written = write_cookie(scope(*headers), "abc", "https://jobs.example").split("; ")
         assert ("Secure" in written) == is_secure
-
-
-def test_without_a_text_it_is_removed() -> None:
-    """By the same name, path and attributes."""
-    assert write_cookie(scope(), "").startswith("punctual_session=; Path=/; Max-Age=0;")
 
 
 def test_cookies_of_other_names_are_left_out() -> None:

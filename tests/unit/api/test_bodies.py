@@ -175,22 +175,13 @@ def test_what_has_no_end_is_malformed(body: bytes) -> None:
 def test_the_kinds_of_brackets_are_left_to_a_decoder() -> None:
     """An item is decoded later, and is refused then."""
     assert split_array(b"[{]]", most=9, longest=LONG) == [b"{]"]
-
-
-def test_what_is_no_array_is_refused() -> None:
-    """422, whatever follows its first character."""
+    # What is no array is refused: 422, whatever follows its first character
     assert refused(b'{"a":' + b"[" * 1_000) == (422, "", "type")
-
-
-def test_nothing_is_read_behind_what_is_refused() -> None:
-    """Neither the items beyond the most, nor those behind one that is too large, need be valid, nor end."""
+    # Nothing is read behind what is refused
     assert refused(b"[{},{},{},[[[[", most=2) == (422, "", "range")
     assert refused(b'[{},"' + b"x" * 50 + b'",[[[[', longest=20) == (413, "/1", "too_large")
     assert refused(b"[{}," + b"[" * 50, longest=20) == (413, "/1", "too_large")
-
-
-def test_an_item_may_be_as_large_as_the_limit() -> None:
-    """And no larger."""
+    # An item may be as large as the limit: and no larger
     assert split_array(b'["abc"]', most=1, longest=5) == [b'"abc"']
     assert refused(b'["abc"]  ', longest=4) == (413, "/0", "too_large")
 

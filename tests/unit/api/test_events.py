@@ -62,10 +62,7 @@ def test_events_of_another_tenant_are_not_for_this_caller() -> None:
     """Neither by a filter; the job's id of one tenant is not that of another."""
     assert not chosen(FAILED, tenant="other")
     assert not chosen(FAILED, tenant="other", jobId=("one",))
-
-
-def test_what_concerns_the_service_is_for_the_tenant_default() -> None:
-    """But for no job; a gap is let through by every filter."""
+    # What concerns the service is for the tenant default
     assert chosen(LOST, tenant="default")
     assert not chosen(LOST, tenant="other")
     assert not chosen(LOST, jobId=("one",))
@@ -80,10 +77,7 @@ def test_an_event_is_as_the_model_says() -> None:
     event = answers.Event.model_validate_json(json.dumps(wire))
     assert (event.kind, event.execution_id, event.lateness_ms) == ("finalFailed", "u-7", 3)
     assert event.model_extra == {}
-
-
-def test_a_gap_has_no_id_and_a_number_where_it_is_known() -> None:
-    """Without an id a client that comes back asks from the event before it."""
+    # A gap has no id and a number where it is known
     assert gap_frame(3, 0).decode().splitlines() == [
         "event: gap",
         'data: {"kind":"gap","at":"1970-01-01T00:00:00.000Z","count":3}',
@@ -134,10 +128,7 @@ async def test_a_job_is_asked_for_once_until_it_changes() -> None:
     jobs.labels["two"] = {"team": "a", "tier": "1"}
     await found.look_up(happened("one", "two", kind=OccurrenceKind.JOB_UPDATED))
     assert (found.fit("two"), jobs.asked[1:]) == (True, [["one", "two"]])
-
-
-async def test_a_change_that_could_not_be_read_is_read_later() -> None:
-    """What was known before does not count any more."""
+    # A change that could not be read is read later: what was known before does not count any more
     jobs = Jobs(one={"team": "a"})
     found = labels(jobs, ("team", "a"))
     await found.look_up(happened("one"))

@@ -213,10 +213,7 @@ async def test_a_process_that_stops_is_no_fault_of_the_store(world: World) -> No
     assert one.status_code == many.json()["data"]["items"][0]["problem"]["status"] == 503
     assert one.json()["detail"] == "nothing was done: this node is stopping; ask again in a moment"
     assert [event for event, _ in world.logged if event == "store_failed"] == []
-
-
-async def test_an_answer_has_the_text_of_a_public_fault(world: World) -> None:
-    """What the service words for callers says when to ask again."""
+    # What the service words for callers says when to ask again
     world.fault = StoreUnavailable("worker process 1 does not answer; ask again", is_public=True)
     async with world.client() as client:
         answer = await client.post("/jobs/j1", json=definition())
@@ -234,17 +231,14 @@ class Counted(list[str]):
             yield item
 
 
-def test_of_a_long_list_no_more_is_read_than_may_be() -> None:
+async def test_of_a_long_list_no_more_is_read_than_may_be() -> None:
     """A filter of a hundred thousand labels held the event loop for half a second before it was refused."""
     labels = Counted(["team:ops"] * 1_000)
     with pytest.raises(ApiProblem, match="more than 50 times"):
         read_filter({"label": labels}, JOB_FILTERS)
     looked_at = 1_000  # whether each is a text
     assert labels.given == looked_at + MOST_REPEATED + 1
-
-
-async def test_a_long_list_in_a_filter_is_refused() -> None:
-    """With its place in the request, as one that is too long by one; a long text too."""
+    # A long list in a filter is refused
     async with World().client() as client:
         for label, code in ((["a:b"] * 100_000, "too_many"), (["a" * 1_025], "too_long")):
             body = {"action": "trigger", "select": {"filter": {"label": label}}, "dryRun": True}

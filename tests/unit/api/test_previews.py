@@ -179,6 +179,10 @@ async def test_a_retry_plan_has_the_waits_and_the_end(client: httpx.AsyncClient)
     for error, reason in [("404", "no_policy"), ("lost", "never_retried"), ("egress", "no_policy")]:
         plan = (await client.get(f"/jobs/a/retry-plan?error={error}")).json()["data"]
         assert (plan["items"], plan["reason"]) == ([], reason)
+    # 404 without the job, 422 without the error code
+    assert (await client.get("/jobs/none/retry-plan?error=500")).status_code == 404
+    await client.post("/jobs/a", json=definition())
+    assert pointers(await client.get("/jobs/a/retry-plan"))[0][0] == "/error"
 
 
 async def test_a_retry_plan_uses_the_error_of_a_timeout(client: httpx.AsyncClient) -> None:
@@ -195,35 +199,6 @@ async def test_a_retry_plan_uses_the_error_of_a_timeout(client: httpx.AsyncClien
     assert found["async"] == ("timeout", [(2_000, "full")])
 
 
-async def test_a_retry_plan_needs_a_job_and_an_error(client: httpx.AsyncClient) -> None:
-    """404 without the job, 422 without the error code (SPEC section 10)."""
-    assert (await client.get("/jobs/none/retry-plan?error=500")).status_code == 404
-    await client.post("/jobs/a", json=definition())
-    assert pointers(await client.get("/jobs/a/retry-plan"))[0][0] == "/error"
-
-
-async def test_moments_in_the_wrong_order_are_refused(client: httpx.AsyncClient) -> None:
-    """An empty list would say that nothing fires between two moments; both are included in order (3)."""
-    body = {"timer": {"period": "* * * * *"}, "from": "2026-01-01T00:00:00Z"}
-    wrong = await client.post("/timers/preview", json=body | {"until": "2025-12-31T23:59:59Z"})
-    assert (wrong.status_code, pointers(wrong)) == (422, [("/until", "range")])
-    both = await client.post("/timers/preview", json=body | {"until": "2026-01-01T00:01:00Z"})
-    assert [one["utc"] for one in both.json()["data"]["firings"]] == ["2026-01-01T00:01:00.000Z"]
-
-
-async def test_a_timer_s_warnings_point_into_the_request(client: httpx.AsyncClient) -> None:
-    """`POST /timers/preview` warns as a job would: below `/timer`, of what has passed too (3)."""
-    timer = {"dueTime": "2020-01-01 00:00:00", "period": "0s"}
-    past = (await client.post("/timers/preview", json={"timer": timer})).json()["warnings"]
-    assert [(one["pointer"], one["code"]) for one in past] == [("/timer", "in_the_past")]
-    ignored = (await client.post("/timers/preview", json={"timer": {"dueTime": "5s"}})).json()["warnings"]
-    assert [(one["pointer"], one["code"]) for one in ignored] == [("/timer/dueTime", "due_time_ignored")]
-    habit = (await client.post("/timers/preview", json={"timer": {"period": "0 9 * * * ?"}})).json()[
-        "warnings"
-    ]
-    assert [(one["pointer"], one["code"]) for one in habit] == [("/timer/period", "second_first")]
-
-
 async def test_a_timer_is_previewed_without_a_job(client: httpx.AsyncClient) -> None:
     """`{timer, from, count}`; `until`: all between two moments (SPEC sections 3, 10)."""
     asked = {"timer": {"dueTime": "10s", "period": "R4/PT3S"}, "from": "2026-01-01T00:00:00Z"}
@@ -235,6 +210,22 @@ async def test_a_timer_is_previewed_without_a_job(client: httpx.AsyncClient) -> 
     assert (await client.post("/timers/preview", json=text)).json()["data"]["dialect"] == "unix"
     warned = await client.post("/timers/preview", json={"timer": {"dueTime": "5s", "period": ""}})
     assert warned.json()["warnings"][0]["code"] == "due_time_ignored"
+    # An empty list would say that nothing fires between two moments; both are included in order
+    body = {"timer": {"period": "* * * * *"}, "from": "2026-01-01T00:00:00Z"}
+    wrong = await client.post("/timers/preview", json=body | {"until": "2025-12-31T23:59:59Z"})
+    assert (wrong.status_code, pointers(wrong)) == (422, [("/until", "range")])
+    both = await client.post("/timers/preview", json=body | {"until": "2026-01-01T00:01:00Z"})
+    assert [one["utc"] for one in both.json()["data"]["firings"]] == ["2026-01-01T00:01:00.000Z"]
+    # `POST /timers/preview` warns as a job would: below `/timer`, of what has passed too
+    timer = {"dueTime": "2020-01-01 00:00:00", "period": "0s"}
+    past = (await client.post("/timers/preview", json={"timer": timer})).json()["warnings"]
+    assert [(one["pointer"], one["code"]) for one in past] == [("/timer", "in_the_past")]
+    ignored = (await client.post("/timers/preview", json={"timer": {"dueTime": "5s"}})).json()["warnings"]
+    assert [(one["pointer"], one["code"]) for one in ignored] == [("/timer/dueTime", "due_time_ignored")]
+    habit = (await client.post("/timers/preview", json={"timer": {"period": "0 9 * * * ?"}})).json()[
+        "warnings"
+    ]
+    assert [(one["pointer"], one["code"]) for one in habit] == [("/timer/period", "second_first")]
 
 
 @pytest.mark.parametrize(
@@ -279,6 +270,11 @@ async def test_words_are_in_the_language_that_the_caller_prefers(client: httpx.A
         body = definition(timer=timer) | {"jobId": "told"}
         checked = (await client.post("/definitions/check", json=body, headers=headers)).json()["data"]
         assert checked["timer"]["description"].startswith(words)
+    # Notes are in the language that the caller prefers: as the description of a timer is
+    body = {"timer": NIGHTLY, "from": "2026-03-29", "days": 1}
+    answer = await client.post("/timers/outlook", json=body, headers={"Accept-Language": "zh-CN"})
+    (day,) = answer.json()["data"]["days"]
+    assert (day["note"], day["noteText"]) == ("gap", "当天时钟拨快 1 小时")
 
 
 @each_row(("count", "pieces"), [(100, 0), (101, 1)])
@@ -325,14 +321,6 @@ async def test_a_year_of_a_timer(client: httpx.AsyncClient) -> None:
     assert data["until"] == "2027-03-01T23:00:00.000Z"
     every_second = await look(client, timer={"period": "* * * * * ?"}, days=2)
     assert every_second["nextDay"][1]["count"] == 3_600
-
-
-async def test_notes_are_in_the_language_that_the_caller_prefers(client: httpx.AsyncClient) -> None:
-    """As the description of a timer is."""
-    body = {"timer": NIGHTLY, "from": "2026-03-29", "days": 1}
-    answer = await client.post("/timers/outlook", json=body, headers={"Accept-Language": "zh-CN"})
-    (day,) = answer.json()["data"]["days"]
-    assert (day["note"], day["noteText"]) == ("gap", "当天时钟拨快 1 小时")
 
 
 @pytest.mark.parametrize(
@@ -403,6 +391,10 @@ async def test_a_definition_is_tried_without_a_job(client: httpx.AsyncClient, wo
     assert (world.turns, world.documents) == (0, {})
     disabled = await check(client, timer={"period": "@daily"}, disabled=True)
     assert (disabled["kind"], disabled["timer"]["firings"]) == ("cron", [])
+    # The job that is there is told: with its revision, and whether it would change
+    await client.post("/jobs/a", json=definition())
+    assert (await check(client))["existing"] == {"revision": 1, "isSame": True}
+    assert (await check(client, jobName="other"))["existing"] == {"revision": 1, "isSame": False}
 
 
 async def test_plans_of_many_policies_are_short(client: httpx.AsyncClient) -> None:
@@ -442,13 +434,6 @@ async def test_all_that_is_wrong_is_told(client: httpx.AsyncClient) -> None:
     warned = await client.post("/definitions/check", json=body)
     made = await client.post("/jobs/a", json=body)
     assert warned.json()["warnings"] == made.json()["warnings"] != []
-
-
-async def test_the_job_that_is_there_is_told(client: httpx.AsyncClient) -> None:
-    """With its revision, and whether it would change."""
-    await client.post("/jobs/a", json=definition())
-    assert (await check(client))["existing"] == {"revision": 1, "isSame": True}
-    assert (await check(client, jobName="other"))["existing"] == {"revision": 1, "isSame": False}
 
 
 async def test_the_schema_is_served(client: httpx.AsyncClient) -> None:

@@ -13,10 +13,7 @@ from tests.rows import each_row
 def test_no_worker_can_say_what_is_never_retried() -> None:
     """Codes that policies do not match, or `*` does not, are Punctual's alone (SPEC section 6)."""
     assert NEVER_RETRIED | {"egress"} <= RESERVED
-
-
-def test_no_worker_can_say_what_it_cannot_know() -> None:
-    """Of the codes of SPEC section 5 the limits of a call and its own judgement are its own to report."""
+    # No worker can say what it cannot know
     own = CODES - RESERVED
     assert own == {"timeout", "response_too_large", "unsuccessful"}
 

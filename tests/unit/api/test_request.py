@@ -255,10 +255,7 @@ async def test_a_large_answer_keeps_its_place_until_it_is_read() -> None:
     (await waiting).give_back()
     sizes = [(len(message["body"]), message["more_body"]) for message in reader.got]
     assert sizes == [(LARGE_BYTES + 1, True), (0, False)]
-
-
-async def test_a_small_answer_waits_for_nobody() -> None:
-    """It is passed on as it came, in pieces too."""
+    # A small answer waits for nobody: it is passed on as it came, in pieces too
     answers, reader = LargeAnswers(most=1, hold_seconds=FOREVER), Reader()
     place = await answers.take(reader.send)
     messages = [body(LARGE_BYTES, more=True), body(LARGE_BYTES)]

@@ -70,10 +70,7 @@ async def test_one_that_runs_stays(client: httpx.AsyncClient, world: World) -> N
     assert await world.deps.upkeep.trials.sweep() == 1
     await world.answer_calls()
     assert await world.deps.upkeep.trials.sweep() == 0
-
-
-async def test_jobs_that_are_no_trials_stay(client: httpx.AsyncClient, world: World) -> None:
-    """Whatever their ids are."""
+    # Jobs that are no trials stay: whatever their ids are
     assert (await client.post("/jobs/trial:x", json=definition(parentJob="a"))).is_success
     world.wall += 10 * KEPT_MS
     assert await world.deps.upkeep.trials.sweep() == 0

@@ -24,10 +24,7 @@ def written(text: str, name: str = "job.json") -> str:
 def test_a_definition_may_leave_its_id_to_the_path(ran: Ran) -> None:
     """`lint` takes a definition without `jobId`, as it is posted to `/jobs/{jobId}` (SPEC section 2)."""
     assert ran("lint", written(RIGHT.replace('"jobId": "a", ', "")))[0] == 0
-
-
-def test_lint_takes_any_calendar(ran: Ran) -> None:
-    """Which there are, a service knows; a wrong use of one is found."""
+    # Which there are, a service knows; a wrong use of one is found
     for period, code in (("0 0 9 * * ?", 0), ("external", 1)):
         timer = json.dumps({"period": period, "calendar": "office"})
         found, out, _ = ran("lint", written(RIGHT.replace("{", f'{{"timer": {timer}, ', 1)))
@@ -43,10 +40,7 @@ def test_lint_finds_an_id_that_is_given_twice(ran: Ran) -> None:
         "job.json:3:11: error: /2/jobId: jobId 'a' is given at job.json:1:12 already; choose"
     )
     assert out.count("\n") == 1
-
-
-def test_lint_takes_several_files(ran: Ran) -> None:
-    """All are checked, and an id that two have is an error with both places (16)."""
+    # Lint takes several files: all are checked, and an id that two have is an error with both places
     one, two = written(RIGHT, "one.json"), written(f"[{RIGHT}]", "two.json")
     code, out, err = ran("lint", one, two)
     assert (code, err) == (1, "punctual: 1 of 2 definitions are wrong\n")
@@ -142,19 +136,13 @@ def test_each_line_has_its_state(ran: Ran) -> None:
     assert set(states) <= {"ok", "warning", "remedy:"}
     assert states.count("warning") == states.count("remedy:")
     assert not Path("data").exists()
-
-
-def test_for_programs_it_is_json(ran: Ran) -> None:
-    """The worst state, and every finding with all its members."""
+    # The worst state, and every finding with all its members
     code, out, _ = ran("doctor", "--port", "0", "--data", ":memory:", "-o", "json")
     found = json.loads(out)
     assert code == 0
     assert found["state"] in ("ok", "warning")
     assert all(one.keys() == {"part", "check", "state", "detail", "remedy"} for one in found["findings"])
-
-
-def test_what_failed_is_exit_code_1(ran: Ran) -> None:
-    """The lines are there all the same."""
+    # What failed is exit code 1: the lines are there all the same
     code, out, err = ran("doctor", "--port", "0", "--host", "0.0.0.0")
     assert code == 1
     assert re.search(r"(?m)^failed +settings +key: ", out)

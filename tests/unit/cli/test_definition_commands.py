@@ -26,6 +26,13 @@ def test_an_id_that_is_given_twice_is_refused_with_both_places(ran: Ran) -> None
     Path("jobs.json").write_text('[{"jobId": "a"},\n{"jobId": "b"},\n{"jobId": "a"}]', encoding="utf-8")
     text = "jobs.json:3:11: jobId 'a' is given at jobs.json:1:12 already; choose another one"
     assert ran("jobs", "apply", "-f", "jobs.json", *NOBODY) == (2, "", f"punctual: {text}\n")
+    # A declaration too has each id once: in `timers`, and in the source's `timer`
+    for member in ("timers", "timer"):
+        text = f'{{"{member}": [{{"jobId": "a"}},\n{{"jobId": "a"}}]}}'
+        Path("s.json").write_text(text, encoding="utf-8")
+        code, _, err = ran("services", "apply", "s", "-f", "s.json", *NOBODY)
+        assert code == 2
+        assert "s.json:2:11: jobId 'a' is given at s.json:1:" in err
 
 
 @pytest.mark.parametrize("command", [("apply",), ("check",), ("diff",)])
@@ -149,16 +156,6 @@ def test_a_limit_that_many_documents_meet_is_told_once(
     with pytest.raises(CommandError, match="3 created, 2 refused"):
         apply_to([5], [file], refusing=1, problem=LIMITED)
     assert capsys.readouterr().err == f"a3 and 1 more: {ALLOWED}\n"
-
-
-def test_a_declaration_too_has_each_id_once(ran: Ran) -> None:
-    """In `timers`, and in the source's `timer` (16)."""
-    for member in ("timers", "timer"):
-        text = f'{{"{member}": [{{"jobId": "a"}},\n{{"jobId": "a"}}]}}'
-        Path("s.json").write_text(text, encoding="utf-8")
-        code, _, err = ran("services", "apply", "s", "-f", "s.json", *NOBODY)
-        assert code == 2
-        assert "s.json:2:11: jobId 'a' is given at s.json:1:" in err
 
 
 def test_one_definition_has_one_id(ran: Ran) -> None:

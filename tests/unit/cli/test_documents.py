@@ -100,15 +100,9 @@ def test_yaml_has_the_values_of_json(tmp_path: Path) -> None:
         "e": [1, 2.5, True, None, None],
         "f": None,
     }
-
-
-def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
-    """As some editors write it."""
+    # A file may begin with a byte order mark: as some editors write it
     assert read(tmp_path, "a.json", "\ufeff{}") == {}
-
-
-def test_a_merge_key_is_refused_by_name(tmp_path: Path) -> None:
-    """It is no value of JSON; a name in quotes is one."""
+    # A merge key is refused by name: it is no value of JSON; a name in quotes is one
     text = "- labels: &all {team: a}\n- labels:\n    <<: *all\n"
     with pytest.raises(CommandError, match=r"merge keys \(<<\) are not read at line 3, column 5; write its"):
         read(tmp_path, "a.yaml", text)

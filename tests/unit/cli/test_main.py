@@ -83,17 +83,24 @@ def test_an_option_that_is_given_twice_is_refused(ran: Ran, arguments: tuple[str
     assert "twice; " in err
 
 
-def test_a_switch_may_be_repeated(ran: Ran) -> None:
-    """It says the same again."""
-    arguments = ("--drain", "--drain", "--url", "http://127.0.0.1:1")
-    assert ran("jobs", "pause", "a", *arguments)[0] == 3
-
-
 def test_help_is_no_error(ran: Ran) -> None:
     """`--help` ends with 0."""
     code, out, _ = ran("jobs", "create", "--help")
     assert code == 0
     assert "Example:" in out
+    # A switch may be repeated: it says the same again
+    arguments = ("--drain", "--drain", "--url", "http://127.0.0.1:1")
+    assert ran("jobs", "pause", "a", *arguments)[0] == 3
+    # The version is an option too: as people try it first
+    code, out, err = ran("--version")
+    assert (code, err) == (0, "")
+    assert re.fullmatch(r"punctual \d+\.\d+\.\d+\S*\n", out)
+    # Version is shown: with the formats of the data that this program keeps, in every form
+    code, out, err = ran("version", "-o", "json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["formats"] == known_formats()
+    line = f"state {known_formats()['state']}, history {known_formats()['history']}, cluster"
+    assert line in ran("version")[1]
 
 
 def python(program: str, *, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -118,13 +125,6 @@ def test_a_command_imports_what_it_needs(arguments: list[str], heavy: tuple[str,
     assert done.stderr.splitlines()[-1] == "[]"
 
 
-def test_the_version_is_an_option_too(ran: Ran) -> None:
-    """As people try it first (16)."""
-    code, out, err = ran("--version")
-    assert (code, err) == (0, "")
-    assert re.fullmatch(r"punctual \d+\.\d+\.\d+\S*\n", out)
-
-
 def test_completion_is_there() -> None:
     """Of commands and options, in the shell that asks (16)."""
     environ = {
@@ -142,15 +142,6 @@ def test_completion_is_there() -> None:
         env=environ,
     )
     assert done.stdout.split() == ["jobs"]
-
-
-def test_version_is_shown(ran: Ran) -> None:
-    """With the formats of the data that this program keeps, in every form."""
-    code, out, err = ran("version", "-o", "json")
-    assert (code, err) == (0, "")
-    assert json.loads(out)["formats"] == known_formats()
-    line = f"state {known_formats()['state']}, history {known_formats()['history']}, cluster"
-    assert line in ran("version")[1]
 
 
 def test_a_missing_extra_is_named() -> None:

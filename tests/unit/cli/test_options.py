@@ -99,10 +99,7 @@ def test_a_moment_may_be_a_duration_away() -> None:
 def test_parameters_are_json_or_text() -> None:
     """A value that is valid JSON is sent as JSON (16)."""
     assert read_pairs(["a=3", "b=x y", "c=[1]", "d="]) == {"a": 3, "b": "x y", "c": [1], "d": ""}
-
-
-def test_a_parameter_that_is_given_twice_is_refused() -> None:
-    """Which of the two is meant is not to be guessed (16)."""
+    # Which of the two is meant is not to be guessed
     with pytest.raises(CommandError, match="NAME 'a' is given twice") as caught:
         read_pairs(["a=1", "b=1", "a=2"])
     assert caught.value.code == 2

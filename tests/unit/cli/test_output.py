@@ -34,14 +34,18 @@ def test_a_row_is_one_line_without_colour_off_a_terminal(capsys: pytest.CaptureF
     lines = capsys.readouterr().out.splitlines()
     assert [line.split() for line in lines] == [["jobId", "state"], ["a" * 200, "-"], ["b", "active"]]
     assert "\x1b" not in "".join(lines)
-
-
-def test_a_list_says_where_it_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
-    """A table that is not all is not shown as if it were."""
+    # A table that is not all is not shown as if it were
     show_as({"items": ROWS, "nextCursor": "xyz"}, Format.TABLE, RowsPage(("jobId",)))
     assert "--cursor xyz" in capsys.readouterr().err
     show_as({"items": ROWS, "nextCursor": None}, Format.TABLE, RowsPage(("jobId",)))
     assert capsys.readouterr().err == ""
+    # An empty list is a message
+    page = {"items": [], "nextCursor": None}
+    show_as(page, Format.TABLE, RowsPage(("jobId", "state"), "no jobs; create one"))
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "no jobs; create one\n")
+    show_as(page, Format.JSON, RowsPage(("jobId", "state"), "no jobs; create one"))
+    assert json.loads(capsys.readouterr().out) == page
 
 
 def test_programs_get_json_or_yaml(capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,16 +85,6 @@ def test_a_terminal_that_lacks_a_character_gets_a_stand_in(
     note("\u2026 \u9031")
     dots = "..." if encoding != "cp1252" else "\u2026"
     assert printed(err) == f"{dots} \\u9031\n"
-
-
-def test_an_empty_list_is_a_message(capsys: pytest.CaptureFixture[str]) -> None:
-    """On standard error: nothing to show is no error; programs get the empty list."""
-    page = {"items": [], "nextCursor": None}
-    show_as(page, Format.TABLE, RowsPage(("jobId", "state"), "no jobs; create one"))
-    captured = capsys.readouterr()
-    assert (captured.out, captured.err) == ("", "no jobs; create one\n")
-    show_as(page, Format.JSON, RowsPage(("jobId", "state"), "no jobs; create one"))
-    assert json.loads(capsys.readouterr().out) == page
 
 
 def test_a_cell_cannot_drive_the_terminal() -> None:
@@ -157,14 +151,18 @@ def test_lines_for_people_have_no_control_characters(capsys: pytest.CaptureFixtu
     """What a target says is in errors and notes too; the ends of lines stay."""
     note("a\x1b[31mb\x9bc\u202e\nd")
     assert capsys.readouterr().err == "a\\x1b[31mb\\x9bc\\u202e\nd\n"
-
-
-def test_json_has_no_control_characters_either(capsys: pytest.CaptureFixture[str]) -> None:
-    """JSON itself escapes those below a space; the others drive some terminals as well."""
+    # Json has no control characters either
     show({"said": "a\x1b\x7f\x9bé\u202e"}, Format.JSON)
     out = capsys.readouterr().out
     assert [letter for letter in out if not letter.isprintable() and letter != "\n"] == []
     assert json.loads(out) == {"said": "a\x1b\x7f\x9bé\u202e"}
+    # Yaml has no unseen characters either: also in the names of members; what was meant is read back
+    data = {"a\u202eb": ["\u2066x\x9b", "plain \u4e2d", "line\nanother\u200f"], "b": "\u202e"}
+    show(data, Format.YAML)
+    said = capsys.readouterr().out
+    assert all(letter.isprintable() or letter == "\n" for letter in said)
+    assert "\u4e2d" in said
+    assert yaml.safe_load(said) == data
 
 
 @pytest.mark.parametrize("form", [Format.JSON, Format.YAML, Format.TABLE])
@@ -172,13 +170,3 @@ def test_half_a_character_is_shown_by_its_number(capsys: pytest.CaptureFixture[s
     """JSON may have one, no terminal and no file has."""
     show({"said": "a\ud800"}, form)
     assert "a\\ud800" in capsys.readouterr().out.lower()
-
-
-def test_yaml_has_no_unseen_characters_either(capsys: pytest.CaptureFixture[str]) -> None:
-    """Also in the names of members; what was meant is read back."""
-    data = {"a\u202eb": ["\u2066x\x9b", "plain \u4e2d", "line\nanother\u200f"], "b": "\u202e"}
-    show(data, Format.YAML)
-    said = capsys.readouterr().out
-    assert all(letter.isprintable() or letter == "\n" for letter in said)
-    assert "\u4e2d" in said
-    assert yaml.safe_load(said) == data

@@ -169,10 +169,7 @@ def test_what_has_not_happened_is_left_out(page: Page) -> None:
     empty = {"attempts": [], "notifications": [], "progress": None, "params": {}, "latenessMs": None}
     names = [line.split()[0] for line in page(**waiting, **empty).splitlines()]
     assert names == ["execution", "executionId", "state", "triggeredBy", "plannedAt"]
-
-
-def test_a_step_of_a_service_names_its_instance(page: Page) -> None:
-    """There is a column for it only where a step has one (SPEC section 13)."""
+    # There is a column for it only where a step has one
     steps = [step | {"instance": "shop-1"} for step in ATTEMPT["steps"]]
     assert "INSTANCE" not in page().upper()
     assert "shop-1" in page(attempts=[ATTEMPT | {"steps": steps}])
@@ -276,10 +273,7 @@ def test_a_job_is_a_page(capsys: pytest.CaptureFixture[str]) -> None:
     """Its fields, its timer as text, when it fires next, its latest executions (16)."""
     show_job(JOB, preview=PREVIEW, executions=[LATEST], now=NOW)
     assert capsys.readouterr().out.split() == JOB_PAGE.split()
-
-
-def test_a_job_that_never_ran_says_how_to_start_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """On standard error; after its creation nothing is said of executions."""
+    # A job that never ran says how to start it
     show_job(JOB, preview=PREVIEW, executions=[], now=NOW)
     assert capsys.readouterr().err == "no executions yet; start one with 'punctual jobs trigger nightly'\n"
     show_job({**JOB, "nextFireTime": None}, now=NOW)

@@ -109,10 +109,7 @@ def test_an_unreachable_service_is_named_with_the_reason() -> None:
     ) as caught:
         call(error)
     assert caught.value.code is Exit.UNREACHABLE
-
-
-def test_an_answer_that_was_cut_may_be_of_what_was_done() -> None:
-    """Exit code 3; nobody is told to start a service that runs."""
+    # An answer that was cut may be of what was done
     error = httpx.RemoteProtocolError("peer closed connection without sending complete message body")
     with pytest.raises(CommandError, match=r"peer closed.*may have been done: look before") as caught:
         call(error)
@@ -287,11 +284,10 @@ def test_each_error_is_told_once() -> None:
     assert describe(problem()) == "in short"
     told = describe(problem(Flaw("/state", "a", "is wrong"), Flaw("/text", "b", "is empty")))
     assert told == "2 errors:\n  --state: is wrong\n  --text: is empty"
-
-
-def test_a_missing_key_has_its_remedy() -> None:
-    """The options that give one."""
+    # A missing key has its remedy: the options that give one
     assert describe(problem(status=401)) == "in short; give a key with --key or PUNCTUAL_KEY"
+    # Warnings are read from answers: what is missing is empty
+    assert read_flaws([{"pointer": "/a", "code": "c"}]) == [Flaw("/a", "c", "")]
 
 
 def test_an_error_of_a_file_has_its_place(tmp_path: Path) -> None:
@@ -303,8 +299,3 @@ def test_an_error_of_a_file_has_its_place(tmp_path: Path) -> None:
     assert told == f"{file}:2:24: /timer/0/sgn: unknown field [unknown_field]"
     told = describe(problem(Flaw("/timers/0/jobName", "required", "jobName is required")), part)
     assert told == f"{file}:2:2: /timer/0/jobName: jobName is required [required]"
-
-
-def test_warnings_are_read_from_answers() -> None:
-    """What is missing is empty."""
-    assert read_flaws([{"pointer": "/a", "code": "c"}]) == [Flaw("/a", "c", "")]

@@ -65,10 +65,7 @@ def test_figures_are_those_of_the_last_whole_minute() -> None:
     assert lines[0] == "running 1   waiting 2   due 3   lateness p50 2 ms, p99 1.5 s, max -"
     assert lines[1].startswith("last minute 120 executions (2.0 a second)")
     assert lines[2] == "last hour   100 succeeded"
-
-
-def test_figures_that_are_texts_cannot_drive_the_terminal() -> None:
-    """What another program gives for a number."""
+    # Figures that are texts cannot drive the terminal: what another program gives for a number
     odd = "1\x1b[2J\u202e\ud800"
     figures = {"running": odd, "waiting": odd, "due": odd, "byState": {odd: odd}}
     lines = describe_figures(STATS | figures)

@@ -50,6 +50,14 @@ def test_cancel_running_ends_the_oldest() -> None:
     found.stand_still(20_000)
     found.deliver(AlarmRang())
     assert found.states() == [S.CANCELLED, S.CANCELLED, S.PROCESSING]
+    # Cancel running makes room for one: when the limit has sunk since, as many are ended as it takes
+    rig = Rig(overlapPolicy="cancel_running", maxConcurrency=3).create()
+    for _ in range(3):
+        rig.deliver(Triggered())
+    rig.programs[2] = program(overlapPolicy="cancel_running")
+    rig.deliver(Updated(2))
+    rig.deliver(Triggered())
+    assert rig.states() == [S.CANCELLED] * 3 + [S.PROCESSING]
 
 
 def test_allow_counts_no_limit() -> None:
@@ -57,10 +65,7 @@ def test_allow_counts_no_limit() -> None:
     rig = ticking(overlapPolicy="allow")
     rig.pass_time(30_000)
     assert rig.states() == [S.PROCESSING] * 3
-
-
-def test_allow_ends_where_turns_would_take_too_long() -> None:
-    """Each turn looks at all open ones: beyond so many they wait, beyond `queueLimit` they are skipped."""
+    # Each turn looks at all open ones: beyond so many they wait, beyond `queueLimit` they are skipped
     rig = ticking(Surroundings(open_executions=2), overlapPolicy="allow", queueLimit=1)
     rig.pass_time(40_000)
     assert rig.states() == [S.PROCESSING, S.PROCESSING, S.ENQUEUED, S.SKIPPED]
@@ -74,26 +79,12 @@ def test_max_concurrency_is_the_limit() -> None:
     rig = ticking(maxConcurrency=2)
     rig.pass_time(30_000)
     assert rig.states() == [S.PROCESSING, S.PROCESSING, S.SKIPPED]
-
-
-def test_waiting_retry_holds_its_place() -> None:
-    """An execution that waits for its retry counts for `maxConcurrency`."""
+    # An execution that waits for its retry counts for `maxConcurrency`
     rig = ticking(retry=[{"errorEquals": "500", "intervalSeconds": 60}])
     rig.pass_time(10_000)
     rig.answer(500)
     rig.pass_time(10_000)
     assert rig.states() == [S.FAILED, S.SKIPPED]
-
-
-def test_cancel_running_makes_room_for_one() -> None:
-    """When the limit has sunk since, as many are ended as it takes."""
-    rig = Rig(overlapPolicy="cancel_running", maxConcurrency=3).create()
-    for _ in range(3):
-        rig.deliver(Triggered())
-    rig.programs[2] = program(overlapPolicy="cancel_running")
-    rig.deliver(Updated(2))
-    rig.deliver(Triggered())
-    assert rig.states() == [S.CANCELLED] * 3 + [S.PROCESSING]
 
 
 def test_the_line_moves_up_when_the_limit_goes() -> None:

@@ -156,10 +156,7 @@ def test_each_part_is_judged_by_its_own_answer() -> None:
     answer(rig, 0, 200, {"code": 3})
     answer(rig, 1, 200, {"code": 3})
     assert (rig.execution(1).error, rig.execution(1).failure_type) == ("3", FailureType.BUSINESS)
-
-
-def test_one_instance_is_judged_as_a_direct_call() -> None:
-    """SPEC section 13: `service://` to one instance."""
+    # SPEC section 13: `service://` to one instance
     rig = Rig(request=[{"url": "service://shop/run", **RULE}]).triggered()
     rig.answer(200, {"code": 5})
     assert rig.execution(1).error == "5"

@@ -46,20 +46,14 @@ def test_retry_from_the_step() -> None:
     assert (rig.request.url, rig.sent_body()) == ("http://target.test/two?x=1", {"all": {"x": 1}, "x": "1"})
     rig.answer(200)
     assert rig.states() == [ExecutionState.SUCCEEDED]
-
-
-def test_a_failure_after_the_chain_is_the_last_steps() -> None:
-    """What feedback fails is repeated from the last step where that one says so."""
+    # What feedback fails is repeated from the last step where that one says so
     rig = retried([TWO[0], {**TWO[1], "retryFrom": "step"}], **{"async": True})
     rig.answer(200, {"x": 1})
     rig.answer(200)
     rig.deliver(FeedbackArrived(1, feedback_token(b"key", "uid", 1), {"status": "failed"}))
     rig.pass_time(1_000)
     assert rig.request.url == "http://target.test/two?x=1"
-
-
-def test_a_replay_from_a_step_is_retried_from_there() -> None:
-    """What the replay left out stays left out in its retries, and its responses stay."""
+    # What the replay left out stays left out in its retries, and its responses stay
     rig = Rig(request=TWO, retry=[{"errorEquals": "*"}]).create()
     rig.deliver(Triggered(replay=Replay(1, 1, (b'{"x":7}',))))
     rig.answer(500)

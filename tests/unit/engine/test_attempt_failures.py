@@ -47,10 +47,7 @@ def test_so_many_failures_in_a_row_pause_the_job() -> None:
     line = rig.record_of(Audited)
     assert (line.act.operation, line.act.who, line.execute_number) == (OwnAct.PAUSE_OF_FAILURES, "system", 6)
     assert line.act.detail == b'{"given":{"failures":"3"}}'
-
-
-def test_without_it_nothing_is_counted() -> None:
-    """A job that does not ask pays nothing."""
+    # A job that does not ask pays nothing
     rig = Rig().create()
     run(rig, *[500] * 20)
     assert rig.head.failures == 0
@@ -95,10 +92,7 @@ def test_only_the_end_of_an_execution_counts() -> None:
     assert rig.head.failures == 1
     run(rig, 500)
     assert is_paused(rig)
-
-
-def test_a_replay_counts_like_any_execution() -> None:
-    """One that succeeds ends the row."""
+    # One that succeeds ends the row
     rig = job(2)
     for status in (200, 500):
         run(rig, 500)

@@ -35,10 +35,7 @@ def test_steps_use_earlier_answers() -> None:
     rig.answer()
     assert [one.index for one in rig.of(StepEnded, rig.records)] == [0, 1]
     assert rig.states() == [ExecutionState.SUCCEEDED]
-
-
-def test_parameters_are_the_first_response() -> None:
-    """For the first step the trigger's parameters are the latest response, and `trigger` names them."""
+    # Parameters are the first response
     step = {"url": "http://target.test/${$.who}", "body": {"p": "${trigger}|json"}}
     rig = Rig(request=[step]).create()
     rig.deliver(Triggered(params=b'{"who":"a/b","n":1}'))
@@ -238,10 +235,7 @@ def test_bytes_that_are_no_text_end_no_more_than_what_needs_them() -> None:
     rig = Rig(request=[first], notification=[told]).triggered()
     rig.answer(200, b"\xd6\xd0")
     assert (rig.execution(1).state, rig.told()) == ("succeeded", [])
-
-
-def test_bytes_that_nothing_needs_fail_no_step() -> None:
-    """A named response that the templates leave alone may have any bytes."""
+    # A named response that the templates leave alone may have any bytes
     rig = Rig(
         request=[{"url": "http://t.test/1"}, {"url": "http://t.test/2", "body": "${jobId}"}]
     ).triggered()
@@ -319,6 +313,15 @@ def test_410_alone_is_an_answer() -> None:
     rig.answer(410)
     assert rig.states() == [S.FAILED]
     assert rig.summary.state == "active"
+    # A step that names 410 as a success ends with it, at the first instance
+    rig = parted({"url": "service://shop/x", "successCodes": [410]}, "a", route="random")
+    answer(rig, 0, 410, headers=GONE)
+    assert rig.states() == [S.SUCCEEDED]
+    # Each instance has a part of its own: the execution fails, the job goes on
+    rig = parted(SHARDED, "a", "b")
+    answer(rig, 0, 410, headers=GONE)
+    answer(rig, 1)
+    assert (rig.execution(1).error, rig.summary.state) == ("partial", "active")
 
 
 def test_a_gone_job_lets_go_of_what_waits_for_its_timer() -> None:
@@ -366,6 +369,17 @@ def test_the_job_is_paused_when_no_instance_knows_it() -> None:
     assert (rig.summary.state, rig.head.pause_reason) == ("paused", "gone")
     (step,) = steps_of(rig)
     assert (step.instance, step.exchange.status, step.exchange.response_body) == ("b", 410, b'{"which": "b"}')
+    # The search goes on without those that do not know the job; none left, the job is paused
+    rig = parted({"url": "service://shop/x"}, "a", route="random", qos=1)
+    answer(rig, 0, 410, headers=GONE)
+    rig.restart()
+    assert rig.of(ResolveInstances, rig.effects)[-1].excluded == ("a",)
+    rig.resolve("b")
+    rig.restart()
+    answer(rig, -1, 410, headers=GONE)
+    rig.resolve()
+    assert rig.execution(1).reason == "gone"
+    assert steps_of(rig)[-1].instance == "b"
 
 
 @each_row("order", [("refuses", "gone"), ("gone", "refuses")])
@@ -381,32 +395,6 @@ def test_an_instance_that_was_not_reached_may_know_the_job(order: tuple[str, ...
         rig.resolve(*("b",)[: 1 - index])
     assert (rig.states(), rig.summary.state) == ([S.FAILED], "active")
     assert steps_of(rig)[-1].error == "500"
-
-
-def test_410_that_the_step_takes_for_success_goes_on() -> None:
-    """A step that names 410 as a success ends with it, at the first instance."""
-    rig = parted({"url": "service://shop/x", "successCodes": [410]}, "a", route="random")
-    answer(rig, 0, 410, headers=GONE)
-    assert rig.states() == [S.SUCCEEDED]
-    # Each instance has a part of its own: the execution fails, the job goes on
-    rig = parted(SHARDED, "a", "b")
-    answer(rig, 0, 410, headers=GONE)
-    answer(rig, 1)
-    assert (rig.execution(1).error, rig.summary.state) == ("partial", "active")
-
-
-def test_a_crash_before_the_next_instance_forgets_no_answer() -> None:
-    """The search goes on without those that do not know the job; none left, the job is paused."""
-    rig = parted({"url": "service://shop/x"}, "a", route="random", qos=1)
-    answer(rig, 0, 410, headers=GONE)
-    rig.restart()
-    assert rig.of(ResolveInstances, rig.effects)[-1].excluded == ("a",)
-    rig.resolve("b")
-    rig.restart()
-    answer(rig, -1, 410, headers=GONE)
-    rig.resolve()
-    assert rig.execution(1).reason == "gone"
-    assert steps_of(rig)[-1].instance == "b"
 
 
 def test_a_job_that_asks_for_it_keeps_what_it_was_answered_last() -> None:

@@ -175,11 +175,13 @@ def test_all_problems_come_at_once() -> None:
         "/request/0/respEnvName",
         "/paramsSchema/type",
     ]
-
-
-def test_a_definition_needs_its_id() -> None:
-    """`jobId` comes from the path or the body."""
+    # `jobId` comes from the path or the body
     assert problems(jobId=None) == [("/jobId", "required")]
+    # The limit does not hide the problems that were found already (SPEC section 4: everything is said)
+    steps = [{"url": "http://target.test/${"}, FULL, FULL, FULL]
+    assert problems(request=steps) == [("/request/0/url", "invalid"), ("/request/3/body", "too_many")]
+    # A list of problems ends somewhere
+    assert len(problems(request=[{**STEP, "body": ["${"] * 1_000}])) == 100
 
 
 def test_times_become_milliseconds() -> None:
@@ -238,17 +240,6 @@ def test_a_definition_has_so_many_expressions_and_no_more(
     assert said in caught.value.problems[0].message
 
 
-def test_what_is_wrong_before_the_limit_is_said_too() -> None:
-    """The limit does not hide the problems that were found already (SPEC section 4: everything is said)."""
-    steps = [{"url": "http://target.test/${"}, FULL, FULL, FULL]
-    assert problems(request=steps) == [("/request/0/url", "invalid"), ("/request/3/body", "too_many")]
-
-
-def test_no_more_problems_of_a_body_than_can_be_read() -> None:
-    """A list of problems ends somewhere."""
-    assert len(problems(request=[{**STEP, "body": ["${"] * 1_000}])) == 100
-
-
 GONE = {"url": "http://${GONE}/run"}
 
 
@@ -288,10 +279,7 @@ def test_a_call_of_a_stored_definition_takes_no_longer_than_the_setting() -> Non
     assert (stored.program.problems, [one.code for one in stored.refused]) == ((), ["range"])
     with pytest.raises(DefinitionError):
         compile_definition(posted, Surroundings(http_timeout=10_000))
-
-
-def test_a_limit_of_expressions_is_for_definitions_that_are_posted() -> None:
-    """One that an earlier version took with more goes on with it."""
+    # One that an earlier version took with more goes on with it
     body = {str(number): ["${$.a}"] * 400 for number in range(1)}
     posted = parse_definition(definition(request=[{"url": URL, "body": body}] * 3))
     with pytest.raises(DefinitionError, match="more than 1000 expressions"):

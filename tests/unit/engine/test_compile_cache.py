@@ -192,10 +192,7 @@ def test_the_number_of_shapes_is_bounded() -> None:
         add(cache, write(definition(maxRetries=number)))
     assert find(cache, write(definition(maxRetries=0))) is None
     assert find(cache, write(definition(maxRetries=SHAPES_MAX))) is not None
-
-
-def test_what_is_kept_is_bounded_by_its_bytes() -> None:
-    """Of long shapes, and of long timers, fewer are kept."""
+    # What is kept is bounded by its bytes: of long shapes, and of long timers, fewer are kept
     cache = CompileCache(default_zone="UTC")
     long = {f"A{number}": "x" * 1_000 for number in range(12)}
     texts = [
@@ -323,10 +320,7 @@ def test_each_definition_has_its_own() -> None:
         assert read(own, b'{"jobName":"a","labels":{"o":"p"}}') == expected("a", {"o": "p"})
         assert read(own, b'{"jobName":"a","labels":{"o":"q"}}') == expected("a", {"o": "q"})
         assert read(own, b'{"jobName":"b","labels":null}') == expected("b")
-
-
-def test_the_same_ones_are_read_once() -> None:
-    """An array of jobs of one name costs one reading of it."""
+    # An array of jobs of one name costs one reading of it
     own = OwnMembers()
     first = own.read({"jobName": msgspec.Raw(b'"a"'), "jobId": msgspec.Raw(b'"1"')})
     assert own.read({"jobName": msgspec.Raw(b'"a"'), "jobId": msgspec.Raw(b'"2"')}) is first

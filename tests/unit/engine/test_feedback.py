@@ -84,19 +84,6 @@ def test_a_token_that_the_target_repeats_is_not_made_known(by: str) -> None:
     assert token not in repr([*rig.records, rig.told()])
 
 
-def test_a_feedback_token_fits_one_life_and_one_attempt() -> None:
-    """An HMAC over uid and `requestCounts` under the job's own key: change one, and it is another."""
-    tokens = {
-        feedback_token(b"key", "uid", 1),
-        feedback_token(b"key", "uid", 2),
-        feedback_token(b"key", "next", 1),
-        feedback_token(b"other", "uid", 1),
-        feedback_token(b"key", "uid:1", 1),
-    }
-    assert len(tokens) == 5
-    assert all(len(token) == 64 for token in tokens)
-
-
 def test_a_failing_request_of_an_asynchronous_chain_is_told_by_its_status() -> None:
     """Its key is the HTTP status code, `500` where there is none; what succeeds is not told
     (SPEC section 7)."""
@@ -201,6 +188,16 @@ def test_feedback_token_is_checked_first() -> None:
     rig = started()
     refusal = feedback(rig, {}, 99)
     assert refusal.code is RefusalCode.STALE
+    # An HMAC over uid and `requestCounts` under the job's own key: change one, and it is another
+    tokens = {
+        feedback_token(b"key", "uid", 1),
+        feedback_token(b"key", "uid", 2),
+        feedback_token(b"key", "next", 1),
+        feedback_token(b"other", "uid", 1),
+        feedback_token(b"key", "uid:1", 1),
+    }
+    assert len(tokens) == 5
+    assert all(len(token) == 64 for token in tokens)
 
 
 def test_feedback_during_the_chain_waits() -> None:
@@ -227,10 +224,7 @@ def test_feedback_with_a_check_only_hastens_it() -> None:
     assert rig.call.token.kind is CallKind.CHECK
     feedback(rig, {"status": "succeed"})
     assert rig.states() == [ExecutionState.PROCESSING]
-
-
-def test_feedback_during_a_check_brings_the_next_one_forward() -> None:
-    """The check in flight may have been answered before: the next one follows at once, and just that one."""
+    # The check in flight may have been answered before: the next one follows at once, and just that one
     rig = polled(checkRateSeconds=10)
     rig.pass_time(10_000)
     feedback(rig, {"status": "succeed"})
@@ -246,10 +240,7 @@ def test_feedback_during_a_check_brings_the_next_one_forward() -> None:
     assert len(rig.of(FeedbackSeen, rig.records)) == 1
     rig.answer(200)
     assert rig.states() == [ExecutionState.SUCCEEDED]
-
-
-def test_feedback_during_the_chain_brings_the_first_check_forward() -> None:
-    """With a checkUrl, and with a Location as well."""
+    # Feedback during the chain brings the first check forward
     cases: list[tuple[dict[str, Any], dict[str, str]]] = [({"checkUrl": CHECK}, {}), ({}, {"location": "/s"})]
     for members, headers in cases:
         rig = started(**members, checkRateSeconds=30)

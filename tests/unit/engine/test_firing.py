@@ -33,6 +33,11 @@ def test_one_time_fires_at_once_and_is_finished() -> None:
     assert rig.summary.state is JobState.FINISHED
     rig.pass_time(10_000_000)
     assert rig.states() == [S.SUCCEEDED]
+    # A single moment that has passed: no firing, state finished
+    rig = Rig(timer={"dueTime": "2023-11-14 22:13:19", "period": "0s"}).create()
+    assert rig.summary.state is JobState.FINISHED
+    rig.pass_time(100_000)
+    assert rig.ledger() == []
 
 
 def test_fires_when_due_and_not_before() -> None:
@@ -46,10 +51,7 @@ def test_fires_when_due_and_not_before() -> None:
         FiringRecord(planned_at=START + 10_000, outcome=FiringOutcome.FIRED, count=1, execute_number=1)
     ]
     assert rig.summary.next_fire == START + 20_000
-
-
-def test_late_is_more_than_a_second() -> None:
-    """A firing found more than a second after its moment is late, and carries its own moment."""
+    # A firing found more than a second after its moment is late, and carries its own moment
     rig = ticking()
     rig.stand_still(11_001)
     rig.deliver(AlarmRang())
@@ -177,10 +179,7 @@ def test_debug_switch_holds_the_timer() -> None:
     rig.pass_time(10_000)
     assert rig.ledger() == [(10_000, "skipped", "debug")]
     assert rig.summary.execute_number == 0
-
-
-def test_debug_switch_lets_system_jobs_go() -> None:
-    """It is for the jobs of users: the scheduler's own work goes on."""
+    # Debug switch lets system jobs go: it is for the jobs of users: the scheduler's own work goes on
     own = {"system": True, "request": [{"url": "system://clean"}], "timer": EVERY_10}
     rig = Rig(Surroundings(hold_recurring=True), **own).create()
     rig.pass_time(10_000)
@@ -338,14 +337,6 @@ def test_fire_once_is_one_late_entry_and_the_run_before_it() -> None:
     assert (late.planned_at, late.outcome, late.execute_number) == (START + 30_000, FiringOutcome.LATE, 1)
 
 
-def test_in_the_past_is_finished() -> None:
-    """A single moment that has passed: no firing, state finished."""
-    rig = Rig(timer={"dueTime": "2023-11-14 22:13:19", "period": "0s"}).create()
-    assert rig.summary.state is JobState.FINISHED
-    rig.pass_time(100_000)
-    assert rig.ledger() == []
-
-
 DAILY = {"period": "0 0 9 * * ?"}
 HOUR = 3_600_000
 MIDNIGHT = START - START % (24 * HOUR) + 24 * HOUR
@@ -367,19 +358,13 @@ def test_a_timer_is_planned_again_in_its_zone() -> None:
     before = rig.document
     rig.deliver(Replanned())
     assert rig.document == before
-
-
-def test_moments_that_nobody_planned_are_no_firings() -> None:
-    """Nine o'clock of Shanghai has passed, and was not planned: that of tomorrow is next."""
+    # Nine o'clock of Shanghai has passed, and was not planned: that of tomorrow is next
     rig = Rig(timer=DAILY).create()
     rig.pass_time(8 * HOUR)
     in_zone(rig, "Asia/Shanghai").deliver(Replanned())
     assert (rig.calls(), rig.ledger()) == ([], [])
     assert rig.summary.next_fire == MIDNIGHT + 25 * HOUR
-
-
-def test_a_paused_job_is_planned_when_it_goes_on() -> None:
-    """Until then it has no next firing."""
+    # A paused job is planned when it goes on: until then it has no next firing
     rig = Rig(timer=DAILY).create()
     rig.deliver(Paused())
     assert isinstance(in_zone(rig, "Asia/Shanghai").deliver(Replanned()).reply, Unchanged)

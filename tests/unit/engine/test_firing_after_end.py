@@ -159,10 +159,7 @@ def test_a_pause_counts_like_the_grid() -> None:
     rig.pass_time(60 * SECOND)
     rig.deliver(Activated())
     assert rig.ledger()[1:] == [(DELAY, "skipped", "paused"), (64 * SECOND, "fired", None)]
-
-
-def test_what_runs_on_through_a_pause_holds_back_the_next() -> None:
-    """With drain it ends in its time, before the job is resumed or after."""
+    # What runs on through a pause holds back the next
     rig = delayed()
     rig.deliver(Paused(drain=True))
     rig.pass_time(3 * SECOND)

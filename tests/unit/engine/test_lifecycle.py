@@ -105,10 +105,7 @@ def test_pause_ends_what_runs() -> None:
     assert rig.deliver(Paused()).reply == Unchanged()
     rig.pass_time(60_000)
     assert rig.summary.execute_number == 3
-
-
-def test_pause_with_drain_lets_it_end() -> None:
-    """With `drain` live executions end by themselves, and their retries go on."""
+    # Pause with drain lets it end
     rig = ticking(retry=[{"errorEquals": "*"}])
     rig.pass_time(10_000)
     rig.deliver(Paused(drain=True))
@@ -123,6 +120,14 @@ def test_trigger_of_a_paused_job_runs() -> None:
     rig = ticking(active=0)
     rig.deliver(Triggered())
     assert rig.states() == [S.PROCESSING]
+    # A finished job runs by trigger: also for finished jobs; then it is finished again
+    rig = Rig(timer=None).create()
+    rig.answer()
+    assert rig.summary.state is JobState.FINISHED
+    rig.deliver(Triggered())
+    assert rig.states() == [S.SUCCEEDED, S.PROCESSING]
+    rig.answer()
+    assert rig.summary.state is JobState.FINISHED
 
 
 def test_activation_counts_the_pause() -> None:
@@ -156,6 +161,15 @@ def test_update_replaces_the_schedule() -> None:
     assert rig.states() == [S.PROCESSING, S.CANCELLED, S.ENQUEUED]
     assert rig.execution(2).reason == "superseded"
     assert rig.summary.next_fire == rig.wall + 60_000
+    # `ttl` and a relative `dueTime` count from the update, not from the creation
+    timer = {"dueTime": "10s", "period": "10s", "ttl": "25s"}
+    rig = Rig(timer=timer, overlapPolicy="allow").create()
+    rig.pass_time(12_000)
+    rig.programs[2] = program(timer=timer, overlapPolicy="allow")
+    rig.deliver(Updated(2))
+    rig.pass_time(100_000)
+    assert [moment for moment, _, _ in rig.ledger()] == [10_000, 22_000, 32_000]
+    assert rig.summary.next_fire is None
 
 
 def test_update_of_a_one_time_job_runs_it() -> None:
@@ -447,10 +461,7 @@ def test_new_labels_leave_the_schedule_as_it_is() -> None:
     rig.pass_time(6_000)
     assert rig.ledger() == [(10_000, "fired", None)]
     assert rig.execution(1).revision == 2
-
-
-def test_new_labels_run_no_one_time_job_again() -> None:
-    """Unlike a definition that replaces the old one."""
+    # New labels run no one time job again: unlike a definition that replaces the old one
     rig = Rig(timer={"dueTime": "10s"}).create()
     rig.answer()
     rig.programs[2] = program(timer={"dueTime": "10s"}, labels={"team": "ops"})
@@ -485,6 +496,19 @@ def test_a_disabled_job_skips_its_firings() -> None:
     rig.deliver(Updated(2))
     assert rig.ledger() == [(0, "skipped", "disabled")] * 2
     assert rig.summary.state is JobState.FINISHED
+    # A firing belongs to the definition of its moment
+    rig = ticking()
+    rig.stand_still(10_000)
+    disable(rig)
+    assert (rig.states(), rig.ledger()) == ([S.PROCESSING], [(10_000, "fired", None)])
+    # The two are independent of each other: resuming enables nothing
+    rig = ticking(disabled=True)
+    rig.deliver(Paused())
+    assert rig.summary.state is JobState.PAUSED
+    rig.pass_time(15_000)
+    assert rig.deliver(Activated(misfire="fire_once")).reply == Reactivated(1)
+    assert rig.summary.state is JobState.ACTIVE
+    assert rig.ledger() == [(10_000, "skipped", "disabled")]
 
 
 @each_row("policy", ["fire_once", "fire_all", "skip"])
@@ -496,14 +520,6 @@ def test_a_downtime_of_a_disabled_job_is_no_misfire(policy: str) -> None:
     disable(rig, disabled=False, timer=timer)
     assert {one[1:] for one in rig.ledger()} == {("skipped", "disabled")}
     assert (rig.states(), rig.summary.next_fire) == ([], START + 70_000)
-
-
-def test_what_is_owed_when_a_job_becomes_disabled_is_run() -> None:
-    """A firing belongs to the definition of its moment."""
-    rig = ticking()
-    rig.stand_still(10_000)
-    disable(rig)
-    assert (rig.states(), rig.ledger()) == ([S.PROCESSING], [(10_000, "fired", None)])
 
 
 @each_row("event", [Triggered(), Triggered(planned_at=START + 5_000), Triggered(replay=Replay(1))])
@@ -540,17 +556,6 @@ def test_what_waits_in_a_disabled_job_is_skipped_and_what_runs_goes_on() -> None
     disable(rig, timer={"period": "external"})
     rig.deliver(Released(1))
     assert (rig.states(), rig.execution(1).reason) == ([S.SKIPPED], "disabled")
-
-
-def test_a_disabled_job_is_paused_and_resumed_like_any_other() -> None:
-    """The two are independent of each other: resuming enables nothing."""
-    rig = ticking(disabled=True)
-    rig.deliver(Paused())
-    assert rig.summary.state is JobState.PAUSED
-    rig.pass_time(15_000)
-    assert rig.deliver(Activated(misfire="fire_once")).reply == Reactivated(1)
-    assert rig.summary.state is JobState.ACTIVE
-    assert rig.ledger() == [(10_000, "skipped", "disabled")]
 
 
 MAY_FOLLOW = {
@@ -620,32 +625,9 @@ def test_a_job_is_finished_when_nothing_is_live_or_waiting() -> None:
     assert external.summary.state is JobState.ACTIVE
 
 
-def test_a_finished_job_runs_by_trigger() -> None:
-    """Also for finished jobs; then it is finished again."""
-    rig = Rig(timer=None).create()
-    rig.answer()
-    assert rig.summary.state is JobState.FINISHED
-    rig.deliver(Triggered())
-    assert rig.states() == [S.SUCCEEDED, S.PROCESSING]
-    rig.answer()
-    assert rig.summary.state is JobState.FINISHED
-
-
 def test_a_skipped_execution_sends_nothing() -> None:
     """Skipped executions are in the ledger and the history, without a notification."""
     rig = Rig(timer=EVERY_10, notification=[{"url": "http://caller.test/"}]).create()
     rig.pass_time(20_000)
     assert rig.states() == [S.PROCESSING, S.SKIPPED]
     assert rig.told() == []
-
-
-def test_what_is_relative_counts_from_the_update() -> None:
-    """`ttl` and a relative `dueTime` count from the update, not from the creation (SPEC section 10)."""
-    timer = {"dueTime": "10s", "period": "10s", "ttl": "25s"}
-    rig = Rig(timer=timer, overlapPolicy="allow").create()
-    rig.pass_time(12_000)
-    rig.programs[2] = program(timer=timer, overlapPolicy="allow")
-    rig.deliver(Updated(2))
-    rig.pass_time(100_000)
-    assert [moment for moment, _, _ in rig.ledger()] == [10_000, 22_000, 32_000]
-    assert rig.summary.next_fire is None

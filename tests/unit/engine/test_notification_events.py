@@ -143,6 +143,10 @@ def test_timeouts_are_told() -> None:
     synchronous = triggered(notification=EVERY, timeoutSeconds=5)
     synchronous.pass_time(5_000)
     assert [event for event, _ in synchronous.told()] == ["500", "finalFailed"]
+    # A connection failure is no timeout: only a timeout goes to an entry that names `timeout`
+    rig = triggered(notification=[{"url": "http://caller.test/", "stateEquals": "timeout"}])
+    rig.fault(FaultKind.CONNECT)
+    assert rig.told() == []
 
 
 def test_cancelled_is_told_as_failed() -> None:
@@ -163,17 +167,6 @@ def test_cancelled_is_told_as_failed() -> None:
     assert last["response"] == {**told["response"], "status": "finalFailed", "error": "cancelled"}
 
 
-def test_a_notice_that_cannot_be_rendered_is_noted() -> None:
-    """A notification whose template finds nothing is not sent, and the log says so."""
-    rig = triggered(notification=[{"url": "http://caller.test/${$.nobody}"}])
-    rig.answer(200, {})
-    assert rig.told() == []
-    assert "template" in rig.of(Noted, rig.records)[0].text
-    failed = rig.of(DeliveryRecord, rig.records)
-    assert [(one.event, one.state) for one in failed] == [("200", "failed"), ("finalSucceed", "failed")]
-    assert "${$.nobody}" in (failed[0].tries[0].fault or "")
-
-
 def test_own_body_and_headers() -> None:
     """An entry's own body and headers are templates like a step's."""
     entry = {
@@ -189,6 +182,14 @@ def test_own_body_and_headers() -> None:
     assert (request.method, request.url) == ("PUT", "http://caller.test/job?executeNumber=1")
     assert ("X-Name", "n") in request.headers
     assert rig.told()[0][1]["said"]["response"]["status"] == "finalSucceed"
+    # A notification whose template finds nothing is not sent, and the log says so
+    rig = triggered(notification=[{"url": "http://caller.test/${$.nobody}"}])
+    rig.answer(200, {})
+    assert rig.told() == []
+    assert "template" in rig.of(Noted, rig.records)[0].text
+    failed = rig.of(DeliveryRecord, rig.records)
+    assert [(one.event, one.state) for one in failed] == [("200", "failed"), ("finalSucceed", "failed")]
+    assert "${$.nobody}" in (failed[0].tries[0].fault or "")
 
 
 @each_row(("qos", "guarantee", "durable"), [(0, "none", False), (0, "outbox", True), (1, "none", True)])
@@ -230,13 +231,6 @@ def test_a_timeout_that_is_500_finds_who_names_timeout(wanted: list[Any], events
         rig.fault(FaultKind.TIMEOUT)
     assert len(rig.told()) == events
     assert {body["httpStatus"] for _, body in rig.told()} <= {"500"}
-
-
-def test_a_connection_failure_is_no_timeout() -> None:
-    """Only a timeout goes to an entry that names `timeout`."""
-    rig = triggered(notification=[{"url": "http://caller.test/", "stateEquals": "timeout"}])
-    rig.fault(FaultKind.CONNECT)
-    assert rig.told() == []
 
 
 def test_http_status_is_the_checks() -> None:

@@ -190,25 +190,12 @@ def test_a_whole_url_from_a_response() -> None:
         rig.answer(200)
         assert rig.execution(1).error == error
         assert error or rig.request.url == url
-
-
-def test_a_whole_url_belongs_to_the_latest_answer() -> None:
-    """A member of the latest response is judged by that response's address, after redirects."""
+    # A member of the latest response is judged by that response's address, after redirects
     rig = sent(request=[{"url": URL}, {"url": "${$.next}"}])
     answer = Answer(200, body=b'{"next":"/x"}', url="http://moved.test/y")
     rig.deliver(CallEnded(rig.call.token, answer))
     assert rig.request.url == "http://moved.test/x"
-
-
-@each_row("url", ["${$.next}", "${trigger.next}", "${responses[0].next}"])
-def test_a_whole_url_comes_from_a_response(url: str) -> None:
-    """The parameters of a trigger have no origin that could be followed."""
-    rig = sent(params=b'{"next":"http://target.test/"}', request=[{"url": url}])
-    assert rig.execution(1).error == "template"
-
-
-def test_a_whole_url_through_a_service() -> None:
-    """`serviceName` holds for a whole URL as for any other, and a refused one stays refused."""
+    # `serviceName` holds for a whole URL as for any other, and a refused one stays refused
     steps = [{"url": URL}, {"url": "${$.next}", "serviceName": "shop"}]
     rig = sent(request=steps)
     rig.answer(200, {"next": "/x"})
@@ -216,6 +203,13 @@ def test_a_whole_url_through_a_service() -> None:
     other = sent(request=steps)
     other.answer(200, {"next": "http://other.test/"})
     assert other.execution(1).error == "egress"
+
+
+@each_row("url", ["${$.next}", "${trigger.next}", "${responses[0].next}"])
+def test_a_whole_url_comes_from_a_response(url: str) -> None:
+    """The parameters of a trigger have no origin that could be followed."""
+    rig = sent(params=b'{"next":"http://target.test/"}', request=[{"url": url}])
+    assert rig.execution(1).error == "template"
 
 
 def test_success_codes() -> None:
@@ -230,6 +224,15 @@ def test_success_codes() -> None:
         rig = sent(request=[{"url": URL, "successCodes": codes}])
         rig.answer(status)
         assert rig.execution(1).error == error
+    # Redirects are the steps choice: not followed unless the step says so
+    assert sent().request.redirects == 0
+    assert sent(request=[{"url": URL, "followRedirects": 3}]).request.redirects == 3
+    # Each call can be distinguished from the others
+    rig = sent(cancelUrl={"url": URL + "stop", "method": "DELETE"})
+    rig.deliver(CancelRequested(1))
+    request = rig.of(Inform, rig.effects)[0].request
+    assert request.method == "DELETE"
+    assert ("Idempotency-Key", "uid-1-1-cancel") in request.headers
 
 
 @each_row(("later", "error"), [({}, None), ({"body": "${x}"}, "response_too_large")])
@@ -253,18 +256,6 @@ def test_the_limit_of_a_call() -> None:
     assert rig.request.timeout > 1_000
     rig.pass_time(1_000)
     assert rig.execution(1).failure_type is FailureType.TIMEOUT
-
-
-def test_redirects_are_the_steps_choice() -> None:
-    """Not followed unless the step says so."""
-    assert sent().request.redirects == 0
-    assert sent(request=[{"url": URL, "followRedirects": 3}]).request.redirects == 3
-    # Each call can be distinguished from the others
-    rig = sent(cancelUrl={"url": URL + "stop", "method": "DELETE"})
-    rig.deliver(CancelRequested(1))
-    request = rig.of(Inform, rig.effects)[0].request
-    assert request.method == "DELETE"
-    assert ("Idempotency-Key", "uid-1-1-cancel") in request.headers
 
 
 @each_row(
@@ -347,15 +338,15 @@ def test_a_url_has_at_most_so_many_characters() -> None:
     assert ended.message is not None
     assert "8193" in ended.message
     assert len(ended.message) < 300
-
-
-def test_a_header_too() -> None:
-    """Its name is in the message."""
+    # A header too: its name is in the message
     step = {"url": BASE, "headers": {"X-Given": "${A.value}"}}
     assert second(step, "x" * LONGEST).header("X-Given") == "x" * LONGEST
     rig = second(step, "x" * (LONGEST + 1))
     assert rig.record_of(AttemptEnded).error == "template"
     assert "X-Given" in str(rig.record_of(AttemptEnded).message)
+    # What a definition says itself is as long as it likes: only its owner decides it
+    url = BASE + "x" * (2 * LONGEST)
+    assert second({"url": url}, "x").request.url == url
 
 
 @each_row("url", [BASE + "x" * LONGEST, "/" + "x" * LONGEST])
@@ -367,9 +358,3 @@ def test_a_whole_url_from_an_answer_too(url: str) -> None:
     polling.answer(202, headers={"location": url})
     assert polling.record_of(AttemptEnded).error == "template"
     assert len(str(polling.record_of(AttemptEnded).message)) < 300
-
-
-def test_what_a_definition_says_itself_is_as_long_as_it_likes() -> None:
-    """Only its owner decides it."""
-    url = BASE + "x" * (2 * LONGEST)
-    assert second({"url": url}, "x").request.url == url

@@ -69,10 +69,7 @@ def test_system_variables_and_aliases() -> None:
     }
     other = sent(params=b'{"jobId":"mine"}', request=[{"url": URL, "body": "${jobId}"}])
     assert other.sent_body() == "mine"
-
-
-def test_fire_time_is_the_planned_moment() -> None:
-    """Not the moment at which it was sent."""
+    # Fire time is the planned moment: not the moment at which it was sent
     rig = Rig(request=[{"url": URL, "body": "${schedulingFireTime}"}]).create()
     rig.deliver(Triggered(planned_at=START - 500))
     assert rig.sent_body() == "2023-11-14T22:13:19.500Z"
@@ -93,10 +90,7 @@ def test_the_root_of_templates() -> None:
     rig.answer(200, {"x": 1, "y": None})
     second = {"x": 1, "y": None}
     assert rig.sent_body() == ["plain text", second, None, ["plain text", second], 1]
-
-
-def test_environment_yields_to_the_root() -> None:
-    """A name is a member of the root, else a variable of the environment."""
+    # A name is a member of the root, else a variable of the environment
     around = Surroundings(environment={"WHO": "env", "ONLY": "env"})
     rig = sent(around, params=b'{"WHO":"param"}', request=[{"url": URL, "body": ["${WHO}", "${ONLY}"]}])
     assert rig.sent_body() == ["param", "env"]

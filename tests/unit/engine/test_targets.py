@@ -11,10 +11,7 @@ URL = "http://target.test/"
 def test_behind_a_service_name_an_authority_is_a_segment() -> None:
     """With `serviceName` the authority in `url` is the first path segment (SPEC section 4)."""
     assert program(request=[{"url": "http://first:99999/x", "serviceName": "shop"}]).steps
-
-
-def test_system_urls_are_for_system_jobs() -> None:
-    """`system://NAME` is refused in every definition but the scheduler's own."""
+    # `system://NAME` is refused in every definition but the scheduler's own
     assert program(system=True, request=[{"url": "system://clean"}]).system
 
 

@@ -200,10 +200,7 @@ def test_long_texts_in_checks() -> None:
     rig.answer(200, SAID_TEXTS)
     check_ended(rig)
     assert {one.progress for one in rig.of(CheckEnded, rig.records)} == {PROGRESS}
-
-
-def test_long_texts_in_feedback() -> None:
-    """A repetition of what was cut is recognised."""
+    # A repetition of what was cut is recognised
     rig = started(notification=TOLD)
     rig.answer(200)
     assert isinstance(feedback(rig, SAID_TEXTS), Taken)
@@ -211,10 +208,7 @@ def test_long_texts_in_feedback() -> None:
     assert len(rig.record_of(FeedbackSeen).body) < SMALL
     assert isinstance(feedback(rig, SAID_TEXTS), Unchanged)
     assert isinstance(feedback(rig, SAID_TEXTS | {"message": "another"}), Refusal)
-
-
-def test_in_completions_of_parts() -> None:
-    """And in the progress of a lease."""
+    # In completions of parts: and in the progress of a lease
     rig = queued(notification=TOLD)
     rig.deliver(PartProgressed(parts_of(rig)[0].name, LONG, LONG))
     assert rig.execution(1).progress == PROGRESS

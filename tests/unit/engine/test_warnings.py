@@ -274,10 +274,7 @@ def test_the_root_of_the_first_step_are_parameters() -> None:
         assert told(around, timer=timer, request=[FIRST, *steps]) == []
     fine = {"url": f"{SOME_URL}${{REGION}}", "body": "${$}|json", "headers": {"X-Id": "${jobId}"}}
     assert told(around, timer=timer, request=[fine]) == []
-
-
-def test_notifications_know_every_response() -> None:
-    """A check, cancelUrl and notifications follow the whole chain; a name is told once per place."""
+    # A check, cancelUrl and notifications follow the whole chain; a name is told once per place
     body = "${PRCE.a} ${PRCE.b} ${PRICE.a}"
     found = told(request=[FIRST], notification=[{"url": SOME_URL, "body": body}])
     assert [(pointer, code) for pointer, code, _ in found] == [("/notification/0/body", "unknown_name")]

@@ -47,10 +47,7 @@ def test_every_wrong_string_of_a_body_is_told_at_once() -> None:
     for _ in range(70):
         deep = [deep]
     assert "64" in " ".join(problems(deep).values())
-
-
-def test_keys_of_a_body_are_no_templates() -> None:
-    """SPEC section 4: any depth, keys excluded."""
+    # SPEC section 4: any depth, keys excluded
     assert compile_json({"${": 1}, names=NAMES).is_constant
 
 

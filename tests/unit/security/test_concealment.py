@@ -146,10 +146,7 @@ def test_a_difference_is_bounded() -> None:
     assert len(shown["difference"]) == MOST_CHANGES
     assert all(len(one["after"]) <= VALUE_BYTES + 1 for one in shown["difference"])
     assert CHANGES(before, before, NO_MASK) == {"difference": []}
-
-
-def test_no_begin_of_a_value_is_left_where_a_long_one_is_cut() -> None:
-    """Of a secret that lies over the cut; one before it is hidden with the line, as a whole."""
+    # No begin of a value is left where a long one is cut
     mask = SecretMask([CANARY])
     for before in range(VALUE_BYTES - len(CANARY) - 2, VALUE_BYTES):
         for value in ("x" * before + CANARY + "y" * 40, ["x" * before, CANARY, "y" * 40]):

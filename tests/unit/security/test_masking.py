@@ -125,6 +125,11 @@ def test_bodies_are_cut_after_masking_and_say_so() -> None:
     assert found.response_truncated
     feedback = masking.redact(FeedbackSeen(1, 1, 0, b"z" * 91))
     assert feedback == FeedbackSeen(1, 1, 0, b"z" * 90, truncated=True)
+    # `redacted` says that something was masked or left out, `truncated` that something was cut
+    found = masked_exchange(Masking(body_bytes=1), request_body=b"ab", response_body=b"a")
+    assert (found.request_truncated, found.response_truncated, found.redacted) == (True, False, False)
+    # Bytes that are no UTF-8 have no character to spare
+    assert cut(b"\x80" * 10, 5) == b"\x80" * 5
 
 
 @each_row("members", [[], ["password"]])
@@ -153,12 +158,6 @@ def test_a_secret_name_behind_the_cut_hides_a_text_that_is_no_json() -> None:
     assert not Masking().reads_bodies
 
 
-def test_a_cut_alone_is_no_redaction() -> None:
-    """`redacted` says that something was masked or left out, `truncated` that something was cut."""
-    found = masked_exchange(Masking(body_bytes=1), request_body=b"ab", response_body=b"a")
-    assert (found.request_truncated, found.response_truncated, found.redacted) == (True, False, False)
-
-
 def triggered(params: bytes, state: ExecutionState = ExecutionState.PROCESSING) -> ExecutionRecord:
     return ExecutionRecord(1, 1, state, TriggeredBy.MANUAL, 0, 0, params=params)
 
@@ -177,10 +176,7 @@ def test_parameters_are_masked_and_cut_like_bodies_and_say_so() -> None:
     assert kept_params(masking, triggered(b'{"a":"' + b"x" * 20 + b'"}')) == (b'{"a":"' + b"x" * 14, False)
     whole = triggered(b'{"day":"mon"}')
     assert masking.redact(whole) is whole
-
-
-def test_parameters_go_with_the_detail() -> None:
-    """`history.detail`: none keeps none, failures none of what succeeded; that there were none is kept."""
+    # `history.detail`: none keeps none, failures none of what succeeded; that there were none is kept
     params, ended = b'{"day":"mon"}', ExecutionState.SUCCEEDED
     assert kept_params(MASKING, triggered(params), detail="none") == (None, False)
     assert kept_params(MASKING, triggered(params, ended), detail="failures") == (None, False)
@@ -209,10 +205,7 @@ def test_failures_keep_the_detail_of_what_failed_alone() -> None:
     assert (ok.exchange.request_body, ok.exchange.status, ok.exchange.redacted) == (None, 200, True)
     assert (failed.exchange.request_body, failed.exchange.url) == (b"b", "http://***@h/")
     assert Masking(detail="failures").redact_all(records, detail="all")[0] == records[0]
-
-
-def test_none_keeps_executions_firings_and_deliveries() -> None:
-    """`history.detail: none`."""
+    # `history.detail: none`
     row = ExecutionRecord(1, 1, ExecutionState.PROCESSING, TriggeredBy.TIMER, 0, 0)
     delivery = DeliveryRecord(
         "d", 1, 1, "e", "http://h/?key=x&to=y", "failed", exchange=Exchange("POST", "u")
@@ -256,8 +249,3 @@ def test_a_result_is_masked_whatever_the_detail_and_never_cut() -> None:
         assert json.loads(found.body) == said | {"password": "***", "b": "***"}
     plain = ResultKept(1, b"y" * 90, 200)
     assert masking.redact_all([plain], detail="none") == (plain,)
-
-
-def test_a_body_of_no_text_is_cut_at_the_limit() -> None:
-    """Bytes that are no UTF-8 have no character to spare."""
-    assert cut(b"\x80" * 10, 5) == b"\x80" * 5

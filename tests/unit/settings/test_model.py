@@ -54,6 +54,10 @@ def test_the_key_is_not_shown() -> None:
     key = "a-very-long-secret-key"
     assert shown(load_settings({}, {"PUNCTUAL_SERVER__KEY": key}))["server.key"] == ("***", "environment")
     assert "short" not in refusal({"PUNCTUAL_SERVER__KEY": "short"})
+    # What is in force can be seen by everybody who may read the settings
+    loaded = load_settings({"contexts.url": "redis://user:secret@h:1/2"}, {})
+    assert shown(loaded)["contexts.url"] == ("redis://***@h:1/2", "command line")
+    assert loaded.settings.contexts.url == "redis://user:secret@h:1/2"
 
 
 def test_tokens_come_from_the_variables_of_dapr() -> None:
@@ -81,13 +85,6 @@ def test_a_token_that_no_header_carries_is_refused(wrong: str) -> None:
 def test_passwords_of_addresses_are_not_shown(name: str, url: str) -> None:
     """A wrong address is refused without them (14)."""
     assert "ss@" not in refusal({f"PUNCTUAL_{name}": url})
-
-
-def test_an_address_is_shown_without_its_password() -> None:
-    """What is in force can be seen by everybody who may read the settings (14)."""
-    loaded = load_settings({"contexts.url": "redis://user:secret@h:1/2"}, {})
-    assert shown(loaded)["contexts.url"] == ("redis://***@h:1/2", "command line")
-    assert loaded.settings.contexts.url == "redis://user:secret@h:1/2"
 
 
 PLAIN = "a-text-that-signs-nothing"

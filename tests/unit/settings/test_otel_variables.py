@@ -18,10 +18,7 @@ def test_without_an_endpoint_nothing_is_exported() -> None:
     """Variables of OpenTelemetry that others need switch nothing on."""
     assert not traces().is_on
     assert not traces(OTEL_SERVICE_NAME="shop", OTEL_EXPORTER_OTLP_PROTOCOL="grpc").is_on
-
-
-def test_an_endpoint_switches_the_export_on() -> None:
-    """The general one is a base, the one for traces a whole address."""
+    # The general one is a base, the one for traces a whole address
     assert traces(**ENDPOINT).endpoint == "http://collector:4318/v1/traces"
     assert traces(**ENDPOINT).is_on
     own = {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "https://own/path"}

@@ -209,19 +209,13 @@ def test_a_file_without_an_end_is_refused(tmp_path: Path) -> None:
     for read in (lambda: load_settings({}, {}, endless), lambda: read_env_file(endless)):
         with pytest.raises(SettingsError, match="larger than 1,048,576 bytes"):
             read()
-
-
-def test_a_file_that_is_nested_too_deep_is_refused(tmp_path: Path) -> None:
-    """In words, and in few."""
+    # A file that is nested too deep is refused: in words, and in few
     config = tmp_path / "deep.toml"
     config.write_text("a = " + "[" * 100_000)
     with pytest.raises(SettingsError, match="nested too deep") as refused:
         load_settings({}, {}, config)
     assert len(str(refused.value)) < 500
-
-
-def test_a_file_that_is_missing_is_refused(tmp_path: Path) -> None:
-    """A configuration that was named must be there (16)."""
+    # A configuration that was named must be there
     assert "cannot be read" in refusal({}, tmp_path / "none.toml")
 
 
@@ -229,6 +223,10 @@ def test_what_others_put_into_the_environment_is_left_alone() -> None:
     """Names without the prefix, and those of the command line and the scripts, are no settings (16)."""
     environ = {"PATH": "/bin", "PUNCTUAL_URL": "x", "PUNCTUAL_KEY": "y", "PUNCTUAL_CONFIG": "z"}
     assert load_settings({}, environ).sources == {}
+    # What kubernetes sets for a service is passed over
+    loaded = load_settings({}, {**LINKS, "PUNCTUAL_SERVER__PORT": "9000", "PATH": "/bin"})
+    assert loaded.passed_over == tuple(sorted(LINKS))
+    assert loaded.sources == {"server.port": "environment"}
 
 
 LINKS = {
@@ -247,13 +245,6 @@ LINKS = {
         "PORT_53_UDP": "udp://[fd00::17]:53",
     }.items()
 }
-
-
-def test_what_kubernetes_sets_for_a_service_is_passed_over() -> None:
-    """All of it, whatever the Service is called beyond `punctual`, and it is named (16)."""
-    loaded = load_settings({}, {**LINKS, "PUNCTUAL_SERVER__PORT": "9000", "PATH": "/bin"})
-    assert loaded.passed_over == tuple(sorted(LINKS))
-    assert loaded.sources == {"server.port": "environment"}
 
 
 def test_every_name_that_the_documents_give_is_taken() -> None:

@@ -138,6 +138,11 @@ def test_a_calendar_without_such_days_has_no_moment() -> None:
         assert upcoming(timer, Cursor(at("2024-05-17T00:00:00Z")), "") is None
     sundays = on_days(calendar(), "0 0 9 ? * SUN")
     assert upcoming(sundays, Cursor(at("2024-05-17T00:00:00Z")), "") is None
+    # A timer without its calendar stands still
+    timer = bind_calendar(on_days(NATIONAL, "0 0 9 * * ?"), None)
+    assert "there is no calendar 'c'" in timer.trouble
+    assert upcoming(timer, Cursor(0), "") is None
+    assert coming(bind_calendar(timer, NATIONAL), "2024-09-30T12:00:00Z", 1) == ["10-08T09:00"]
 
 
 def refused(**members: object) -> dict[str, str]:
@@ -155,14 +160,6 @@ def test_it_is_for_timing_and_cron() -> None:
     for period in ("5m", "30m", "0 * * * * ?"):
         assert "/calendar/otherwise" in refused(due_time="0s", period=period, calendar=moving)
     compile_timer(TimerText(due_time="0s", period="1h", calendar=moving), default_zone="UTC")
-
-
-def test_a_timer_without_its_calendar_stands_still() -> None:
-    """It says which one is missing, and goes on when it is there."""
-    timer = bind_calendar(on_days(NATIONAL, "0 0 9 * * ?"), None)
-    assert "there is no calendar 'c'" in timer.trouble
-    assert upcoming(timer, Cursor(0), "") is None
-    assert coming(bind_calendar(timer, NATIONAL), "2024-09-30T12:00:00Z", 1) == ["10-08T09:00"]
 
 
 ZONES = ("UTC", "Asia/Shanghai", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe")

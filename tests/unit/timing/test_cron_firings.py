@@ -253,10 +253,7 @@ def test_an_overlap_fires_once_or_twice():
         "2026-10-25T01:00:00",
         "2026-10-25T01:30:00",
     ]
-
-
-def test_a_list_does_not_recur():
-    """Only `*` and steps fire in both passes, a list of the same minutes does not."""
+    # A list does not recur: only `*` and steps fire in both passes, a list of the same minutes does not
     listed = fires("0 0,30 2 * * ?", "2026-10-24T12:00:00+00:00", 3, "Europe/Paris")
     assert listed == ["2026-10-25T00:00:00", "2026-10-25T00:30:00", "2026-10-26T01:00:00"]
     assert parse_cron("0 0-30 2 * * ?").recurring is False

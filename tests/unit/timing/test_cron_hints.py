@@ -80,10 +80,7 @@ def test_a_time_zone_in_front_is_called_one() -> None:
     """Crontabs have it there; it is no second that cannot be read."""
     message = refusal("CRON_TZ=Asia/Tokyo 0 9 * * *").message
     assert message == "a cron expression has no time zone, as 'CRON_TZ=Asia/Tokyo'; give it as timezone"
-
-
-def test_both_day_fields_given_get_their_remedy() -> None:
-    """Quartz allows one of them (SPEC section 3)."""
+    # Quartz allows one of them
     message = refusal("0 0 9 1 * MON").full_message
     assert "both are given ('1' and 'MON'); write '?' in one of them (column 11)" in message
 

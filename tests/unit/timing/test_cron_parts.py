@@ -89,18 +89,12 @@ def test_what_a_field_says() -> None:
     assert [repeats(text) for text in ("*", "*/2", "5")] == [True, True, False]
     assert gathered("1,2,1") == ["1", "2"]
     assert [is_open(text) for text in ("?", "1,*", "1")] == [True, True, False]
-
-
-def test_times_of_a_day_are_told_while_they_are_few() -> None:
-    """Six at most, none of them a repetition."""
+    # Six at most, none of them a repetition
     assert clocks(split(parse_cron("1 0 9,18 * * ?"))) == ["09:00:01", "18:00:01"]
     assert len(clocks(split(parse_cron("0,30 1,2,3 * * *")))) == 6
     assert clocks(split(parse_cron("0,30 1,2,3,4 * * *"))) == []
     assert clocks(split(parse_cron("* 0 9 * * ?"))) == []
-
-
-def test_only_the_units_that_say_something_are_told() -> None:
-    """The finest first; an hour that is each one goes without saying beside a repetition."""
+    # The finest first; an hour that is each one goes without saying beside a repetition
     assert cadence(split(parse_cron("*/5 * * * *"))) == [("minute", "*/5")]
     assert cadence(split(parse_cron("0 30 0/2 * * ?"))) == [("minute", "30"), ("hour", "*/2")]
     assert cadence(split(parse_cron("5 * * * * ?"))) == [("second", "5"), ("minute", "*")]

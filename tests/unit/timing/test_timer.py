@@ -50,6 +50,10 @@ def test_no_timer_is_one_time_in_the_default_zone() -> None:
     """SPEC section 3: fires once, now."""
     timer = compile_timer(None, default_zone="Asia/Shanghai")
     assert (timer.kind, timer.zone.name, timer.warnings) == ("one_time", "Asia/Shanghai", ())
+    # SPEC section 3: `"0s"`: once, at `dueTime`
+    for period in ("0s", "PT0S", "0", "P0D"):
+        assert compile_timer(TimerText(due_time="1m", period=period), default_zone="UTC").repeats == 1
+    assert compile_timer(TimerText(due_time="1m", period="5m"), default_zone="UTC").repeats is None
 
 
 def test_a_timing_has_all_its_parts() -> None:
@@ -80,13 +84,6 @@ def test_a_fixed_delay_needs_a_duration(period: str) -> None:
     """SPEC section 3: `periodFrom` `end` only with a duration as `period`; `start` says what holds anyway."""
     assert problems(due_time="0s", period=period, period_from="end") == {"/periodFrom": "invalid"}
     assert not compile_timer(TimerText(due_time="0s", period=period), default_zone="UTC").from_end
-
-
-def test_a_period_without_length_fires_once() -> None:
-    """SPEC section 3: `"0s"`: once, at `dueTime`."""
-    for period in ("0s", "PT0S", "0", "P0D"):
-        assert compile_timer(TimerText(due_time="1m", period=period), default_zone="UTC").repeats == 1
-    assert compile_timer(TimerText(due_time="1m", period="5m"), default_zone="UTC").repeats is None
 
 
 @each_row(

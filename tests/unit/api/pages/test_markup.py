@@ -15,15 +15,9 @@ def test_texts_are_escaped_and_html_is_not() -> None:
     assert tag("nav", ["<", tag("b", "x")], aria_label="l", class_="c") == (
         '<nav aria-label="l" class="c">&lt;<b>x</b></nav>'
     )
-
-
-def test_code_in_a_text() -> None:
-    """Between backticks; also escaped."""
+    # Between backticks; also escaped
     assert prose("use `<a>` here") == "use <code>&lt;a&gt;</code> here"
-
-
-def test_a_table_without_rows_is_nothing() -> None:
-    """Neither are its headings."""
+    # A table without rows is nothing: neither are its headings
     assert table(("a",), ()) == ""
 
 

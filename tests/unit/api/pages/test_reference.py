@@ -151,10 +151,7 @@ def test_limits_and_defaults_are_said() -> None:
     """Also those of a member that may be null."""
     schema = {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "null"}], "default": 5}
     assert describe(schema) == "default <code>5</code>; at least 1"
-
-
-def test_required_members_are_marked() -> None:
-    """In words."""
+    # Required members are marked: in words
     shown = show_members({"required": ["a"], "properties": {"a": {"type": "string"}, "b": {}}})
     assert "<code>a</code> (required)" in shown
     assert "<code>b</code></td>" in shown

@@ -95,10 +95,7 @@ def test_a_crash_sends_only_the_open_parts_again() -> None:
     rig.stand_still(10_000)
     rig.restart()
     assert [part.request.awaited for part in parts_of(rig)] == [590_000, 590_000]
-
-
-def test_a_crash_repeats_a_search() -> None:
-    """A step, or a part, that looked for an instance looks again."""
+    # A step, or a part, that looked for an instance looks again
     rig = Rig(request=[SHARDED], qos=1).without_instances().triggered()
     first = rig.of(ResolveInstances, rig.effects)
     rig.restart()

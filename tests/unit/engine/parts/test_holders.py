@@ -54,10 +54,7 @@ def test_the_first_claim_starts_the_limit() -> None:
         ("lost", "w", None, waited + 20_000),
         ("claimed", "v", None, waited + 20_000),
     ]
-
-
-def test_the_limit_goes_on_in_later_steps() -> None:
-    """It is one limit for what follows the first claim."""
+    # The limit goes on in later steps: it is one limit for what follows the first claim
     rig = queued(request=[STEP, {"url": "http://target.test/"}])
     rig.pass_time(HOUR)
     claimed(rig)

@@ -213,10 +213,7 @@ def test_a_report_while_the_chain_runs_counts() -> None:
     assert lose(rig) == Unchanged()
     rig.answer(200)
     assert rig.states() == [S.SUCCEEDED]
-
-
-def test_a_report_beside_a_check_does_not_keep_it() -> None:
-    """The check decides, and asks about work that nobody does any more."""
+    # The check decides, and asks about work that nobody does any more
     rig = at_work(**CHECK)
     rig.pass_time(1_000)
     report(rig, None, status="succeed")

@@ -110,6 +110,13 @@ def test_nobody_is_there() -> None:
         FailureType.NO_INSTANCE,
     )
     assert "'shop'" in (steps_of(rig)[0].exchange.fault or "")
+    # A shard that nobody takes
+    rig = parted(SHARDED, "a", "b")
+    answer(rig, 0)
+    answer(rig, 1, 503, headers=DRAINING)
+    rig.resolve()
+    assert rig.execution(1).error == "partial"
+    assert steps_of(rig)[-2].error == "no_instance"
 
 
 @each_row("qos", [0, 1])
@@ -145,19 +152,6 @@ def test_a_wait_ends_with_no_instance_or_with_the_attempt(waits: bool) -> None:
         rig.resolve()
     assert rig.execution(1).error == ("500" if waits else "no_instance")
     assert rig.execution(1).failure_type is (FailureType.TIMEOUT if waits else FailureType.NO_INSTANCE)
-
-
-def test_a_shard_waits_for_an_instance() -> None:
-    """Its instance drains and no other one is there: the part waits, and the others go on."""
-    rig = parted(SHARDED, "a", "b")
-    answer(rig, 1, 503, headers=DRAINING)
-    rig.resolve(wait=30_000)
-    search = rig.of(ResolveInstances, rig.effects)[-1]
-    assert (search.single, search.waits, search.excluded) == (True, True, ())
-    answer(rig, 0)
-    rig.resolve("b")
-    answer(rig, 2)
-    assert rig.states() == [S.SUCCEEDED]
 
 
 def test_a_draining_instance_costs_no_attempt() -> None:
@@ -238,16 +232,16 @@ def test_a_shard_of_a_draining_instance_goes_to_another_one() -> None:
     assert again.request.url.endswith("/1")
     answer(rig, 2)
     assert rig.states() == [S.SUCCEEDED]
-
-
-def test_a_shard_that_nobody_takes() -> None:
-    """Its instance drains and no other one is there: that part fails with `no_instance`."""
+    # A shard waits for an instance
     rig = parted(SHARDED, "a", "b")
-    answer(rig, 0)
     answer(rig, 1, 503, headers=DRAINING)
-    rig.resolve()
-    assert rig.execution(1).error == "partial"
-    assert steps_of(rig)[-2].error == "no_instance"
+    rig.resolve(wait=30_000)
+    search = rig.of(ResolveInstances, rig.effects)[-1]
+    assert (search.single, search.waits, search.excluded) == (True, True, ())
+    answer(rig, 0)
+    rig.resolve("b")
+    answer(rig, 2)
+    assert rig.states() == [S.SUCCEEDED]
 
 
 def test_a_broadcast_leaves_a_draining_instance_out() -> None:
@@ -417,10 +411,7 @@ def test_a_pause_that_begins_while_an_instance_is_awaited() -> None:
     assert rig.of(ResolveInstances, rig.effects)[-1].waits
     rig.resolve()
     assert rig.execution(1).error == "no_instance"
-
-
-def test_a_call_that_waited_when_the_pause_began() -> None:
-    """It is looked for anew, and is no failure of its instance."""
+    # A call that waited when the pause began: it is looked for anew, and is no failure of its instance
     rig = searching(timeoutSeconds=60)
     rig.resolve("a")
     rig.deliver(CallEnded(rig.call.token, PAUSED))
@@ -431,6 +422,12 @@ def test_a_call_that_waited_when_the_pause_began() -> None:
     rig.answer(200)
     assert rig.states()[-1] is ExecutionState.SUCCEEDED
     assert [step.error for step in steps_of(rig)] == [None]
+    # Held work can be cancelled: its search is abandoned
+    rig = searching(timeoutSeconds=60)
+    held = paused(rig)
+    rig.deliver(CancelRequested(1))
+    assert AbandonPart(held.token) in rig.effects
+    assert rig.states()[-1] is ExecutionState.CANCELLED
 
 
 @each_row("route", ["shard", "broadcast"])
@@ -445,15 +442,6 @@ def test_a_part_that_waited_when_the_pause_began(route: str) -> None:
     rig.resolve("b", route=route)
     answer(rig, 2)
     assert rig.states()[-1] is ExecutionState.SUCCEEDED
-
-
-def test_held_work_can_be_cancelled() -> None:
-    """Its search is abandoned."""
-    rig = searching(timeoutSeconds=60)
-    held = paused(rig)
-    rig.deliver(CancelRequested(1))
-    assert AbandonPart(held.token) in rig.effects
-    assert rig.states()[-1] is ExecutionState.CANCELLED
 
 
 def searching(**members: Any) -> Rig:

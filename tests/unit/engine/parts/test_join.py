@@ -45,10 +45,7 @@ def test_a_mixed_end_is_partial() -> None:
     ended = rig.execution(1)
     assert (ended.state, ended.error, ended.failure_type) == (S.TERMINATED, "partial", FailureType.PARTIAL)
     assert [event for event, _ in rig.told()] == ["partial", "finalFailed"]
-
-
-def test_a_mixed_end_leads_with_what_a_part_said() -> None:
-    """In an answer or in a report; how many failed comes after it (SPEC section 5)."""
+    # A mixed end leads with what a part said
     rig = parted(SHARDED, "a", "b")
     answer(rig, 0, 500, {"message": "no stock"})
     answer(rig, 1)
@@ -57,6 +54,15 @@ def test_a_mixed_end_leads_with_what_a_part_said() -> None:
     report(mixed, 1, status="succeed")
     report(mixed, 0, status="failed", error="e1", message="x" * 5_000)
     assert mixed.record_of(AttemptEnded).message == "x" * 4_095 + "…"
+    # Some succeed and some fail; where all fail the first one's code is the error
+    mixed = asynchronous("a", "b")
+    report(mixed, 1, status="succeed")
+    report(mixed, 0, status="failed", error="e1")
+    assert (mixed.execution(1).error, mixed.execution(1).failure_type) == ("partial", FailureType.PARTIAL)
+    failed = asynchronous("a", "b", route="broadcast")
+    report(failed, 1, status="failed", error="e2")
+    report(failed, 0, status="failed", error="e1")
+    assert (failed.execution(1).error, failed.execution(1).failure_type) == ("e1", FailureType.BUSINESS)
 
 
 def test_where_all_fail_the_first_one_says_why() -> None:
@@ -81,10 +87,7 @@ def test_one_part_hangs() -> None:
     assert [one.token for one in rig.of(AbandonPart, rig.effects)] == [parts_of(rig)[1].token]
     assert len(rig.of(Inform, rig.effects)) == 1
     assert [(step.part, step.error) for step in steps_of(rig)] == [(0, None), (1, "timeout")]
-
-
-def test_a_part_without_an_answer_in_time_is_a_part_that_failed() -> None:
-    """The HTTP timeout of one call ends that part alone."""
+    # The HTTP timeout of one call ends that part alone
     rig = parted(SHARDED, "a", "b")
     answer(rig, 0)
     rig.deliver(CallEnded(parts_of(rig)[1].token, Fault(FaultKind.TIMEOUT, "slow")))
@@ -109,18 +112,6 @@ def test_late_doubled_and_foreign_answers_change_nothing() -> None:
     assert rig.states() == [S.PROCESSING]
 
 
-def test_reports_that_differ_are_partial() -> None:
-    """Some succeed and some fail; where all fail the first one's code is the error."""
-    mixed = asynchronous("a", "b")
-    report(mixed, 1, status="succeed")
-    report(mixed, 0, status="failed", error="e1")
-    assert (mixed.execution(1).error, mixed.execution(1).failure_type) == ("partial", FailureType.PARTIAL)
-    failed = asynchronous("a", "b", route="broadcast")
-    report(failed, 1, status="failed", error="e2")
-    report(failed, 0, status="failed", error="e1")
-    assert (failed.execution(1).error, failed.execution(1).failure_type) == ("e1", FailureType.BUSINESS)
-
-
 def test_bodies_beyond_the_limit() -> None:
     """All parts together keep no more than one response may have; where a later step needs them it fails."""
     reader = {"url": "http://target.test/", "body": "${A}|json"}
@@ -141,10 +132,7 @@ def test_bodies_beyond_the_limit() -> None:
         answer(rig, 1, 200, "y" * 4_990)
         assert rig.states() == [end]
     assert rig.execution(1).error == "response_too_large"
-
-
-def test_what_parts_leave_for_later_steps_counts_with_the_rest() -> None:
-    """All responses of an execution are limited together, those of parts as well (SPEC section 4)."""
+    # What parts leave for later steps counts with the rest
     names = [{"url": "http://target.test/", "respEnvName": f"r{n}"} for n in range(4)]
     reader = {"url": "http://target.test/", "body": [*(f"${{r{n}}}|json" for n in range(4)), "${A}|json"]}
     steps = [*names, SHARDED | {"respEnvName": "A"}, reader]

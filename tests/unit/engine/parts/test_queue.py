@@ -74,6 +74,11 @@ def test_a_failed_part_fails_the_attempt() -> None:
     rig = queued()
     end(rig, said=PartEnd(error="timeout", failure_type=FailureType.TIMEOUT, message="lost"))
     assert (rig.execution(1).error, rig.execution(1).failure_type) == ("timeout", FailureType.TIMEOUT)
+    # What an instance says of its failure is cut
+    rig = queued()
+    end(rig, said=replace(FAILED, error="e" * 10_000, message="m" * 10_000))
+    ended = rig.record_of(AttemptEnded)
+    assert (len(ended.error or ""), len(ended.message or "")) == (ERROR_CHARACTERS, MESSAGE_CHARACTERS)
 
 
 def test_parallel_parts() -> None:
@@ -89,6 +94,17 @@ def test_parallel_parts() -> None:
     records = rig.of(StepEnded, rig.records)
     assert [record.part for record in records] == [1, 2, 0, None]
     assert records[-1].exchange.response_body == b"[0,1,2]"
+    # Parallel parts report each for itself: in an asynchronous job, whose outcome comes from feedback
+    rig = queued(STEP | {"parallelism": 2, "body": "${schedulingFeedbackUrl}"}, **{"async": True})
+    assert json.loads(parts_of(rig)[1].request.body or b"").endswith("&shard=1")
+    end(rig, 0)
+    end(rig, 1)
+    token = feedback_token(b"key", "uid", 1)
+    assert isinstance(rig.deliver(FeedbackArrived(1, token, {"status": "succeed"})).reply, Refusal)
+    for shard in (0, 1):
+        assert rig.states() == [S.PROCESSING]
+        rig.deliver(FeedbackArrived(1, token, {"status": "succeed"}, shard))
+    assert rig.states() == [S.SUCCEEDED]
 
 
 def test_late_doubled_and_foreign_ends_change_nothing() -> None:
@@ -165,20 +181,6 @@ def test_progress_of_a_part_is_the_jobs() -> None:
     assert [event for event, _ in rig.told()] == ["inprogress"]
     end(rig)
     assert isinstance(rig.deliver(PartProgressed(name, "4/4")).reply, Unchanged)
-
-
-def test_parallel_parts_report_each_for_itself() -> None:
-    """In an asynchronous job, whose outcome comes from feedback."""
-    rig = queued(STEP | {"parallelism": 2, "body": "${schedulingFeedbackUrl}"}, **{"async": True})
-    assert json.loads(parts_of(rig)[1].request.body or b"").endswith("&shard=1")
-    end(rig, 0)
-    end(rig, 1)
-    token = feedback_token(b"key", "uid", 1)
-    assert isinstance(rig.deliver(FeedbackArrived(1, token, {"status": "succeed"})).reply, Refusal)
-    for shard in (0, 1):
-        assert rig.states() == [S.PROCESSING]
-        rig.deliver(FeedbackArrived(1, token, {"status": "succeed"}, shard))
-    assert rig.states() == [S.SUCCEEDED]
 
 
 def test_work_for_a_queue_is_handed_out_three_seconds_early() -> None:
@@ -259,11 +261,3 @@ def test_what_a_part_leaves_for_later_steps_counts_with_the_rest() -> None:
         rig.answer(200, "x" * 90)
     end(rig, said=PartEnd(body=b'"' + b"y" * 60 + b'"', instance="w"), step=4)
     assert rig.execution(1).error == "response_too_large"
-
-
-def test_what_an_instance_says_of_its_failure_is_cut() -> None:
-    """As in a report: it is in the state, in lists and in notifications."""
-    rig = queued()
-    end(rig, said=replace(FAILED, error="e" * 10_000, message="m" * 10_000))
-    ended = rig.record_of(AttemptEnded)
-    assert (len(ended.error or ""), len(ended.message or "")) == (ERROR_CHARACTERS, MESSAGE_CHARACTERS)
