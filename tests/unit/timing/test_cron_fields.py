@@ -1,12 +1,15 @@
-"""One field of a cron expression: which values it allows (SPEC section 3)."""
+"""Cron as text: fields, dialects, normal forms and refusals (SPEC section 3)."""
 
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.domain.moments import as_moment
 from scheduler_service.timing.cron import parse_cron
+from scheduler_service.timing.cron_text import MACROS
 from scheduler_service.timing.zones import load_zone
 from tests.rows import each_row
 
@@ -83,3 +86,62 @@ def test_unix_days_are_joined_by_or():
     assert fires("0 0 * * 0", "2026-02-01T00:00:00+00:00", 1) == fires(
         "0 0 * * 7", "2026-02-01T00:00:00+00:00", 1
     )
+
+
+@each_row(
+    ("text", "dialect", "normal"),
+    [
+        ("0 0 9 * * ?", "quartz", "0 0 9 * * ?"),
+        ("0 0 9 ? * *", "quartz", "0 0 9 * * ?"),
+        ("0 0 9 * * *", "quartz", "0 0 9 * * ?"),
+        ("0 0 9 * * mon-Fri", "quartz", "0 0 9 ? * MON-FRI"),
+        ("0 0 9 15w * *", "quartz", "0 0 9 15W * ?"),
+        (" 00\t05  9 ? jan 2#1  2024 \n", "quartz", "0 5 9 ? JAN 2#1 2024"),
+        ("0 0 9 * * ? *", "quartz", "0 0 9 * * ?"),
+        ("0 /5 9 L-0 * ?", "quartz", "0 */5 9 L * ?"),
+        ("0 0 9 ? * L", "quartz", "0 0 9 ? * SAT"),
+        ("*/5 * * * *", "unix", "*/5 * * * *"),
+        ("0 0 * * 7", "unix", "0 0 * * 7"),
+        ("@Daily", "unix", "0 0 * * *"),
+    ],
+)
+def test_dialect_and_normal_form(text: str, dialect: str, normal: str):
+    """The number of fields decides the dialect; `*` in a day field of Quartz is echoed as `?`."""
+    cron = parse_cron(text)
+    assert (cron.dialect, cron.normal_form) == (dialect, normal)
+    assert parse_cron(normal) == cron
+
+
+@each_row("macro", sorted(MACROS))
+def test_macros_are_unix(macro: str):
+    """A macro is `unix`."""
+    assert parse_cron(macro).dialect == "unix"
+
+
+@each_row(
+    "text",
+    [
+        "0 0 30 2 *",
+        "0 0 0 31 2,4,6,9,11 ?",
+        "0 0 0 29 2 ? 2023,2100",
+        "0 0 0 L-29 2 ?",
+        "0 0 0 ? 2 1#5 2024-2031",
+    ],
+)
+def test_what_never_fires_is_refused(text: str):
+    """No moment at all from 1970 to 2199: `never_fires`."""
+    with pytest.raises(ExpressionError) as refusal:
+        parse_cron(text)
+    assert refusal.value.code == "never_fires"
+
+
+@given(st.text(alphabet="0123456789*/-,?LW# @SUNMOFRIJA\t.x²", max_size=40) | st.text(max_size=30))
+def test_random_text_is_read_or_refused(text: str):
+    """Nothing but ExpressionError is raised, and what is read has a normal form that is a fixed point."""
+    try:
+        cron = parse_cron(text)
+    except ExpressionError as refusal:
+        assert refusal.message  # noqa: PT017
+        return
+    again = parse_cron(cron.normal_form)
+    assert (again, again.normal_form) == (cron, cron.normal_form)
