@@ -9,13 +9,13 @@ from typing import TypeVar
 import msgspec
 from starlette.types import Receive, Scope
 
-from client_sdk.models import ModelError, WireModel, parse_model
+from client_sdk.models import ModelError, WireModel, parse_model, write_pointer
 from scheduler_service.api.request_room import SMALL_BYTES, WHOLE_MAX
 from scheduler_service.api.responses import ApiProblem, invalid, invalid_all, refuse
 from scheduler_service.hosts.large_work import work_by_size
 from scheduler_service.language.json_pieces import decode_json
-from scheduler_service.language.json_scan import TEXT, end_of_value, skip_blanks
-from scheduler_service.language.values import LARGE_BYTES, is_shallow
+from scheduler_service.language.json_scan import TEXT, end_of_value, find_repeated_name, skip_blanks
+from scheduler_service.language.values import LARGE_BYTES, has_repeated_names, is_shallow
 
 MAX_DEPTH = 64
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
@@ -53,14 +53,29 @@ async def read_body(scope: Scope, receive: Receive, limit: int, make_room: MakeR
 
 
 def read_json(body: bytes) -> object:
-    """The value of `body`. Where a name is given twice, the last one counts (RFC 8259, section 4).
+    """The value of `body`, with names that are unique in their object (RFC 8259, section 4).
 
-    Raises ApiProblem: 400 for invalid JSON, 422 for numbers out of range and more than 64 levels.
+    Raises ApiProblem: 400 for invalid JSON, 422 for numbers out of range, more than 64 levels, and a name
+    that is given twice.
     """
     value = _decode(body)
     if not is_shallow(value, _brackets(body), levels=MAX_DEPTH):
         raise _too_deep()
+    if has_repeated_names(body, value):
+        refuse_repeated_name(body)
     return value
+
+
+def refuse_repeated_name(text: bytes, within: str = "") -> None:
+    """Raises ApiProblem (422) where an object in `text`, which is JSON, has a name twice."""
+    path = find_repeated_name(text)
+    if path is not None:
+        raise _repeated(within + write_pointer(path[:-1]), str(path[-1]))
+
+
+def _repeated(place: str, name: str) -> ApiProblem:
+    message = f"the name {name[:80]!r} is given twice in {place or 'the body'}; remove one"
+    return invalid(place + write_pointer([name]), "repeated", message)
 
 
 async def read_json_by_size(body: bytes) -> object:
@@ -270,10 +285,10 @@ class SplitObject(msgspec.Struct, frozen=True):
 
 
 def split_member(body: bytes, name: str, *, most: int, longest: int) -> SplitObject:
-    """The object `body` without its member `name`; of members with one name the last one counts.
+    """The object `body` without its member `name`.
 
-    Raises ApiProblem as `split_array`, with pointers below `/NAME`; 413 where the other members have more
-    than `longest` bytes. Reads no further than to the first of these.
+    Raises ApiProblem as `split_array`, with pointers below `/NAME`; 422 where a name is given twice, 413
+    where the other members have more than `longest` bytes. Reads no further than to the first of these.
     """
     place = skip_blanks(body, 0)
     if body[place : place + 1] != b"{":
@@ -284,8 +299,9 @@ def split_member(body: bytes, name: str, *, most: int, longest: int) -> SplitObj
     is_over = body[place : place + 1] == b"}"
     while not is_over:
         key, place = _read_key(body, place, longest)
+        if key in members or (key == name and found.items is not None):
+            raise _repeated("", key)
         if key == name and body[place : place + 1] == b"[":
-            members.pop(key, None)
             begin = place
             items, place = _within(name, body, place + 1, most, longest)
             found = SplitObject(b"", items, begin, place)
@@ -296,7 +312,6 @@ def split_member(body: bytes, name: str, *, most: int, longest: int) -> SplitObj
                     _too_large_beside(name, longest) if len(body) - place > longest else _malformed_at(place)
                 )
             members[key] = body[place:end]
-            found = SplitObject(b"") if key == name else found
             place = end
         place, is_over = _go_on(body, place, b"}")
     if skip_blanks(body, place + 1) < len(body):

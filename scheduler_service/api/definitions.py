@@ -9,13 +9,14 @@ from typing import Any
 import msgspec
 
 from client_sdk.models import JobDefinition, ModelError, parse_definition, point_to_posted
-from scheduler_service.api.bodies import read_json
+from scheduler_service.api.bodies import read_json, refuse_repeated_name
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.responses import FoundFlaw, invalid, invalid_all
 from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.job_key import DEFAULT_TENANT, TRIALS
 from scheduler_service.engine.compile import Compiled
 from scheduler_service.engine.compile_cache import (
+    SERVICE_OPTIONS,
     BatchLookup,
     CachedDefinition,
     Members,
@@ -27,6 +28,7 @@ from scheduler_service.engine.posting import find_too_many
 from scheduler_service.engine.program import Program, Target, weigh
 from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.language.json_pieces import decode_json
+from scheduler_service.language.json_scan import count_colons
 from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.delivery import Definition
@@ -112,7 +114,7 @@ class DefinitionChecks:
 
     async def check(self, raw: bytes, job_id: str | None = None) -> PostedDefinition:
         """As `check_posted`."""
-        raw = with_service_options(raw, self._by.options)
+        raw = self._with_options(raw)
         if len(raw) > LARGE_BYTES:
             return (await work_apart(lambda: self._compile(raw, _read_posted(self._by, raw, job_id))))[0]
         posted = _read_posted(self._by, raw, job_id)
@@ -123,16 +125,23 @@ class DefinitionChecks:
             checked, compiled = await work_apart(lambda: self._compile(raw, posted))
         else:
             checked, compiled = self._compile(raw, posted)
-        self._deps.definitions.compiler.compile_cache.add(posted.members, compiled, active=checked.active)
+        cache = self._deps.definitions.compiler.compile_cache
+        cache.add(posted.members, compiled, active=checked.active, colons=posted.colons)
         return checked
 
     def find(self, raw: bytes) -> PostedDefinition | None:
         """As `check`, for a definition whose shape is cached; else None."""
-        raw = with_service_options(raw, self._by.options)
+        raw = self._with_options(raw)
         return None if len(raw) > LARGE_BYTES else self._find(raw, _read_posted(self._by, raw, None))
 
+    def _with_options(self, raw: bytes) -> bytes:
+        if not self._by.options and SERVICE_OPTIONS not in raw:
+            return raw
+        read_json(raw)  # what is written anew has each name once
+        return with_service_options(raw, self._by.options)
+
     def _find(self, raw: bytes, posted: "_PostedMembers") -> PostedDefinition | None:
-        found = self._lookup.find(posted.members)
+        found = self._lookup.find(posted.members, posted.colons)
         if found is None or posted.job_id not in (None, found.program.job_id):
             return None
         judge = self._deps.definitions.compiler.around(self._by.tenant).judge_secret
@@ -150,6 +159,9 @@ class DefinitionChecks:
         if too_many:
             raise invalid_all(_point(too_many, value))
         parsed = _parse(value | {name: msgspec.json.decode(text) for name, text in posted.added.items()})
+        for name in ("timer", "checkUrl"):
+            if isinstance(held := value.get(name), str):  # the JSON of an object
+                refuse_repeated_name(held.encode(), f"/{name}")
         if posted.job_id not in (None, parsed.job_id):
             message = f"jobId {parsed.job_id!r} must be {posted.job_id!r}, as in the path"
             raise invalid("/jobId", "mismatch", message)
@@ -176,22 +188,27 @@ def id_of(raw: bytes) -> str | None:
 
 
 class _PostedMembers(msgspec.Struct, frozen=True, gc=False):
-    """The members of a definition; `added` are those of them that it left out, as JSON."""
+    """The members of a definition; `added` are those of them that it left out, as JSON.
+
+    `colons`: of its text and of what is added, as `CompileCache.find` takes them.
+    """
 
     job_id: str | None
     members: Members
     added: dict[str, bytes]
+    colons: int
 
 
 def _read_posted(by: Creator, raw: bytes, job_id: str | None) -> _PostedMembers:
-    members = read_members(raw) or {}
+    members, colons = read_members(raw) or {}, count_colons(raw)
     get = members.get
     if job_id is None and get("creator", _NULL) != _NULL and get("creatorName", _NULL) != _NULL:
-        return _PostedMembers(None, members, {})
+        return _PostedMembers(None, members, {}, colons)
     added = _left_out(by, job_id, members)
     if added:
+        colons += sum((name not in members) + text.count(b":") for name, text in added.items())
         members |= {name: msgspec.Raw(text) for name, text in added.items()}
-    return _PostedMembers(job_id, members, added)
+    return _PostedMembers(job_id, members, added, colons)
 
 
 def _left_out(by: Creator, job_id: str | None, members: Members) -> dict[str, bytes]:

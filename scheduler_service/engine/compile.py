@@ -1,7 +1,7 @@
 """Compiles a definition and checks, once, all that can be known before it runs (SPEC sections 2, 4)."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -50,7 +50,7 @@ SHORT_VISITS = 5_000
 """So many values JSONPath visits in about 5 ms."""
 NO_LIMIT_SECONDS = 1_000_000_000
 """What `timeoutSeconds` 0 means: the longest limit that can be given, 31 years."""
-_encode = msgspec.json.Encoder(order="sorted").encode
+encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 class Compiled(msgspec.Struct, frozen=True):
@@ -167,7 +167,7 @@ def fingerprint(definition: JobDefinition) -> bytes:
 def join_all(definition: JobDefinition, parts: Parts) -> bytes:
     """`fingerprint`, of its parts."""
     shape, own, bodies = parts
-    return join(shape, digest_timer(definition.timer), own, bodies)
+    return join(shape, digest_timer(definition.timer), encode_sorted((own, bodies)))
 
 
 def digest_timer(timer: TimerModel | None) -> bytes:
@@ -177,12 +177,12 @@ def digest_timer(timer: TimerModel | None) -> bytes:
         del dumped["periodFrom"]
     if dumped.get("calendar", "") is None:
         del dumped["calendar"]
-    return hashlib.sha256(_encode(dumped or None)).digest()
+    return hashlib.sha256(encode_sorted(dumped or None)).digest()
 
 
-def join(shape: bytes, timer: bytes, own: Mapping[str, object], bodies: Sequence[Sequence[object]]) -> bytes:
-    """The fingerprint of the parts; `bodies` has for each step a sequence with its body, or an empty one."""
-    return hashlib.sha256(shape + timer + _encode((own, bodies))).digest()
+def join(shape: bytes, timer: bytes, rest: bytes) -> bytes:
+    """The fingerprint; `rest`: what OWN names, and for each step a list of its body, or an empty one."""
+    return hashlib.sha256(shape + timer + rest).digest()
 
 
 def _timer(definition: JobDefinition, around: Surroundings, problems: list[Problem]) -> Timer | None:
@@ -415,7 +415,7 @@ def _split(definition: JobDefinition) -> Parts:
     own = {name: filled.pop(name) for name in OWN}
     bodies = _take_bodies(definition, filled)
     filled["leadSeconds"] = lead_of(definition)
-    return hashlib.sha256(_encode(filled)).digest(), own, bodies
+    return hashlib.sha256(encode_sorted(filled)).digest(), own, bodies
 
 
 def _take_bodies(definition: JobDefinition, filled: dict[str, Any]) -> list[list[object]]:

@@ -25,11 +25,14 @@ from scheduler_service.engine.compile import (
     bind_timer,
     compile_posted_timer,
     digest_timer,
+    encode_sorted,
     join,
 )
 from scheduler_service.engine.program import Program, Step
 from scheduler_service.language.json_pieces import decode_json
+from scheduler_service.language.json_scan import NO_COLONS, find_repeated_name
 from scheduler_service.language.template import constant_json
+from scheduler_service.language.values import as_json
 from scheduler_service.timing.schedule import warnings_at
 from scheduler_service.timing.timer import Timer
 
@@ -114,21 +117,34 @@ class CompileCache:
         self._timers: _Recent[_CachedTimer] = _Recent(TIMERS_MAX)
         self._own = OwnMembers()
 
-    def find(self, members: Members, tenant: str = DEFAULT_TENANT) -> CachedDefinition | None:
-        """The definition of a tenant with these members, compiled; None: it must be compiled."""
+    def find(
+        self, members: Members, tenant: str = DEFAULT_TENANT, *, colons: int | None = None
+    ) -> CachedDefinition | None:
+        """The definition of a tenant with these members, compiled; None: it must be compiled.
+
+        `colons`: as `count_colons` has them; then it is found only where no name of its text is given twice.
+        """
         try:
-            posted = _split(members)
-            shape = self._shapes.get((tenant, *posted.key))
-            return None if shape is None else self._fill(shape, posted, members)
+            posted = _split(members, tenant)
+            shape = self._shapes.get(posted.key)
+            return None if shape is None else self._fill(shape, posted, members, colons)
         except _UNREADABLE:
             return None
 
-    def add(self, members: Members, compiled: Compiled, *, active: bool | None) -> None:
-        """Caches the shape of a compiled definition, unless it is a trial's; `active` as it was posted."""
+    def add(
+        self, members: Members, compiled: Compiled, *, active: bool | None, colons: int | None = None
+    ) -> None:
+        """Caches the shape of a compiled definition, unless it is a trial's; `active` as it was posted.
+
+        `colons`, as for `find`: no name of its text is given twice.
+        """
         if compiled.program.parent_job == TRIALS:  # who posts such a one is refused, wherever it is looked up
             return
         try:
-            posted = _split(members)
+            posted = _split(members, compiled.program.surroundings.tenant)
+            timer = self._timer(bytes(members.get("timer", _NULL)))
+            rest = encode_sorted((self._own.read(members), _read_bodies(posted)))
+            own = len(members) + _TEXT.decode(members["jobId"]).count(":") + timer.colons + rest.count(b":")
         except _UNREADABLE:
             return
         size = _size(posted.key) + _size(posted.bodies)
@@ -137,7 +153,9 @@ class CompileCache:
         program = compiled.program
         warnings = compiled.warnings[len(program.timer.warnings) :]
         shape = _CachedShape(program, warnings, active, compiled.shape, posted.bodies)
-        self._shapes.put((program.surroundings.tenant, *posted.key), shape, size)
+        if colons is not None and colons >= 0:
+            shape = msgspec.structs.replace(shape, colons=colons - own)
+        self._shapes.put(posted.key, shape, size)
 
     def timer(self, raw: bytes) -> Timer:
         """The timer of a stored definition, compiled; `raw` is its member `timer` as posted, or `null`.
@@ -148,18 +166,22 @@ class CompileCache:
         return self._timer(raw).timer
 
     def _fill(
-        self, shape: "_CachedShape", posted: "_SplitDefinition", members: Members
+        self, shape: "_CachedShape", posted: "_SplitDefinition", members: Members, colons: int | None
     ) -> CachedDefinition | None:
         job_id = _TEXT.decode(members["jobId"])
         if JOB_ID_FORM.fullmatch(job_id) is None or job_id in RESERVED_IDS:
             return None
         timer = self._timer(bytes(members.get("timer", _NULL)))
-        own = self._own.read(members)
-        bodies = [[] if raw is None else [decode_json(raw)] for raw in posted.bodies]
+        own, bodies = self._own.read(members), _read_bodies(posted)
+        rest = encode_sorted((own, bodies))
+        if colons is not None:
+            colons -= len(members) + job_id.count(":") + timer.colons + rest.count(b":")
+            if colons != shape.colons:
+                return None
         program = msgspec.structs.replace(
             shape.program,
             job_id=job_id,
-            fingerprint=join(shape.digest, timer.digest, own, bodies),
+            fingerprint=join(shape.digest, timer.digest, rest),
             timer=bind_timer(timer.timer, shape.program.surroundings),
             steps=_fill_steps(shape, posted, bodies),
             job_name=own["jobName"],
@@ -175,7 +197,9 @@ class CompileCache:
         value = _ANY.decode(raw)
         model = None if value is None else parse_model(TimerModel, value)
         timer = compile_posted_timer(model, default_zone=self._zone)
-        cached = _CachedTimer(timer, tuple(below_timer(timer.warnings)), digest_timer(model))
+        held = value.encode() if isinstance(value, str) else b"null"
+        colons = NO_COLONS if find_repeated_name(held) else as_json(value).count(b":")
+        cached = _CachedTimer(timer, tuple(below_timer(timer.warnings)), digest_timer(model), colons)
         if len(raw) <= BYTES_MAX:
             self._timers.put(raw, cached, len(raw))
         return cached
@@ -224,23 +248,30 @@ def _read_any(members: Mapping[str, msgspec.Raw], name: str) -> object:
 
 
 class _CachedShape(msgspec.Struct, frozen=True):
-    """`program` and `bodies` are those of the definition that was compiled."""
+    """`program` and `bodies` are those of the definition that was compiled.
+
+    `colons`: those of its text that all texts of the shape have, unless a name is given twice; None: unknown.
+    """
 
     program: Program
     warnings: tuple[Problem, ...]
     active: bool | None
     digest: bytes
     bodies: tuple[bytes | None, ...]
+    colons: int | None = None
 
 
 class _CachedTimer(msgspec.Struct, frozen=True):
+    """`colons` of its value, written anew with each name once; of a text with a name twice none that fits."""
+
     timer: Timer
     warnings: tuple[Problem, ...]
     digest: bytes
+    colons: int
 
 
 class _SplitDefinition(msgspec.Struct, frozen=True, gc=False):
-    """A definition split into `key`, its shape, and the body of each step."""
+    """A definition split into `key`, tenant and shape, and the body of each step."""
 
     key: Key
     bodies: tuple[bytes | None, ...]
@@ -266,12 +297,12 @@ class _Recent(Generic[Value]):
             self._bytes -= self._values.pop(next(iter(self._values)))[1]
 
 
-def _split(members: Members) -> _SplitDefinition:
+def _split(members: Members, tenant: str) -> _SplitDefinition:
     """Raises msgspec.DecodeError if it is not a definition, RecursionError if it may be nested too deep."""
     whole = b"".join(members.values())
     if len(whole) > LOOKED_UP_MAX or whole.count(b"[") + whole.count(b"{") > BRACKETS_MAX:
         raise RecursionError
-    key: list[object] = []
+    key: list[object] = [tenant]
     bodies: list[bytes | None] = []
     for name, member in members.items():
         if name == "request":
@@ -293,6 +324,10 @@ def _split_steps(request: msgspec.Raw, bodies: list[bytes | None]) -> Key:
         for name, member in step.items():
             key += (name, bytes(member))
     return tuple(key)
+
+
+def _read_bodies(posted: _SplitDefinition) -> list[list[Any]]:
+    return [[] if raw is None else [decode_json(raw)] for raw in posted.bodies]
 
 
 def _size(key: Sequence[object]) -> int:
@@ -339,9 +374,9 @@ class BatchLookup:
         # By identity: definitions with one timer share it, and comparing it costs more than its warnings.
         self._warnings: dict[int, tuple[Timer, tuple[Problem, ...]]] = {}
 
-    def find(self, members: Members) -> CachedDefinition | None:
+    def find(self, members: Members, colons: int) -> CachedDefinition | None:
         """As `CompileCache.find`, with all warnings."""
-        found = self._cache.find(members, self._tenant)
+        found = self._cache.find(members, self._tenant, colons=colons)
         return None if found is None else self.complete(found)
 
     def complete(self, found: CachedDefinition) -> CachedDefinition:

@@ -1,5 +1,6 @@
 """Finds where JSON values end, without decoding them: only brackets and texts are looked at."""
 
+import json
 import re
 from array import array
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ for _ in range(LEAP_LEVELS - 1):
     _WITHIN = _FLAT + rb"(?:[\[{]" + _WITHIN + rb"[\]}]" + _FLAT + rb")*+"
 _BALANCED = re.compile(rb"(?:" + _FLAT + rb"[\[{]" + _WITHIN + rb"[\]}])*+", re.DOTALL)
 _SCALAR = re.compile(TEXT + rb'|[^",:\[\]{}\s]++', re.DOTALL)
+_MARK = re.compile(rb"(" + TEXT + rb")[ \t\r\n]*+(:?)|[\[\]{},]", re.DOTALL)
 _BLANKS = re.compile(rb"[ \t\r\n]*+")
 _STEPS = bytes(1 if byte in b"[{" else 255 if byte in b"]}" else 0 for byte in range(256))
 
@@ -29,6 +31,8 @@ LEAP_BYTES_MIN = 256
 BLANKS_MAX = 16_384
 """A text with more bytes outside of its JSON strings is not looked at any further for its few values."""
 BACKSLASHES_MAX = 64
+NO_COLONS = -(1 << 40)
+"""In place of a number of colons; whatever is added to it, no text has so many."""
 WINDOW_BYTES = 256
 WINDOW_BYTES_MAX = 8_192
 """A window begins small and doubles while it is of use; the largest keeps the interpreter for 0.2 ms."""
@@ -125,6 +129,38 @@ def count_openings(text: bytes, most: int) -> int:
                 return found
             place = text.find(bracket, place + 1)
     return found
+
+
+def count_colons(text: bytes) -> int:
+    """How many colons `text`, which is JSON, has, those in its strings too; NO_COLONS: one may be escaped.
+
+    What is written anew from its value has as many where no object has a name twice, and fewer where one has.
+    """
+    return NO_COLONS if b"\\" in text and b"\\u003" in text else text.count(b":")
+
+
+def find_repeated_name(text: bytes) -> list[str | int] | None:
+    """The path to the first member of `text`, some JSON, with the name of one before; None: there is none."""
+    places: list[str | int] = []
+    names: list[set[str] | None] = []
+    for found in _MARK.finditer(text):
+        mark = found[0]
+        if found[2]:
+            places[-1] = name = str(json.loads(found[1]))
+            known = names[-1]
+            assert known is not None  # a name stands in an object
+            if name in known:
+                return places
+            known.add(name)
+        elif mark in b"[{":
+            places.append(0)
+            names.append(set() if mark == b"{" else None)
+        elif mark in b"]}":
+            places.pop()
+            names.pop()
+        elif mark == b"," and names[-1] is None:
+            places[-1] = int(places[-1]) + 1
+    return None
 
 
 def items_of(array: bytes) -> Iterator[bytes]:

@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 import msgspec
 
 from scheduler_service.language.json_pieces import decode_in_pieces, decode_json
-from scheduler_service.language.json_scan import count_openings
+from scheduler_service.language.json_scan import count_colons, count_openings
 
 DEPTH_MAX = 64
 """How deep arrays and objects may nest; a deeper text is not read as JSON (SPEC section 10)."""
@@ -144,6 +144,12 @@ def encode_in_pieces(value: object, levels: int = MEMBER_LEVELS) -> Iterator[byt
             yield (b"," if place else b"{") + as_json(name) + b":"
             yield from encode_in_pieces(item, below)
         yield b"}"
+
+
+def has_repeated_names(text: bytes, value: object) -> bool:
+    """Whether an object in `text`, which is the JSON of `value`, has a name twice; True if in doubt."""
+    levels = MEMBER_LEVELS if len(text) > LARGE_BYTES else 0
+    return count_colons(text) != sum(piece.count(b":") for piece in encode_in_pieces(value, levels))
 
 
 def find_control(text: str) -> int | None:

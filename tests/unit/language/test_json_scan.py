@@ -1,5 +1,6 @@
 """Brackets are found as one by one, however many are looked at in one call."""
 
+import json
 import re
 import sys
 from collections.abc import Callable
@@ -10,7 +11,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_service.language.json_pieces import decode_in_pieces
+from scheduler_service.language.json_pieces import decode_in_pieces, decode_json
 from scheduler_service.language.json_scan import (
     BLANKS_MAX,
     BRACKETS_ALONE,
@@ -20,8 +21,10 @@ from scheduler_service.language.json_scan import (
     Leaps,
     count_openings,
     end_of_value,
+    find_repeated_name,
     has_few_values,
 )
+from scheduler_service.language.values import has_repeated_names
 from tests.rows import each_row
 
 MIB = 1 << 20
@@ -158,3 +161,46 @@ def count_calls(work: Callable[[], object]) -> int:
     finally:
         sys.setprofile(before)
     return counted
+
+
+PAIRS = st.lists(
+    st.tuples(st.sampled_from(["a", "b", ":", '"', "\u003a", "é"]), st.deferred(lambda: NESTED)), max_size=4
+)
+NESTED = st.sampled_from(["1", "null", '":"', '"\\u003a"', '"{\\"a\\":"']) | st.one_of(
+    st.lists(st.deferred(lambda: NESTED), max_size=3).map(lambda items: f"[{','.join(items)}]"),
+    PAIRS.map(lambda pairs: "{" + ", ".join(f"{json.dumps(name)} : {text}" for name, text in pairs) + "}"),
+)
+
+
+def repeats(pairs: list[tuple[str, object]]) -> object:
+    """Raises KeyError for a name that is given twice."""
+    if len(dict(pairs)) < len(pairs):
+        raise KeyError
+    return dict(pairs)
+
+
+@given(NESTED)
+def test_a_name_that_is_given_twice_is_found(text: str) -> None:
+    """Wherever it stands and however it is written; nothing else is taken for one."""
+    raw = text.encode()
+    path = find_repeated_name(raw)
+    try:
+        value = json.loads(raw, object_pairs_hook=repeats)
+    except KeyError:
+        assert path is not None
+        assert has_repeated_names(raw, decode_json(raw))
+    else:
+        assert path is None
+        assert "\\u003" in text or not has_repeated_names(raw, value)
+
+
+@each_row(
+    ("text", "path"),
+    [
+        (b'{"a":1,"b":{},"a":2}', ["a"]),
+        (b'[1,[],{"x":[{"y":{}},{"y":1,"z":"y","\\u0079":2}]}]', [2, "x", 1, "y"]),
+        (b'{"a":{"a":[{"a":1},{"a":2}]},"A":1}', None),
+    ],
+)
+def test_where_a_name_is_given_twice(text: bytes, path: list[str | int] | None) -> None:
+    assert find_repeated_name(text) == path
