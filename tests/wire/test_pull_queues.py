@@ -224,12 +224,10 @@ async def test_lead_time() -> None:
         ("/leases/x/renew", {"lease": 1}, "/lease"),
     ],
 )
-async def test_what_is_wrong_is_named(path: str, body: dict[str, Any], pointer: str) -> None:
+async def test_what_is_wrong_is_named(world: World, path: str, body: dict[str, Any], pointer: str) -> None:
     """422, with its pointer."""
-    async with running() as world:
-        answer = await world.client.post(path, json=body)
-        assert answer.status_code == 422
-        assert pointers(answer)[0][0] == pointer
+    answer = await world.client.post(path, json=body)
+    assert (answer.status_code, pointers(answer)[0][0]) == (422, pointer)
 
 
 async def test_a_node_that_stops_hands_out_nothing() -> None:

@@ -90,56 +90,54 @@ SPANS = [one for one in OPERATIONS if {"from", "to"} <= {parameter.name for para
 
 
 @each_row("operation", SPANS, ids=lambda one: one.name)
-async def test_a_span_begins_before_it_ends(operation: ApiOperation) -> None:
+async def test_a_span_begins_before_it_ends(client: httpx.AsyncClient, operation: ApiOperation) -> None:
     """Nothing is between its ends else; 422 rather than an empty list."""
-    async with World().client() as client:
-        await client.post("/jobs/j1", json=definition())
-        is_of_days = any(one.schema.get("format") == "date" for one in operation.query)
-        rest = "" if is_of_days else "T00:00:00Z"
-        query = {"from": f"2026-10-02{rest}", "to": f"2026-10-01{rest}"}
-        refused = await client.request(operation.method, fill(operation), params=query)
+    await client.post("/jobs/j1", json=definition())
+    is_of_days = any(one.schema.get("format") == "date" for one in operation.query)
+    rest = "" if is_of_days else "T00:00:00Z"
+    query = {"from": f"2026-10-02{rest}", "to": f"2026-10-01{rest}"}
+    refused = await client.request(operation.method, fill(operation), params=query)
     assert (refused.status_code, pointers(refused)) == (422, [("/from", "range")])
 
 
 @each_row(("operation", "parameter"), IN_QUERY, ids=lambda one: one.name)
-async def test_each_query_parameter_has_a_length(operation: ApiOperation, parameter: Parameter) -> None:
+async def test_each_query_parameter_has_a_length(
+    client: httpx.AsyncClient, operation: ApiOperation, parameter: Parameter
+) -> None:
     """One more letter is 422, with the name and the limit."""
-    async with World().client() as client:
-        query = f"?{parameter.name}={'a' * (parameter.longest + 1)}"
-        refused = await client.request(operation.method, fill(operation) + query)
+    query = f"?{parameter.name}={'a' * (parameter.longest + 1)}"
+    refused = await client.request(operation.method, fill(operation) + query)
     assert (refused.status_code, pointers(refused)) == (422, [(f"/{parameter.name}", "too_long")])
     assert f"at most {parameter.longest:,}" in refused.json()["detail"]
 
 
 @each_row(("operation", "name"), IN_PATH, ids=lambda one: getattr(one, "name", one))
-async def test_each_path_parameter_has_a_length(operation: ApiOperation, name: str) -> None:
-    async with World().client() as client:
-        path = fill(operation, **{name: "a" * (LONGEST_IN_PATH + 1)})
-        refused = await client.request(operation.method, path, json={})
+async def test_each_path_parameter_has_a_length(
+    client: httpx.AsyncClient, operation: ApiOperation, name: str
+) -> None:
+    path = fill(operation, **{name: "a" * (LONGEST_IN_PATH + 1)})
+    refused = await client.request(operation.method, path, json={})
     assert (refused.status_code, pointers(refused)) == (422, [(f"/{name}", "too_long")])
 
 
 @each_row("name", ["If-Match", "X-Service", "Idempotency-Key"])
-async def test_each_header_has_a_length(name: str) -> None:
-    async with World().client() as client:
-        refused = await client.post("/jobs/j1/update", json=definition(), headers={name: '"' + "1" * 1_024})
+async def test_each_header_has_a_length(client: httpx.AsyncClient, name: str) -> None:
+    refused = await client.post("/jobs/j1/update", json=definition(), headers={name: '"' + "1" * 1_024})
     assert refused.status_code == 422
     assert refused.json()["errors"][0]["pointer"] == f"/{name}"
 
 
-async def test_a_parameter_is_repeated_so_often_and_no_more() -> None:
+async def test_a_parameter_is_repeated_so_often_and_no_more(client: httpx.AsyncClient) -> None:
     label = "label=" + quote("a:b")
-    async with World().client() as client:
-        read = await client.get("/jobs?" + "&".join([label] * MOST_REPEATED))
-        refused = await client.get("/jobs?" + "&".join([label] * (MOST_REPEATED + 1)))
+    read = await client.get("/jobs?" + "&".join([label] * MOST_REPEATED))
+    refused = await client.get("/jobs?" + "&".join([label] * (MOST_REPEATED + 1)))
     assert read.status_code == 200
     assert (refused.status_code, pointers(refused)) == (422, [("/label", "too_many")])
 
 
-async def test_the_description_names_each_length() -> None:
+async def test_the_description_names_each_length(client: httpx.AsyncClient) -> None:
     """In OpenAPI every text has `maxLength`, every number a maximum."""
-    async with World().client() as client:
-        paths = (await client.get("/openapi.json")).json()["paths"]
+    paths = (await client.get("/openapi.json")).json()["paths"]
     described = [
         one for path in paths.values() for operation in path.values() for one in operation["parameters"]
     ]
@@ -231,7 +229,7 @@ class Counted(list[str]):
             yield item
 
 
-async def test_of_a_long_list_no_more_is_read_than_may_be() -> None:
+async def test_of_a_long_list_no_more_is_read_than_may_be(client: httpx.AsyncClient) -> None:
     """A filter of a hundred thousand labels held the event loop for half a second before it was refused."""
     labels = Counted(["team:ops"] * 1_000)
     with pytest.raises(ApiProblem, match="more than 50 times"):
@@ -239,8 +237,7 @@ async def test_of_a_long_list_no_more_is_read_than_may_be() -> None:
     looked_at = 1_000  # whether each is a text
     assert labels.given == looked_at + MOST_REPEATED + 1
     # A long list in a filter is refused
-    async with World().client() as client:
-        for label, code in ((["a:b"] * 100_000, "too_many"), (["a" * 1_025], "too_long")):
-            body = {"action": "trigger", "select": {"filter": {"label": label}}, "dryRun": True}
-            refused = await client.post("/bulk/jobs", json=body)
-            assert (refused.status_code, pointers(refused)) == (422, [("/select/filter/label", code)])
+    for label, code in ((["a:b"] * 100_000, "too_many"), (["a" * 1_025], "too_long")):
+        body = {"action": "trigger", "select": {"filter": {"label": label}}, "dryRun": True}
+        refused = await client.post("/bulk/jobs", json=body)
+        assert (refused.status_code, pointers(refused)) == (422, [("/select/filter/label", code)])
