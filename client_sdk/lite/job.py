@@ -34,11 +34,11 @@ from scheduler_service.domain.turn_events import (
 )
 from scheduler_service.domain.wire import Holder, OutboundRequest, Token
 from scheduler_service.engine.decision import Job
+from scheduler_service.engine.job_summary import due
 from scheduler_service.engine.machine import decide
 from scheduler_service.engine.notification_retry import after_try
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.engine.status import due
-from scheduler_service.language.values import show_text
+from scheduler_service.language.json_values import show_text
 
 LOG = logging.getLogger("client_sdk")
 REVISION = 1

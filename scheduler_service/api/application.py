@@ -19,7 +19,6 @@ from scheduler_service.api import (
     bulk,
     bulk_jobs,
     calendars,
-    counts,
     deliveries,
     events,
     executions,
@@ -33,14 +32,15 @@ from scheduler_service.api import (
     results,
     services,
     sessions,
+    statistics,
     stored_secrets,
     trials,
 )
-from scheduler_service.api.auditing import AuditNote, Way, audited
+from scheduler_service.api.audit_writing import AuditNote, Way, audited
 from scheduler_service.api.authentication import Authenticate, check_role, check_tenant
 from scheduler_service.api.bodies import ClientGone
 from scheduler_service.api.dependencies import ApiDependencies
-from scheduler_service.api.narrow_keys import check_scope, check_sight
+from scheduler_service.api.key_scopes import check_scope, check_sight
 from scheduler_service.api.openapi import describe
 from scheduler_service.api.pages.front import FrontPage
 from scheduler_service.api.pages.reference import Reference
@@ -56,7 +56,7 @@ from scheduler_service.api.responses import (
     refuse,
     store_problem,
 )
-from scheduler_service.hosts.large_work import work_apart
+from scheduler_service.hosts.work_thread import work_apart
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
 from scheduler_service.security.callers import Role
@@ -79,7 +79,7 @@ _MODULES = (
     trials,
     executions,
     results,
-    counts,
+    statistics,
     bulk,
     deliveries,
     health,

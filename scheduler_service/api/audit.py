@@ -7,7 +7,7 @@ from scheduler_service.api import parameters
 from scheduler_service.api.request import ApiRequest, Routes
 from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import invalid, succeed
-from scheduler_service.domain.acts import OwnAct
+from scheduler_service.domain.audit_acts import OwnAct
 from scheduler_service.ports.audit import AuditQuery
 from scheduler_service.security.callers import Role
 

@@ -12,10 +12,10 @@ from starlette.types import Receive, Scope
 from client_sdk.models import ModelError, WireModel, parse_model, write_pointer
 from scheduler_service.api.request_room import SMALL_BYTES, WHOLE_MAX
 from scheduler_service.api.responses import ApiProblem, invalid, invalid_all, refuse
-from scheduler_service.hosts.large_work import work_by_size
+from scheduler_service.hosts.work_thread import work_by_size
 from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.language.json_scan import TEXT, end_of_value, find_repeated_name, skip_blanks
-from scheduler_service.language.values import LARGE_BYTES, has_repeated_names, is_shallow
+from scheduler_service.language.json_values import LARGE_BYTES, has_repeated_names, is_shallow
 
 MAX_DEPTH = 64
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])

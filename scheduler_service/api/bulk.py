@@ -8,7 +8,7 @@ from secrets import token_hex
 from starlette.responses import Response
 
 from client_sdk.models import BulkExecutions, BulkJobs, WireModel, answers
-from scheduler_service.api import examples
+from scheduler_service.api import openapi_examples
 from scheduler_service.api.authentication import check_role
 from scheduler_service.api.bodies import read_json_by_size, read_model
 from scheduler_service.api.bulk_work import ExecutionWork, JobWork, select_executions, select_jobs
@@ -65,7 +65,7 @@ ACTIONS_WITH = {
 @ROUTES.add(
     "POST /bulk/jobs",
     Role.OPERATOR,
-    body=PostedBody(BulkJobs, examples.BULK_JOBS, required=True),
+    body=PostedBody(BulkJobs, openapi_examples.BULK_JOBS, required=True),
     data=answers.Bulk,
     success=(200, 202),
     statuses=(429,),
@@ -94,7 +94,7 @@ async def change_many_jobs(request: ApiRequest) -> Response:
 @ROUTES.add(
     "POST /bulk/executions",
     Role.OPERATOR,
-    body=PostedBody(BulkExecutions, examples.BULK_EXECUTIONS, required=True),
+    body=PostedBody(BulkExecutions, openapi_examples.BULK_EXECUTIONS, required=True),
     data=answers.Bulk,
     success=(200, 202),
     statuses=(429,),

@@ -8,8 +8,8 @@ from typing import Any
 from starlette.responses import Response
 
 from client_sdk.models import JobDefinition, answers
-from scheduler_service.api import examples, parameters
-from scheduler_service.api.auditing import AuditNote, Way, audited
+from scheduler_service.api import openapi_examples, parameters
+from scheduler_service.api.audit_writing import AuditNote, Way, audited
 from scheduler_service.api.bodies import read_each, read_items
 from scheduler_service.api.definitions import (
     DefinitionChecks,
@@ -21,7 +21,7 @@ from scheduler_service.api.definitions import (
     warn_of_hosts,
 )
 from scheduler_service.api.job_commands import find_sender, keep_creator, read_owner, run_command
-from scheduler_service.api.narrow_keys import check_reach
+from scheduler_service.api.key_scopes import check_reach
 from scheduler_service.api.request import OF_JOBS, ApiRequest, PostedBody, Routes
 from scheduler_service.api.responses import (
     ApiProblem,
@@ -32,14 +32,14 @@ from scheduler_service.api.responses import (
     succeed,
     write_flaw,
 )
-from scheduler_service.domain.acts import ActKind
+from scheduler_service.domain.audit_acts import ActKind
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken, Unchanged
 from scheduler_service.domain.turn_events import Updated
 from scheduler_service.engine.compile_cache import read_active
 from scheduler_service.engine.machine import OWN_JOB
 from scheduler_service.engine.program import GROUP_BYTES
-from scheduler_service.hosts.large_work import work_by_size
+from scheduler_service.hosts.work_thread import work_by_size
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError, StoreStopping, StoreUncertain
@@ -61,7 +61,7 @@ Result = dict[str, Any]
             "onExisting", "What to do with another definition.", ("refuse", "update"), "refuse"
         ),
     ),
-    body=PostedBody(JobDefinition, examples.DEFINITIONS, required=True, is_array=True),
+    body=PostedBody(JobDefinition, openapi_examples.DEFINITIONS, required=True, is_array=True),
     data=answers.Results,
     headers=("X-Service",),
     is_busy=True,
@@ -83,7 +83,7 @@ async def create_jobs(request: ApiRequest) -> Response:
     "POST /definitions/compare",
     Role.VIEWER,
     scopes=OF_JOBS,
-    body=PostedBody(JobDefinition, examples.DEFINITIONS, required=True, is_array=True),
+    body=PostedBody(JobDefinition, openapi_examples.DEFINITIONS, required=True, is_array=True),
     data=answers.ComparedDefinitions,
     headers=("X-Service",),
     audit=Way.NONE,

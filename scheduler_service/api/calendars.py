@@ -12,8 +12,8 @@ from starlette.responses import Response
 from client_sdk.models import answers
 from client_sdk.models.fields import CALENDAR
 from client_sdk.models.requests import MAX_DAYS, DatesText, NewCalendar
-from scheduler_service.api import examples, parameters
-from scheduler_service.api.auditing import Way
+from scheduler_service.api import openapi_examples, parameters
+from scheduler_service.api.audit_writing import Way
 from scheduler_service.api.bodies import read_json_by_size, read_model
 from scheduler_service.api.previews import SOFT, softly
 from scheduler_service.api.request import FORM_OF_NAME, ApiRequest, PostedBody, Routes
@@ -21,7 +21,7 @@ from scheduler_service.api.responses import ApiProblem, absent, invalid, invalid
 from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.moments import as_datetime, rfc3339
-from scheduler_service.hosts.large_work import work_apart
+from scheduler_service.hosts.work_thread import work_apart
 from scheduler_service.persistence.common.pagination import count_fitting, mark_list, write_cursor
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.shared_tables import StoredCalendar
@@ -100,7 +100,7 @@ async def read_calendar_days(request: ApiRequest) -> Response:
 @ROUTES.add(
     "PUT /calendars/{calendarName}",
     Role.EDITOR,
-    body=PostedBody(NewCalendar, examples.NEW_CALENDAR, required=True),
+    body=PostedBody(NewCalendar, openapi_examples.NEW_CALENDAR, required=True),
     data=answers.Calendar,
     statuses=(412, 429),
     headers=("If-Match",),
@@ -162,7 +162,7 @@ async def _refuse_used(request: ApiRequest, stored: StoredCalendar) -> None:
     "POST /calendars/{calendarName}/preview",
     Role.VIEWER,
     query=(_YEAR, parameters.paging()[1], SOFT),
-    body=PostedBody(NewCalendar, examples.NEW_CALENDAR, required=True),
+    body=PostedBody(NewCalendar, openapi_examples.NEW_CALENDAR, required=True),
     data=answers.CalendarPreviewOrProblem,
     audit=Way.NONE,
 )
@@ -197,7 +197,7 @@ async def _preview_calendar(request: ApiRequest) -> Response:
 @ROUTES.add(
     "POST /dates/read",
     Role.VIEWER,
-    body=PostedBody(DatesText, examples.DATES_TEXT, required=True),
+    body=PostedBody(DatesText, openapi_examples.DATES_TEXT, required=True),
     data=answers.ReadDates,
     audit=Way.NONE,
 )

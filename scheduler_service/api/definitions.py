@@ -24,12 +24,12 @@ from scheduler_service.engine.compile_cache import (
     read_members,
     with_service_options,
 )
-from scheduler_service.engine.posting import find_too_many
+from scheduler_service.engine.definition_checks import find_too_many
 from scheduler_service.engine.program import Program, Target, weigh
-from scheduler_service.hosts.large_work import work_apart
+from scheduler_service.hosts.work_thread import work_apart
 from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.language.json_scan import count_colons
-from scheduler_service.language.values import LARGE_BYTES
+from scheduler_service.language.json_values import LARGE_BYTES
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.delivery import Definition
 

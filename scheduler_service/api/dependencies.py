@@ -26,19 +26,19 @@ from scheduler_service.ports.history import Batch
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.shared_tables import StoredCalendar
 from scheduler_service.ports.state import RequestStore
-from scheduler_service.security.concealment import MaskedChanges
+from scheduler_service.security.mask_rules import MaskedChanges
 from scheduler_service.security.secret_masks import SecretMasks
 from scheduler_service.security.secret_vault import SecretVault
 from scheduler_service.security.secrets import SecretSources
-from scheduler_service.services.drift import DriftReport
+from scheduler_service.services.drift_report import DriftReport
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.reconcile import Reconcile
 from scheduler_service.services.registry import Registry
 from scheduler_service.services.shared_calendars import Calendars
 from scheduler_service.telemetry.event_feed import EventFeed
+from scheduler_service.telemetry.log_summaries import Tally
 from scheduler_service.telemetry.metrics.exposition import Exposition
 from scheduler_service.telemetry.readiness import Standstills
-from scheduler_service.telemetry.tally import Tally
 
 CheckNames = Callable[[Collection[str]], Awaitable[Mapping[str, str]]]
 """Looks up host names, and judges their addresses by the egress policy.

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from client_sdk.models import answers
 from scheduler_service.api import parameters
 from scheduler_service.api.bodies import header, read_preferences
-from scheduler_service.api.narrow_keys import sees
+from scheduler_service.api.key_scopes import sees
 from scheduler_service.api.parameters import Values, check_length
 from scheduler_service.api.request import OF_JOBS, ApiRequest, Routes
 from scheduler_service.api.responses import ENCODER, ApiProblem, absent, count_fault, invalid, refuse
@@ -35,7 +35,7 @@ from scheduler_service.telemetry.event_feed import (
     Wants,
     read_event_id,
 )
-from scheduler_service.telemetry.tally import Tally
+from scheduler_service.telemetry.log_summaries import Tally
 
 HEARTBEAT_SECONDS = 15.0
 RETRY_MS = 2_000

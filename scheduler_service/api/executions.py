@@ -7,12 +7,12 @@ import msgspec
 from starlette.responses import Response
 
 from client_sdk.models import Cancellation, ReplayRequest, answers
-from scheduler_service.api import examples, parameters
-from scheduler_service.api.auditing import Way
+from scheduler_service.api import openapi_examples, parameters
+from scheduler_service.api.audit_writing import Way
 from scheduler_service.api.bodies import read_model
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.jobs import find_job, read_definition, show_started
-from scheduler_service.api.narrow_keys import sees
+from scheduler_service.api.key_scopes import sees
 from scheduler_service.api.query_filters import EXECUTION_FILTERS, execution_query, key_of
 from scheduler_service.api.request import OF_JOBS, ApiRequest, PostedBody, Routes, no_execution
 from scheduler_service.api.request_room import WaitingLine
@@ -23,8 +23,8 @@ from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.records import Exchange
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.turn_events import CancelRequested, Released, Replay, Triggered
-from scheduler_service.engine.status import Queued, find_queued_parts
-from scheduler_service.language.values import as_json
+from scheduler_service.engine.job_summary import Queued, find_queued_parts
+from scheduler_service.language.json_values import as_json
 from scheduler_service.persistence.history.queries import Wire
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command
@@ -156,7 +156,7 @@ async def release_execution(request: ApiRequest) -> Response:
     "POST /executions/{executionId}/replay",
     Role.OPERATOR,
     scopes=OF_JOBS,
-    body=PostedBody(ReplayRequest, examples.REPLAY),
+    body=PostedBody(ReplayRequest, openapi_examples.REPLAY),
     data=answers.Triggered,
     statuses=(404, 409),
     audit=Way.TURN,

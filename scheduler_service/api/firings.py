@@ -11,12 +11,12 @@ import msgspec
 from starlette.responses import Response
 
 from client_sdk.models import BackfillRequest, answers
-from scheduler_service.api import examples, parameters
-from scheduler_service.api.auditing import Way
+from scheduler_service.api import openapi_examples, parameters
+from scheduler_service.api.audit_writing import Way
 from scheduler_service.api.bodies import read_model
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.jobs import find_job
-from scheduler_service.api.narrow_keys import sees
+from scheduler_service.api.key_scopes import sees
 from scheduler_service.api.previews import read_moment, work_by_count
 from scheduler_service.api.request import OF_JOBS, ApiRequest, PostedBody, Routes
 from scheduler_service.api.responses import invalid, no_job, succeed
@@ -27,7 +27,7 @@ from scheduler_service.domain.job_key import read_job_key, write_job_key
 from scheduler_service.domain.moments import DAY, rfc3339
 from scheduler_service.domain.replies import StartedMany
 from scheduler_service.domain.turn_events import Backfilled
-from scheduler_service.language.values import as_json
+from scheduler_service.language.json_values import as_json
 from scheduler_service.persistence.common.pagination import Number, mark_list, read_cursor, write_cursor
 from scheduler_service.persistence.history.queries import FiringQuery, PlannedExecution
 from scheduler_service.ports.catalogue import CatalogueEntry
@@ -294,7 +294,7 @@ class Known(msgspec.Struct, frozen=True):
     "POST /jobs/{jobId}/backfill",
     Role.OPERATOR,
     scopes=OF_JOBS,
-    body=PostedBody(BackfillRequest, examples.BACKFILL, required=True),
+    body=PostedBody(BackfillRequest, openapi_examples.BACKFILL, required=True),
     data=answers.Backfill,
     statuses=(404, 409, 429),
     audit=Way.TURN,

@@ -13,8 +13,8 @@ from scheduler_service.api.responses import absent, refuse, succeed
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.ports.alerts import AlertLine
 from scheduler_service.security.callers import Role
-from scheduler_service.services.execution_rates import NAME as RATE
-from scheduler_service.telemetry.alerts.saying import body_of
+from scheduler_service.services.tenant_execution_rates import NAME as RATE
+from scheduler_service.telemetry.alerts.alert_messages import body_of
 
 ROUTES = Routes("operation")
 

@@ -22,9 +22,9 @@ from scheduler_service.domain.replies import (
     Unchanged,
 )
 from scheduler_service.engine.compile_cache import read_options
+from scheduler_service.engine.job_summary import find_state
 from scheduler_service.engine.machine import NO_JOB
-from scheduler_service.engine.status import find_state
-from scheduler_service.hosts.large_work import work_by_size
+from scheduler_service.hosts.work_thread import work_by_size
 from scheduler_service.ports.delivery import Command
 
 _DECODER: msgspec.json.Decoder[Reply] = msgspec.json.Decoder(

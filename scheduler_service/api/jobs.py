@@ -9,8 +9,8 @@ import msgspec
 from starlette.responses import Response
 
 from client_sdk.models import Activation, JobDefinition, answers
-from scheduler_service.api import examples, parameters
-from scheduler_service.api.auditing import Way
+from scheduler_service.api import openapi_examples, parameters
+from scheduler_service.api.audit_writing import Way
 from scheduler_service.api.bodies import read_json, read_model
 from scheduler_service.api.definitions import (
     PostedDefinition,
@@ -25,7 +25,7 @@ from scheduler_service.api.job_commands import (
     run_command,
     run_command_once,
 )
-from scheduler_service.api.narrow_keys import check_within
+from scheduler_service.api.key_scopes import check_within
 from scheduler_service.api.query_filters import JOB_FILTERS, job_query
 from scheduler_service.api.request import OF_JOBS, ApiRequest, PostedBody, Routes
 from scheduler_service.api.request_room import WaitingLine
@@ -74,7 +74,7 @@ READ_AT_ONCE = 8
     "POST /jobs/{jobId}",
     Role.EDITOR,
     scopes=OF_JOBS,
-    body=PostedBody(JobDefinition, examples.DEFINITION, required=True),
+    body=PostedBody(JobDefinition, openapi_examples.DEFINITION, required=True),
     data=answers.Job,
     success=(201, 200),
     statuses=(409,),
@@ -142,7 +142,7 @@ async def list_jobs(request: ApiRequest) -> Response:
     "POST /jobs/{jobId}/update",
     Role.EDITOR,
     scopes=OF_JOBS,
-    body=PostedBody(JobDefinition, examples.DEFINITION, required=True),
+    body=PostedBody(JobDefinition, openapi_examples.DEFINITION, required=True),
     data=answers.Job,
     statuses=(404, 412),
     headers=("If-Match", "X-Service"),
@@ -235,7 +235,7 @@ async def destroy_job(request: ApiRequest) -> Response:
             ("failed", "succeeded"),
         ),
     ),
-    body=PostedBody(dict, examples.PARAMETERS),
+    body=PostedBody(dict, openapi_examples.PARAMETERS),
     data=answers.Triggered,
     statuses=(404, 429),
     is_busy=True,
@@ -442,7 +442,7 @@ async def _trigger_once(request: ApiRequest, job_id: str, event: Triggered, reme
         parameters.integer("shard", "The part of the step that reports, from 0.", low=0, high=MAX_PARTS),
         parameters.text("tenant", "The job's tenant, as the feedback URL names it.", example=DEFAULT_TENANT),
     ),
-    body=PostedBody(dict, examples.FEEDBACK, required=True),
+    body=PostedBody(dict, openapi_examples.FEEDBACK, required=True),
     statuses=(403, 404, 409),
     is_open=True,
     is_busy=True,

@@ -7,13 +7,13 @@ from starlette.responses import Response
 
 from client_sdk.models import answers
 from client_sdk.models.requests import NewKey, Rotation
-from scheduler_service.api import examples, parameters
+from scheduler_service.api import openapi_examples, parameters
 from scheduler_service.api.bodies import read_json, read_model
 from scheduler_service.api.parameters import read_moment
 from scheduler_service.api.request import ApiRequest, PostedBody, Routes
 from scheduler_service.api.responses import absent, invalid, refuse, succeed
 from scheduler_service.domain.access_keys import AccessKey, Role
-from scheduler_service.domain.acts import is_system_name
+from scheduler_service.domain.audit_acts import is_system_name
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND, rfc3339
 from scheduler_service.persistence.common.pagination import mark_list, write_cursor
@@ -26,7 +26,7 @@ UNKEPT = {"cache-control": "no-store"}
 @ROUTES.add(
     "POST /keys",
     Role.ADMIN,
-    body=PostedBody(NewKey, examples.NEW_KEY, required=True),
+    body=PostedBody(NewKey, openapi_examples.NEW_KEY, required=True),
     data=answers.MadeKey,
     success=(201,),
     statuses=(403, 409, 429),
@@ -95,7 +95,7 @@ async def revoke_key(request: ApiRequest) -> Response:
 @ROUTES.add(
     "POST /keys/{keyId}/rotate",
     Role.ADMIN,
-    body=PostedBody(Rotation, examples.ROTATION),
+    body=PostedBody(Rotation, openapi_examples.ROTATION),
     data=answers.MadeKey,
     statuses=(404, 409),
 )

@@ -8,13 +8,13 @@ from starlette.responses import Response
 
 from client_sdk.models import answers
 from scheduler_service.api import parameters
-from scheduler_service.api.auditing import Way
+from scheduler_service.api.audit_writing import Way
 from scheduler_service.api.executions import find_execution
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.request import ApiRequest, Routes
 from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ApiProblem, FoundFlaw, absent, succeed
-from scheduler_service.domain.acts import ActKind
+from scheduler_service.domain.audit_acts import ActKind
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.job_key import read_job_key, write_job_key
 from scheduler_service.domain.turn_events import Destroyed

@@ -12,10 +12,9 @@ from starlette.responses import Response
 from client_sdk.models import JobDefinition, OutlookRequest, PreviewRequest, TemplateRequest, answers
 from client_sdk.models import Timer as TimerModel
 from client_sdk.models.definition_schema import definition_schema
-from scheduler_service.api import examples, parameters
-from scheduler_service.api.auditing import Way
+from scheduler_service.api import openapi_examples, parameters
+from scheduler_service.api.audit_writing import Way
 from scheduler_service.api.bodies import read_json_by_size, read_model
-from scheduler_service.api.counts import END_OF_TIMERS, count_planned
 from scheduler_service.api.definitions import (
     PostedDefinition,
     check_posted,
@@ -25,6 +24,7 @@ from scheduler_service.api.jobs import find_job
 from scheduler_service.api.request import OF_JOBS, ApiRequest, PostedBody, Routes
 from scheduler_service.api.responses import ApiProblem, invalid, invalid_all, no_job, succeed
 from scheduler_service.api.shapes import firing_preview
+from scheduler_service.api.statistics import END_OF_TIMERS, count_planned
 from scheduler_service.domain.errors import DefinitionError, ExpressionError
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.feedback_tokens import MARK
@@ -35,7 +35,7 @@ from scheduler_service.engine.compile import below_timer, bind_timer, compile_po
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.engine.retry import PLANNED_MAX, Failure, plan_retries
 from scheduler_service.engine.template_preview import PreviewedTemplate, TemplatePreview, preview_rule
-from scheduler_service.hosts.large_work import work_apart
+from scheduler_service.hosts.work_thread import work_apart
 from scheduler_service.security.callers import Role
 from scheduler_service.security.secrets import speaks_of_secret
 from scheduler_service.timing.preview import COUNT_MAX, DayAhead, FiringCounts, Outlook, look_ahead, preview
@@ -61,7 +61,7 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
     "POST /timers/preview",
     Role.VIEWER,
     scopes=OF_JOBS,
-    body=PostedBody(PreviewRequest, examples.PREVIEW, required=True),
+    body=PostedBody(PreviewRequest, openapi_examples.PREVIEW, required=True),
     query=(SOFT,),
     data=answers.PreviewOrProblem,
     tag="timers",
@@ -76,7 +76,7 @@ async def preview_timer(request: ApiRequest) -> Response:
     "POST /templates/preview",
     Role.VIEWER,
     scopes=OF_JOBS,
-    body=PostedBody(TemplateRequest, examples.TEMPLATE, required=True),
+    body=PostedBody(TemplateRequest, openapi_examples.TEMPLATE, required=True),
     query=(SOFT,),
     data=answers.ValueOrProblem,
     audit=Way.NONE,
@@ -235,7 +235,7 @@ def _failure(program: Program, code: str) -> Failure:
     "POST /definitions/check",
     Role.VIEWER,
     scopes=OF_JOBS,
-    body=PostedBody(JobDefinition, examples.DEFINITIONS[0], required=True),
+    body=PostedBody(JobDefinition, openapi_examples.DEFINITIONS[0], required=True),
     query=(SOFT,),
     data=answers.CheckOrProblem,
     audit=Way.NONE,
@@ -293,7 +293,7 @@ async def _find_existing(request: ApiRequest, checked: PostedDefinition) -> dict
     "POST /timers/outlook",
     Role.VIEWER,
     scopes=OF_JOBS,
-    body=PostedBody(OutlookRequest, examples.OUTLOOK, required=True),
+    body=PostedBody(OutlookRequest, openapi_examples.OUTLOOK, required=True),
     query=(SOFT,),
     data=answers.OutlookOrProblem,
     audit=Way.NONE,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from scheduler_service.api.narrow_keys import narrow
+from scheduler_service.api.key_scopes import narrow
 from scheduler_service.api.parameters import Parameter, Values, choice, flag, integer, label, moment, text
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import invalid

@@ -10,8 +10,8 @@ import msgspec
 from starlette.responses import Response
 
 from client_sdk.models import Claim, Completion, HeldPartName, Renewal, answers
-from scheduler_service.api import examples, parameters
-from scheduler_service.api.auditing import Way
+from scheduler_service.api import openapi_examples, parameters
+from scheduler_service.api.audit_writing import Way
 from scheduler_service.api.bodies import ClientGone, read_model
 from scheduler_service.api.request import OF_SERVICES, ApiRequest, PostedBody, Routes
 from scheduler_service.api.request_room import WaitingLine
@@ -33,7 +33,7 @@ from scheduler_service.domain.registered_services import Kind
 from scheduler_service.domain.secret_places import Unfilled
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.engine.parts.step_options import read_queue
-from scheduler_service.language.values import LARGE_BYTES, as_json, parse_json
+from scheduler_service.language.json_values import LARGE_BYTES, as_json, parse_json
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.common.pagination import mark_list, write_cursor
 from scheduler_service.security.callers import Role
@@ -133,7 +133,7 @@ async def resume_queue(request: ApiRequest) -> Response:
     "POST /queues/{name}/claim",
     Role.EDITOR,
     scopes=OF_SERVICES,
-    body=PostedBody(Claim, examples.CLAIM, required=True),
+    body=PostedBody(Claim, openapi_examples.CLAIM, required=True),
     data=answers.Claimed,
     is_busy=True,
     audit=Way.NONE,
@@ -168,7 +168,7 @@ async def claim_work(request: ApiRequest) -> Response:
     "POST /leases/{lease}/renew",
     Role.EDITOR,
     scopes=OF_SERVICES,
-    body=PostedBody(Renewal, examples.RENEWAL),
+    body=PostedBody(Renewal, openapi_examples.RENEWAL),
     data=answers.Renewed,
     statuses=(409,),
     is_busy=True,
@@ -198,7 +198,7 @@ async def renew_lease(request: ApiRequest) -> Response:
     "POST /leases/{lease}/complete",
     Role.EDITOR,
     scopes=OF_SERVICES,
-    body=PostedBody(Completion, examples.COMPLETION, required=True),
+    body=PostedBody(Completion, openapi_examples.COMPLETION, required=True),
     statuses=(409,),
     is_busy=True,
     audit=Way.NONE,
@@ -229,7 +229,7 @@ async def complete_work(request: ApiRequest) -> Response:
     "POST /queues/{name}/free",
     Role.OPERATOR,
     scopes=OF_SERVICES,
-    body=PostedBody(HeldPartName, examples.FREEING, required=True),
+    body=PostedBody(HeldPartName, openapi_examples.FREEING, required=True),
     statuses=(409,),
 )
 async def free_part(request: ApiRequest) -> Response:

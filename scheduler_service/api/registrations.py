@@ -8,12 +8,12 @@ from client_sdk.models import Problem
 from scheduler_service.api.bodies import MAX_DEPTH, read_each, read_json, split_member
 from scheduler_service.api.definitions import Creator, Hosts, check_posted, warn_of_hosts
 from scheduler_service.api.dependencies import ApiDependencies
-from scheduler_service.api.narrow_keys import NOT_FREE, not_free
+from scheduler_service.api.key_scopes import NOT_FREE, not_free
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ApiProblem, FoundFlaw, invalid, invalid_all
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.job_key import write_job_key
-from scheduler_service.hosts.large_work import work_by_size
+from scheduler_service.hosts.work_thread import work_by_size
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.services.registry import TimerDeclaration, digest_of
 

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope
 from client_sdk.models import JOB_ID_FORM
 from client_sdk.models.fields import INSTANCE_ID
 from client_sdk.models.services import SERVICE_NAME
-from scheduler_service.api.auditing import SAFE, AuditNote, Way, act_of, ask_in_tenant
+from scheduler_service.api.audit_writing import SAFE, AuditNote, Way, act_of, ask_in_tenant
 from scheduler_service.api.bodies import (
     check_object,
     header,
@@ -37,12 +37,12 @@ from scheduler_service.api.parameters import (
 )
 from scheduler_service.api.request_room import BODIES_BUSY, WaitingLine, take_place, weigh
 from scheduler_service.api.responses import ApiProblem, FoundFlaw, absent, invalid
-from scheduler_service.domain.acts import Act, ActKind
+from scheduler_service.domain.audit_acts import Act, ActKind
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.execution import parse_execution_id, write_execution_id
 from scheduler_service.domain.job_key import DEFAULT_TENANT, write_job_key
 from scheduler_service.domain.tracing import read_traceparent
-from scheduler_service.hosts.large_work import work_by_size
+from scheduler_service.hosts.work_thread import work_by_size
 from scheduler_service.pacing.room import Place
 from scheduler_service.persistence.common.pagination import read_cursor
 from scheduler_service.persistence.history.queries import ExecutionQuery

@@ -17,7 +17,7 @@ from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.common.pagination import CursorError
 from scheduler_service.ports.errors import StoreError, StoreStopping, StoreUncertain
 from scheduler_service.services.registry import DeclarationsFull
-from scheduler_service.telemetry.tally import Tally
+from scheduler_service.telemetry.log_summaries import Tally
 
 ENCODER = msgspec.json.Encoder()
 

@@ -12,16 +12,16 @@ from client_sdk.models import answers
 from scheduler_service.api import parameters
 from scheduler_service.api.bodies import ClientGone
 from scheduler_service.api.executions import not_found
-from scheduler_service.api.narrow_keys import check_sight
+from scheduler_service.api.key_scopes import check_sight
 from scheduler_service.api.request import OF_JOBS, ApiRequest, Routes
 from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ApiProblem, refuse, succeed
 from scheduler_service.domain.execution import TERMINAL, ExecutionState, parse_execution_id
 from scheduler_service.domain.records import ResultKept
-from scheduler_service.engine.status import find_state
-from scheduler_service.hosts.large_work import work_by_size
+from scheduler_service.engine.job_summary import find_state
+from scheduler_service.hosts.work_thread import work_by_size
 from scheduler_service.language.charsets import charset_of
-from scheduler_service.language.values import NO_JSON, read_json
+from scheduler_service.language.json_values import NO_JSON, read_json
 from scheduler_service.persistence.history.history_reads import FoundResult
 from scheduler_service.persistence.history.row_shapes import result_wire
 from scheduler_service.security.callers import Role

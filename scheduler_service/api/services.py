@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from client_sdk.models import Heartbeat, InstanceRegistration, Problem, ServiceDeclaration, answers
 from client_sdk.models.definition import JobOptions
-from scheduler_service.api import examples, parameters
-from scheduler_service.api.auditing import AuditNote, Way, audited
+from scheduler_service.api import openapi_examples, parameters
+from scheduler_service.api.audit_writing import AuditNote, Way, audited
 from scheduler_service.api.bodies import read_json, read_model
 from scheduler_service.api.definitions import Creator
 from scheduler_service.api.dependencies import ApiDependencies
@@ -31,15 +31,15 @@ from scheduler_service.api.responses import (
     succeed,
 )
 from scheduler_service.api.shapes import instance_line, pause_members, service_line, service_members
-from scheduler_service.domain.acts import ActKind
+from scheduler_service.domain.audit_acts import ActKind
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.registered_services import GRACE, Kind, RateLimit, Service
-from scheduler_service.engine.posting import UNKNOWN_SECRET
-from scheduler_service.language.values import LARGE_BYTES
+from scheduler_service.engine.definition_checks import UNKNOWN_SECRET
+from scheduler_service.language.json_values import LARGE_BYTES
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.common.pagination import mark_list, write_cursor
 from scheduler_service.security.callers import Role
-from scheduler_service.services.drift import COMPARED, OWN
+from scheduler_service.services.drift_report import COMPARED, OWN
 from scheduler_service.services.instances import Instance
 from scheduler_service.services.registry import TimerDeclaration
 from scheduler_service.transport.addresses import read_url
@@ -61,7 +61,7 @@ PAGE_BYTES = 4 << 20
             default=False,
         ),
     ),
-    body=PostedBody(ServiceDeclaration, examples.SERVICE),
+    body=PostedBody(ServiceDeclaration, openapi_examples.SERVICE),
     data=answers.Service,
     success=(201, 200),
 )
@@ -95,7 +95,7 @@ async def put_service(request: ApiRequest) -> Response:
     "POST /services/{name}/preview",
     Role.VIEWER,
     scopes=OF_SERVICES,
-    body=PostedBody(ServiceDeclaration, examples.SERVICE),
+    body=PostedBody(ServiceDeclaration, openapi_examples.SERVICE),
     data=answers.ServicePreview,
     audit=Way.NONE,
 )
@@ -237,7 +237,7 @@ async def show_drift(request: ApiRequest) -> Response:
     "PUT /services/{name}/instances/{instanceId}",
     Role.EDITOR,
     scopes=OF_SERVICES,
-    body=PostedBody(InstanceRegistration, examples.INSTANCE),
+    body=PostedBody(InstanceRegistration, openapi_examples.INSTANCE),
     data=answers.Instance,
     success=(201, 200),
     audit=Way.NONE,
@@ -305,7 +305,7 @@ async def remove_instance(request: ApiRequest) -> Response:
     "POST /services/{name}/instances/{instanceId}/heartbeat",
     Role.EDITOR,
     scopes=OF_SERVICES,
-    body=PostedBody(Heartbeat, examples.HEARTBEAT),
+    body=PostedBody(Heartbeat, openapi_examples.HEARTBEAT),
     data=answers.InstanceRef,
     statuses=(404,),
     is_busy=True,

@@ -6,13 +6,13 @@ from starlette.responses import Response
 
 from client_sdk.models import answers
 from client_sdk.models.requests import SignIn
-from scheduler_service.api import examples
-from scheduler_service.api.auditing import Way, note_sign_in
+from scheduler_service.api import openapi_examples
+from scheduler_service.api.audit_writing import Way, note_sign_in
 from scheduler_service.api.authentication import KnownCaller, check_console, check_origin, write_cookie
 from scheduler_service.api.bodies import header, read_json, read_model
 from scheduler_service.api.request import ApiRequest, PostedBody, Routes
 from scheduler_service.api.responses import refuse, succeed
-from scheduler_service.domain.acts import ActKind
+from scheduler_service.domain.audit_acts import ActKind
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.security.callers import Role
 
@@ -35,7 +35,7 @@ async def show_session(request: ApiRequest) -> Response:
 @ROUTES.add(
     "POST /session",
     Role.VIEWER,
-    body=PostedBody(SignIn, examples.SIGN_IN, required=True),
+    body=PostedBody(SignIn, openapi_examples.SIGN_IN, required=True),
     data=answers.Session,
     statuses=(401, 429),
     is_open=True,

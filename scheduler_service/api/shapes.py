@@ -14,7 +14,7 @@ from scheduler_service.domain.execution import write_execution_id
 from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.moments import SECOND, Now, rfc3339
 from scheduler_service.domain.registered_services import Service
-from scheduler_service.engine.status import Queued
+from scheduler_service.engine.job_summary import Queued
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.common.pagination import write_place
 from scheduler_service.ports.catalogue import CatalogueEntry, JobPage, JobQuery

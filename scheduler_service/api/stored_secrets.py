@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from client_sdk.models import answers
 from client_sdk.models.requests import NewSecret
-from scheduler_service.api import examples
+from scheduler_service.api import openapi_examples
 from scheduler_service.api.bodies import read_json, read_model
 from scheduler_service.api.request import ApiRequest, PostedBody, Routes
 from scheduler_service.api.responses import absent, invalid, refuse, succeed
@@ -34,7 +34,7 @@ async def list_secrets(request: ApiRequest) -> Response:
 @ROUTES.add(
     "PUT /secrets/{secretName}",
     Role.ADMIN,
-    body=PostedBody(NewSecret, examples.NEW_SECRET, required=True),
+    body=PostedBody(NewSecret, openapi_examples.NEW_SECRET, required=True),
     data=answers.Secret,
     statuses=(409, 429),
 )

@@ -9,8 +9,8 @@ import msgspec
 from starlette.responses import Response
 
 from client_sdk.models import TrialRequest, answers
-from scheduler_service.api import examples
-from scheduler_service.api.auditing import Way
+from scheduler_service.api import openapi_examples
+from scheduler_service.api.audit_writing import Way
 from scheduler_service.api.bodies import header, read_json_by_size, read_model
 from scheduler_service.api.definitions import (
     PostedDefinition,
@@ -49,7 +49,7 @@ _DECODER = msgspec.json.Decoder(_PostedTrial)
 @ROUTES.add(
     "POST /definitions/try",
     Role.EDITOR,
-    body=PostedBody(TrialRequest, examples.TRIAL, required=True),
+    body=PostedBody(TrialRequest, openapi_examples.TRIAL, required=True),
     data=answers.Trial,
     success=(201,),
     statuses=(429,),

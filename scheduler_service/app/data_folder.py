@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from scheduler_service.domain.acts import AuditEntry
+from scheduler_service.domain.audit_acts import AuditEntry
 from scheduler_service.persistence.history.database import count_executions
 from scheduler_service.persistence.history.schema import MIGRATIONS as HISTORY
 from scheduler_service.persistence.job_store.database import OnTrouble
@@ -17,12 +17,12 @@ from scheduler_service.persistence.sqlite.folder import (
     narrow_files,
 )
 from scheduler_service.persistence.sqlite.schema import MIGRATIONS as STATE
-from scheduler_service.persistence.tables.marked_tables import has_keys
+from scheduler_service.persistence.tables.key_secret_calendar_tables import has_keys
 from scheduler_service.ports.errors import StoreDamaged, StoreRefused
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings
-from scheduler_service.system_jobs.own_jobs import NAMES
-from scheduler_service.telemetry.tally import Outage
+from scheduler_service.system_jobs.system_job_definitions import NAMES
+from scheduler_service.telemetry.log_summaries import Outage
 
 ELSEWHERE = "elsewhere"
 STATE_FILE, HISTORY_FILE = "state.db", "history.db"
@@ -32,7 +32,7 @@ LEFT_LINES = "audit-left.jsonl"
 
 def known_formats() -> Mapping[str, str]:
     """The format of each kind of data that this program keeps."""
-    from scheduler_service.persistence.job_store.cluster_tables import (
+    from scheduler_service.persistence.job_store.job_store_schema import (
         MIGRATIONS as CLUSTER,  # few starts need it
     )
 

@@ -4,7 +4,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 
-from scheduler_service.app.own_process import current_limit, divide
+from scheduler_service.app.process_setup import current_limit, divide
 from scheduler_service.pacing.room import Room
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
@@ -13,9 +13,9 @@ from scheduler_service.settings import LoadedSettings, SettingsError
 from scheduler_service.settings.model import ServicesSettings
 from scheduler_service.transport.addresses import read_url
 from scheduler_service.transport.client_certificates import ClientCertificate, ClientCertificates
+from scheduler_service.transport.dns_lookups import SystemResolver
+from scheduler_service.transport.egress_guard import EgressPolicy, Guard, Route, judge_always, judge_literal
 from scheduler_service.transport.errors import PolicyError, RefusedTarget
-from scheduler_service.transport.guard import EgressPolicy, Guard, Route, judge_always, judge_literal
-from scheduler_service.transport.lookups import SystemResolver
 from scheduler_service.transport.name_check import NameCheck
 from scheduler_service.transport.sender import HttpSender, SystemFunction
 from scheduler_service.transport.service_urls import Directory, InvocationDirectory

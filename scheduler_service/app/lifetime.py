@@ -17,7 +17,7 @@ from scheduler_service.api.pages import CONSOLE
 from scheduler_service.app.data_folder import are_keys_made
 from scheduler_service.app.egress import log_egress
 from scheduler_service.app.listener import address_of, listen
-from scheduler_service.app.own_process import divide, freeze_memory, process_log, raise_limit
+from scheduler_service.app.process_setup import divide, freeze_memory, process_log, raise_limit
 from scheduler_service.app.running_service import RunningService
 from scheduler_service.app.service import open_service
 from scheduler_service.domain.moments import SECOND
@@ -27,7 +27,7 @@ from scheduler_service.ports.log import Log
 from scheduler_service.settings import LoadedSettings, Settings, SettingsError
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
 from scheduler_service.telemetry.loop_watch import watching
-from scheduler_service.telemetry.report_signal import SignalReports
+from scheduler_service.telemetry.sigusr1_report import SignalReports
 
 if TYPE_CHECKING:
     from scheduler_service.http_server.server import Server

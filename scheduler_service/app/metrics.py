@@ -9,8 +9,8 @@ from scheduler_service.domain.leases import QueueQuery
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.registered_services import Kind
 from scheduler_service.hosts.host import Host
-from scheduler_service.hosts.large_work import large_work_samples, work_apart
 from scheduler_service.hosts.pending_notifications import read_pages
+from scheduler_service.hosts.work_thread import large_work_samples, work_apart
 from scheduler_service.http_server.connections import Connections
 from scheduler_service.ports.catalogue import Catalogue
 from scheduler_service.ports.clock import Clock
@@ -19,10 +19,10 @@ from scheduler_service.services.instances import Instances
 from scheduler_service.services.pauses import Pauses
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.settings import Settings
-from scheduler_service.telemetry.metrics import families
+from scheduler_service.telemetry.metrics import metric_list
 from scheduler_service.telemetry.metrics.exposition import Exposition
-from scheduler_service.telemetry.metrics.families import Ask, Sample, Source
 from scheduler_service.telemetry.metrics.gathering import Gathering
+from scheduler_service.telemetry.metrics.metric_list import Ask, Sample, Source
 from scheduler_service.telemetry.metrics.process_metrics import ProcessMetrics
 
 ListNodes = Callable[[], Awaitable[Sequence[Mapping[str, object]]]]
@@ -70,7 +70,7 @@ def make_exposition(
     """
     if metrics is None:
         return None
-    gathering, build = metrics.gathering, Sample(families.BUILD_INFO.name, (__version__, node, kind), 1)
+    gathering, build = metrics.gathering, Sample(metric_list.BUILD_INFO.name, (__version__, node, kind), 1)
     add_host(gathering, host, counted)
     add_outbox(gathering, deliveries, clock)
     gathering.read("instances", lambda: count_instances(instances, clock.now().steady))
@@ -88,11 +88,11 @@ def add_host(gathering: Gathering, host: Host, counted: Mapping[str, Source]) ->
 
     def read() -> Iterator[Sample]:
         effects = host.effects
-        yield Sample(families.JOBS_HELD.name, (), host.jobs_held)
-        yield Sample(families.JOBS_RUNNING.name, (), host.running)
-        yield Sample(families.OPEN_BYTES.name, (), host.open_bytes)
-        yield Sample(families.CALLS_IN_FLIGHT.name, (), len(effects.calls))
-        yield Sample(families.NOTIFICATIONS_PENDING.name, (), len(effects.notifications))
+        yield Sample(metric_list.JOBS_HELD.name, (), host.jobs_held)
+        yield Sample(metric_list.JOBS_RUNNING.name, (), host.running)
+        yield Sample(metric_list.OPEN_BYTES.name, (), host.open_bytes)
+        yield Sample(metric_list.CALLS_IN_FLIGHT.name, (), len(effects.calls))
+        yield Sample(metric_list.NOTIFICATIONS_PENDING.name, (), len(effects.notifications))
 
     gathering.read("host", read)
     gathering.read("large_work", large_work_samples)
@@ -104,10 +104,10 @@ async def count_jobs(catalogue: Catalogue, clock: Clock) -> Sequence[Sample]:
     """The jobs by state, and how many executions are due, wait and run. Raises StoreError."""
     counts = await catalogue.counts(clock.now(), tenant=None)
     return [
-        *(Sample(families.JOBS.name, (str(state),), count) for state, count in counts.by_state.items()),
-        Sample(families.FIRINGS_DUE.name, (), counts.due),
-        Sample(families.EXECUTIONS_WAITING.name, (), counts.waiting),
-        Sample(families.EXECUTIONS_RUNNING.name, (), counts.running),
+        *(Sample(metric_list.JOBS.name, (str(state),), count) for state, count in counts.by_state.items()),
+        Sample(metric_list.FIRINGS_DUE.name, (), counts.due),
+        Sample(metric_list.EXECUTIONS_WAITING.name, (), counts.waiting),
+        Sample(metric_list.EXECUTIONS_RUNNING.name, (), counts.running),
     ]
 
 
@@ -128,7 +128,7 @@ async def read_outbox(store: StateStore, clock: Clock) -> Sequence[Sample]:
         if pages == MOST_PAGES:
             break
     age = 0 if oldest is None else max(0, clock.now().wall - oldest) / SECOND
-    return [Sample(families.OUTBOX.name, (), count), Sample(families.OUTBOX_AGE.name, (), age)]
+    return [Sample(metric_list.OUTBOX.name, (), count), Sample(metric_list.OUTBOX_AGE.name, (), age)]
 
 
 async def read_queues(store: PullQueues, clock: Clock) -> Sequence[Sample]:
@@ -139,9 +139,9 @@ async def read_queues(store: PullQueues, clock: Clock) -> Sequence[Sample]:
     for one in found:
         age = 0 if one.oldest is None else max(0, now - one.oldest) / SECOND
         samples += [
-            Sample(families.QUEUE_DEPTH.name, (one.name,), one.depth),
-            Sample(families.QUEUE_OLDEST.name, (one.name,), age),
-            Sample(families.QUEUE_LEASED.name, (one.name,), one.held),
+            Sample(metric_list.QUEUE_DEPTH.name, (one.name,), one.depth),
+            Sample(metric_list.QUEUE_OLDEST.name, (one.name,), age),
+            Sample(metric_list.QUEUE_LEASED.name, (one.name,), one.held),
         ]
     return samples
 
@@ -149,7 +149,7 @@ async def read_queues(store: PullQueues, clock: Clock) -> Sequence[Sample]:
 async def count_nodes(nodes: ListNodes) -> Sequence[Sample]:
     """The nodes by state. Raises StoreError."""
     states = [str(one["state"]) for one in await nodes()]
-    return [Sample(families.NODES.name, (state,), states.count(state)) for state in sorted(set(states))]
+    return [Sample(metric_list.NODES.name, (state,), states.count(state)) for state in sorted(set(states))]
 
 
 def count_instances(instances: Instances, now: int) -> Iterator[Sample]:
@@ -162,12 +162,12 @@ def count_instances(instances: Instances, now: int) -> Iterator[Sample]:
         states[online if instances.is_online(one, now) else "offline"] += 1
     for service, states in counts.items():
         for state, count in states.items():
-            yield Sample(families.INSTANCES.name, (service, state), count)
+            yield Sample(metric_list.INSTANCES.name, (service, state), count)
 
 
 def time_pauses(pauses: Pauses, now: int) -> Iterator[Sample]:
     """How long the first 100 queues and services by name are paused, at `now` (steady ms)."""
-    of_kind = {Kind.QUEUE: families.QUEUE_PAUSED, Kind.SERVICE: families.SERVICE_PAUSED}
+    of_kind = {Kind.QUEUE: metric_list.QUEUE_PAUSED, Kind.SERVICE: metric_list.SERVICE_PAUSED}
     for kind, family in of_kind.items():
         own = [one for one in pauses.all(kind) if one.tenant == DEFAULT_TENANT]
         for one in own[:MOST_QUEUES]:
@@ -178,9 +178,9 @@ def add_connections(gathering: Gathering, listener: str, connections: Connection
     """The connections of one listener."""
 
     def read() -> Iterator[Sample]:
-        yield Sample(families.API_CONNECTIONS.name, (listener,), connections.count)
-        yield Sample(families.API_CONNECTIONS_LIMIT.name, (listener,), connections.most)
+        yield Sample(metric_list.API_CONNECTIONS.name, (listener,), connections.count)
+        yield Sample(metric_list.API_CONNECTIONS_LIMIT.name, (listener,), connections.most)
         for reason, count in connections.events.counts.items():
-            yield Sample(families.API_CONNECTIONS_CLOSED.name, (listener, reason), count)
+            yield Sample(metric_list.API_CONNECTIONS_CLOSED.name, (listener, reason), count)
 
     gathering.read(f"connections_{listener}", read)

@@ -13,16 +13,16 @@ import uvloop
 
 from scheduler_service import __version__
 from scheduler_service.app.actor_listener import create_actor_app
+from scheduler_service.app.core_settings import make_surroundings
 from scheduler_service.app.data_folder import keep_private, known_formats
 from scheduler_service.app.egress import make_sender
 from scheduler_service.app.lifetime import LAST_ANSWERS_SECONDS, serve, through_hangups
 from scheduler_service.app.listener import listen
-from scheduler_service.app.own_process import current_limit, divide, process_log
 from scheduler_service.app.process_parts import GivenParts
+from scheduler_service.app.process_setup import current_limit, divide, process_log
 from scheduler_service.app.running_service import RunningService, process_wire, versions_of
 from scheduler_service.app.service_registry import SharedParts
 from scheduler_service.app.store_opening import open_history
-from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.engine import params_schema  # noqa: F401 - else the first schema's turn would import it
 from scheduler_service.hosts.clock import SystemClock
@@ -39,8 +39,8 @@ from scheduler_service.http_server.server import Server
 from scheduler_service.persistence.cluster.nodes import Nodes, SharedEvents
 from scheduler_service.persistence.cluster.queues import ClusterQueues
 from scheduler_service.persistence.cluster.shared_registry import SqlRates, SqlSharedRegistry
-from scheduler_service.persistence.job_store.cluster_tables import MIGRATIONS
 from scheduler_service.persistence.job_store.database import JobDatabase
+from scheduler_service.persistence.job_store.job_store_schema import MIGRATIONS
 from scheduler_service.persistence.job_store.turn_store import TurnStore
 from scheduler_service.persistence.sql.sqlite import address_of
 from scheduler_service.ports.cluster import Node
@@ -51,13 +51,13 @@ from scheduler_service.services.queue_watch import DOWNTIME_MS, QueueWatch
 from scheduler_service.services.rate_sharing import RateSharing
 from scheduler_service.services.shared_view import SharedView
 from scheduler_service.settings import LoadedSettings, Settings, SettingsError
-from scheduler_service.system_jobs.own_jobs import patiently
 from scheduler_service.system_jobs.process_alerts import ClusterSight
+from scheduler_service.system_jobs.system_job_definitions import patiently
 from scheduler_service.telemetry.event_feed import EventFeed
-from scheduler_service.telemetry.metrics.families import Source
+from scheduler_service.telemetry.log_summaries import Tally
+from scheduler_service.telemetry.metrics.metric_list import Source
 from scheduler_service.telemetry.metrics.process_metrics import process_age
 from scheduler_service.telemetry.readiness import Readiness
-from scheduler_service.telemetry.tally import Tally
 from scheduler_service.transport.service_urls import InvocationDirectory, InvocationSender
 from scheduler_service.transport.topics import TopicSender
 

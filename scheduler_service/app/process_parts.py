@@ -12,7 +12,7 @@ from typing import Any, TypedDict, Unpack
 import msgspec
 
 from scheduler_service import how_to_install
-from scheduler_service.app.surroundings import DefinitionCompiler, given_secrets, make_signer
+from scheduler_service.app.core_settings import DefinitionCompiler, given_secrets, make_signer
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.app.tenant_limits import Reached, make_rates
 from scheduler_service.domain.effects import QueueWrite
@@ -20,7 +20,7 @@ from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.hosts.begun_mark import open_begun_mark
+from scheduler_service.hosts.begun_executions import open_begun_mark
 from scheduler_service.hosts.embedded.early_commit import BATCH_WINDOW_MS, BURST_LEAD_MS, EARLY_COMMIT_MS
 from scheduler_service.hosts.embedded.embedded_host import EmbeddedHost, EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.host import Host, HostStatus
@@ -29,27 +29,27 @@ from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.pacing.room import Room
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.writer import HistoryWriter
-from scheduler_service.persistence.tables.marked_tables import SqlCalendarTable, SqlSecretTable
+from scheduler_service.persistence.tables.key_secret_calendar_tables import SqlCalendarTable, SqlSecretTable
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import CallingSender
 from scheduler_service.ports.services import Router
 from scheduler_service.ports.state import OpenStore, StateStore
-from scheduler_service.security.masking import Masking
+from scheduler_service.security.record_masking import Masking
 from scheduler_service.security.secret_masks import SecretMasks
 from scheduler_service.security.secret_vault import Seal, SecretVault
 from scheduler_service.security.secrets import SecretSources
 from scheduler_service.security.signing import RequestSigner
-from scheduler_service.services.execution_rates import ExecutionRates
 from scheduler_service.services.rate_sharing import RateSharing
 from scheduler_service.services.shared_calendars import Calendars
+from scheduler_service.services.tenant_execution_rates import ExecutionRates
 from scheduler_service.settings import LoadedSettings, SettingsError
 from scheduler_service.settings.sources import read_seal_keys
 from scheduler_service.system_jobs.alert_jobs import made_here, robots_of
+from scheduler_service.telemetry.log_summaries import Outage
 from scheduler_service.telemetry.readiness import HistoryWatch
-from scheduler_service.telemetry.tally import Outage
-from scheduler_service.transport.completion import CompletingSender
 from scheduler_service.transport.pool import RESPONSES_BYTES
+from scheduler_service.transport.secret_completion import CompletingSender
 
 Confirm = Callable[[Sequence[tuple[str, int]]], Awaitable[None]]
 """Takes the keys of batches that the history has (`ports.state.StateStore.written`)."""

@@ -23,57 +23,57 @@ from scheduler_service.api.dependencies import (
 from scheduler_service.app.data_folder import history_address, take_lines
 from scheduler_service.app.egress import admit_of, name_check_of
 from scheduler_service.app.metrics import make_exposition
-from scheduler_service.app.own_process import machine_user
 from scheduler_service.app.process_parts import ProcessParts
+from scheduler_service.app.process_setup import machine_user
 from scheduler_service.app.service_registry import ServiceRegistry, SharedParts
 from scheduler_service.app.store_opening import data_folder
 from scheduler_service.app.tenant_limits import HISTORY, limits_of, read_limit
-from scheduler_service.domain.acts import ActKind, ActOutcome, AuditEntry, OwnAct, act_of_system
+from scheduler_service.domain.audit_acts import ActKind, ActOutcome, AuditEntry, OwnAct, act_of_system
 from scheduler_service.domain.effects import QueueWrite
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import DAY, rfc3339
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.cleanup import Cleanup, TrialRounds, Trials
 from scheduler_service.hosts.host import Host, HostStatus
-from scheduler_service.hosts.limited_jobs import LimitedJobs
 from scheduler_service.hosts.operations.operations import Operations
 from scheduler_service.hosts.processes.shards import Shard, Shards
+from scheduler_service.hosts.tenant_job_limits import LimitedJobs
 from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.persistence.history.history_reads import HistoryReads
 from scheduler_service.persistence.history.retention import Retention
 from scheduler_service.persistence.sql.database import Database
 from scheduler_service.persistence.tables.audit_lines import SqlAudit
-from scheduler_service.persistence.tables.marked_tables import SqlKeyTable
+from scheduler_service.persistence.tables.key_secret_calendar_tables import SqlKeyTable
 from scheduler_service.ports.catalogue import JOBS, WAITS, Catalogue
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.queues import Queues
 from scheduler_service.ports.services import Router
 from scheduler_service.ports.state import JobStore, RequestStore
 from scheduler_service.security.callers import Role
-from scheduler_service.security.concealment import Concealment, MaskedChanges
 from scheduler_service.security.key_ring import KeyRing
-from scheduler_service.security.masking import MASKED_HEADERS
+from scheduler_service.security.mask_rules import Concealment, MaskedChanges
 from scheduler_service.security.proxies import Proxies
+from scheduler_service.security.record_masking import MASKED_HEADERS
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.shared_calendars import CalendarUsers
 from scheduler_service.settings import Settings
 from scheduler_service.system_jobs import alert_jobs
 from scheduler_service.system_jobs.alert_jobs import made_here
 from scheduler_service.system_jobs.calendar_rounds import CalendarRounds
-from scheduler_service.system_jobs.own_jobs import (
+from scheduler_service.system_jobs.process_alerts import ClusterSight, ProcessAlerts
+from scheduler_service.system_jobs.startup_review import Review, basis_of
+from scheduler_service.system_jobs.system_job_definitions import (
     CHECK_TIMERS,
     CLEAN,
     OUTBOX,
     as_function,
     install,
 )
-from scheduler_service.system_jobs.process_alerts import ClusterSight, ProcessAlerts
-from scheduler_service.system_jobs.review import Review, basis_of
 from scheduler_service.telemetry.event_feed import EventFeed
+from scheduler_service.telemetry.log_summaries import Outage
 from scheduler_service.telemetry.metrics.exposition import Exposition
-from scheduler_service.telemetry.metrics.families import Ask, Source
+from scheduler_service.telemetry.metrics.metric_list import Ask, Source
 from scheduler_service.telemetry.readiness import Readiness
-from scheduler_service.telemetry.tally import Outage
 from scheduler_service.transport.sender import SystemFunction
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from secrets import token_hex
 from typing import Unpack
 
 from scheduler_service import __version__
+from scheduler_service.app.core_settings import make_surroundings
 from scheduler_service.app.data_folder import known_formats
 from scheduler_service.app.egress import make_sender
 from scheduler_service.app.process_parts import GivenParts, holder_of, make_embedded_host
@@ -20,7 +21,6 @@ from scheduler_service.app.store_opening import (
     shard_of,
     worker_configs,
 )
-from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.hosts.clock import SystemClock
@@ -39,7 +39,7 @@ from scheduler_service.services.rate_sharing import MemoryRates, RateSharing
 from scheduler_service.settings import LoadedSettings
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
 from scheduler_service.telemetry.event_feed import EventFeed, LocalEvents
-from scheduler_service.telemetry.metrics.families import Ask, Source
+from scheduler_service.telemetry.metrics.metric_list import Ask, Source
 from scheduler_service.telemetry.metrics.process_metrics import process_age
 from scheduler_service.telemetry.readiness import HISTORY, STORE, Readiness, WorkerStores
 from scheduler_service.transport.sender import HttpSender

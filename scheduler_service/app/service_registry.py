@@ -6,7 +6,7 @@ from typing import TypedDict, Unpack
 from scheduler_service.domain.job_key import DEFAULT_TENANT, read_job_key
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.registered_services import Kind
-from scheduler_service.hosts.large_work import work_apart
+from scheduler_service.hosts.work_thread import work_apart
 from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.tables.service_table import SqlServiceTable
@@ -14,9 +14,9 @@ from scheduler_service.ports.catalogue import Catalogue
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.delivery import Compile, Deliver
 from scheduler_service.ports.log import Log
-from scheduler_service.services.drift import DriftReport
+from scheduler_service.services.drift_report import DriftReport
 from scheduler_service.services.instances import Instances
-from scheduler_service.services.losses import Losses
+from scheduler_service.services.lost_instances import Losses
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.queue_watch import QueueWatch
 from scheduler_service.services.rate_sharing import RateSharing

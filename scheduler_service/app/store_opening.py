@@ -34,14 +34,14 @@ from scheduler_service.persistence.contexts.apart_store import (
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.job_store.database import OnTrouble
 from scheduler_service.persistence.sqlite.folder import FolderLock, await_workers
-from scheduler_service.persistence.sqlite.gathering import gather
+from scheduler_service.persistence.sqlite.shard_merge import gather
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import LoadedSettings, Settings, SettingsError
 from scheduler_service.settings.alert_settings import WHOLE
-from scheduler_service.system_jobs.own_jobs import NAMES
-from scheduler_service.telemetry.tally import Outage
+from scheduler_service.system_jobs.system_job_definitions import NAMES
+from scheduler_service.telemetry.log_summaries import Outage
 
 MEMORY = ":memory:"
 IsOwn = Callable[[str], bool]

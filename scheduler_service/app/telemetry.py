@@ -17,15 +17,15 @@ from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings, SettingsError
 from scheduler_service.settings.model import Traces as TraceSettings
 from scheduler_service.system_jobs.alert_jobs import made_here
-from scheduler_service.telemetry.bad_endings import BadEndings, JobLife
 from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators, TurnObservers, observed
 from scheduler_service.telemetry.event_feed import EventFeed, EventSource
+from scheduler_service.telemetry.event_source import OccurrenceLog, Occurrences
+from scheduler_service.telemetry.failure_log import FailureLog, JobLife
+from scheduler_service.telemetry.log_summaries import Tally
 from scheduler_service.telemetry.metrics.execution_metrics import ExecutionMetrics
-from scheduler_service.telemetry.metrics.families import Sample, Source
-from scheduler_service.telemetry.occurrences import OccurrenceLog, Occurrences
+from scheduler_service.telemetry.metrics.metric_list import Sample, Source
 from scheduler_service.telemetry.readiness import HistoryWatch, Standstills
 from scheduler_service.telemetry.span_export import Collector, SpanExport, TraceExport, WriteSpans
-from scheduler_service.telemetry.tally import Tally
 
 ENDPOINT = "http://localhost:4318/v1/traces"
 SCOPE = "punctual"
@@ -109,7 +109,7 @@ class Telemetry:
 
     def _make_observers(self, settings: Settings) -> TurnObservers:
         executions = ExecutionMetrics() if self.metrics is None else self.metrics.executions
-        troubles = BadEndings(log=self.log, tries=settings.notification.retries + 1)
+        troubles = FailureLog(log=self.log, tries=settings.notification.retries + 1)
         observers = TurnObservers(count=executions.count, troubles=troubles, failed=self._failed)
         if self._traces is not None:
             observers.add(self._traces.observe)

@@ -8,12 +8,12 @@ import msgspec
 from scheduler_service.ports.catalogue import JOBS, WAITS
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
-from scheduler_service.services.execution_rates import NAME, ExecutionRates
 from scheduler_service.services.rate_windows import ProcessWindow, RateWindow
+from scheduler_service.services.tenant_execution_rates import NAME, ExecutionRates
 from scheduler_service.settings import Settings
-from scheduler_service.telemetry.metrics import families
-from scheduler_service.telemetry.metrics.families import Sample
-from scheduler_service.telemetry.tally import Tally
+from scheduler_service.telemetry.log_summaries import Tally
+from scheduler_service.telemetry.metrics import metric_list
+from scheduler_service.telemetry.metrics.metric_list import Sample
 
 HISTORY = "tenant_history_executions"
 WindowOf = Callable[[str, str], ProcessWindow]
@@ -85,4 +85,4 @@ class Reached:
     def samples(self) -> Iterator[Sample]:
         """How often each limit was reached, of all tenants together."""
         for name in (JOBS, NAME, WAITS):
-            yield Sample(families.TENANT_LIMITS.name, (name,), self._counts[name])
+            yield Sample(metric_list.TENANT_LIMITS.name, (name,), self._counts[name])

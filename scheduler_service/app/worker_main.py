@@ -14,13 +14,13 @@ from typing import Unpack
 
 import uvloop
 
+from scheduler_service.app.core_settings import make_surroundings
 from scheduler_service.app.data_folder import tell_trouble
 from scheduler_service.app.egress import make_sender
 from scheduler_service.app.metrics import add_host, add_outbox
-from scheduler_service.app.own_process import freeze_memory, log_of, raise_limit
 from scheduler_service.app.process_parts import GivenParts, ProcessParts, make_embedded_host
+from scheduler_service.app.process_setup import freeze_memory, log_of, raise_limit
 from scheduler_service.app.store_opening import keep_contexts, open_history, open_rows, shard_of
-from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.app.telemetry import Telemetry
 from scheduler_service.domain.effects import QueueWrite
 from scheduler_service.domain.job_key import DEFAULT_TENANT
@@ -48,7 +48,7 @@ from scheduler_service.system_jobs import alert_jobs
 from scheduler_service.telemetry.logs import EventLog
 from scheduler_service.telemetry.loop_watch import RunningWatch
 from scheduler_service.telemetry.metrics.process_metrics import process_age
-from scheduler_service.telemetry.report_signal import SignalReports
+from scheduler_service.telemetry.sigusr1_report import SignalReports
 
 OpenLog = Callable[[Settings, int | None], EventLog]
 """Opens the log of this process, as the settings have it; lines of libraries name the shard, once known."""

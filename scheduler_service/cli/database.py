@@ -14,7 +14,7 @@ from scheduler_service.cli.output import note
 from scheduler_service.cli.serving import read_settings
 
 if TYPE_CHECKING:
-    from scheduler_service.domain.acts import OwnAct
+    from scheduler_service.domain.audit_acts import OwnAct
     from scheduler_service.settings import LoadedSettings, Settings
 
 app = Commands(no_args_is_help=True, help="Check, migrate, back up and restore the data folder.")
@@ -81,7 +81,7 @@ def repair(data: Data = None, config: Config = None) -> None:
     settings, folder = _settings(data, config)
     _refuse_server(settings, folder)
     from scheduler_service.app.data_folder import history_address
-    from scheduler_service.domain.acts import OwnAct
+    from scheduler_service.domain.audit_acts import OwnAct
     from scheduler_service.maintenance.folder_repair import repair_folder
 
     history = history_address(settings, folder)
@@ -130,7 +130,7 @@ def restore(
     settings, target = _settings(data, config)
     _refuse_server(settings, target)
     from scheduler_service.app.data_folder import history_address
-    from scheduler_service.domain.acts import OwnAct
+    from scheduler_service.domain.audit_acts import OwnAct
     from scheduler_service.maintenance.backup import restore as restore_backup
 
     history = history_address(settings, target)
@@ -193,7 +193,7 @@ def _megabytes(size: int) -> str:
 
 
 async def _name_unfit(loaded: "LoadedSettings", folder: Path) -> None:
-    from scheduler_service.maintenance.examined_folder import REMEDY, find_unfit
+    from scheduler_service.maintenance.doctor_folder import REMEDY, find_unfit
 
     async for job_id, problem in find_unfit(loaded, folder):
         if problem is not None:

@@ -16,7 +16,7 @@ from scheduler_service.api.bodies import header
 from scheduler_service.api.pages import CONSOLE
 from scheduler_service.console.assets import ConsoleAsset, ConsoleFiles, own_files, read_files
 from scheduler_service.console.modules import ConsoleError, VueMissing
-from scheduler_service.hosts.large_work import work_apart
+from scheduler_service.hosts.work_thread import work_apart
 
 ASSETS = "a/"
 PAGES = ("", "index.html")

@@ -8,7 +8,7 @@ import uvloop
 
 from scheduler_service.app.lifetime import serve
 from scheduler_service.app.listener import listen
-from scheduler_service.app.own_process import process_log
+from scheduler_service.app.process_setup import process_log
 from scheduler_service.demo.crash import CrashAct
 from scheduler_service.demo.demo_jobs import DemoTarget, demo_jobs
 from scheduler_service.domain.errors import PunctualError

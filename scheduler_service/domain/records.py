@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from scheduler_service.domain.acts import Act
+from scheduler_service.domain.audit_acts import Act
 from scheduler_service.domain.execution import (
     DeliveryState,
     ExecutionState,

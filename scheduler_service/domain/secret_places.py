@@ -2,8 +2,8 @@
 
 A request is rendered, stored and sent again without a byte of a secret. Where a value is to go stands the
 request's `mark` and the number of the secret's name. The mark is an HMAC with the job's own random key
-(`engine.scope.secret_mark`), another one for each request, and leaves the scheduler in none: no response, no
-parameter and no variable can contain it, so that data never names a secret.
+(`engine.template_scope.secret_mark`), another one for each request, and leaves the scheduler in none: no
+response, no parameter and no variable can contain it, so that data never names a secret.
 """
 
 import json

@@ -11,8 +11,8 @@ from scheduler_service.domain.wire import Answer
 from scheduler_service.engine.program import AnswerRule
 from scheduler_service.language.conditions import compile_condition, holds
 from scheduler_service.language.expression import Allowance
+from scheduler_service.language.json_values import NO_JSON, as_text, read_json
 from scheduler_service.language.jsonpath import Missing, Path, Stopped, compile_path, evaluate
-from scheduler_service.language.values import NO_JSON, as_text, read_json
 
 RULE_FIELDS = ("success_when", "error_from", "message_from")
 RULE_MEMBERS = tuple(RequestStep.model_fields[field].alias or field for field in RULE_FIELDS)

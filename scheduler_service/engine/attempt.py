@@ -2,7 +2,7 @@
 
 import msgspec
 
-from scheduler_service.domain.acts import Act, OwnAct, act_of_system
+from scheduler_service.domain.audit_acts import Act, OwnAct, act_of_system
 from scheduler_service.domain.document import Calling, Checking, Context, Ended, Kept, Open, Phase, Retrying
 from scheduler_service.domain.effects import Abandon, Inform, ReportPause
 from scheduler_service.domain.execution import (
@@ -21,7 +21,7 @@ from scheduler_service.engine.parts.dispatch import abandon_parts
 from scheduler_service.engine.parts.watches import stop_watching
 from scheduler_service.engine.requests import Refused, make_request
 from scheduler_service.engine.retry import Failure, GiveUp, judge
-from scheduler_service.engine.scope import feedback_token
+from scheduler_service.engine.template_scope import feedback_token
 from scheduler_service.engine.turn_state import TurnState, replace
 
 STEP, CHECK = CallKind.STEP, CallKind.CHECK  # a lookup in the enum costs ten times as much

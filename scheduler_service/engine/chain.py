@@ -1,6 +1,6 @@
 """The chain: sends one step after the other and judges each answer (SPEC sections 4 and 5)."""
 
-from scheduler_service.domain.acts import OwnAct, act_of_system
+from scheduler_service.domain.audit_acts import OwnAct, act_of_system
 from scheduler_service.domain.document import (
     Calling,
     CheckWaiting,
@@ -41,9 +41,9 @@ from scheduler_service.engine.requests import (
     whole_url,
 )
 from scheduler_service.engine.retry import Failure, GiveUp
-from scheduler_service.engine.scope import feedback_token
+from scheduler_service.engine.target_reports import find_header, message_of, read_retry_after, settle
+from scheduler_service.engine.template_scope import feedback_token
 from scheduler_service.engine.turn_state import TurnState, replace
-from scheduler_service.engine.verdicts import find_header, message_of, read_retry_after, settle
 from scheduler_service.language.urls import origin, quote_location
 
 RESPONSES = 4

@@ -22,16 +22,16 @@ from scheduler_service.engine.requests import (
     unmarked,
 )
 from scheduler_service.engine.retry import Failure
-from scheduler_service.engine.scope import feedback_token
-from scheduler_service.engine.turn_state import TurnState
-from scheduler_service.engine.verdicts import (
+from scheduler_service.engine.target_reports import (
     UnreadableReport,
     message_of,
     read_report,
     read_retry_after,
     settle,
 )
-from scheduler_service.language.values import parse_json
+from scheduler_service.engine.template_scope import feedback_token
+from scheduler_service.engine.turn_state import TurnState
+from scheduler_service.language.json_values import parse_json
 
 TOLERATED = 2
 CHECK_FAILED = "check"

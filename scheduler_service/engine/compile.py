@@ -10,15 +10,15 @@ from client_sdk.models import JobDefinition
 from client_sdk.models import Timer as TimerModel
 from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.moments import SECOND
+from scheduler_service.engine.compile_requests import compile_targets
+from scheduler_service.engine.definition_checks import as_accepted_before, find_refused
 from scheduler_service.engine.parts.step_options import lead_of
-from scheduler_service.engine.posting import as_accepted_before, find_refused
 from scheduler_service.engine.program import Policy, Program, Step, Surroundings, Targets, targets_of
-from scheduler_service.engine.scope import ANYTHING, templates_of
-from scheduler_service.engine.targets import compile_targets
+from scheduler_service.engine.template_scope import ANYTHING, templates_of
 from scheduler_service.engine.warnings import find_template_warnings, find_warnings
 from scheduler_service.language.expression import FEEDBACK_URLS, Allowance
+from scheduler_service.language.json_values import LARGE_BYTES
 from scheduler_service.language.jsonpath import searched_within
-from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.timing.calendar_days import Calendar, DayRule
 from scheduler_service.timing.timer import (
     PLANNED,

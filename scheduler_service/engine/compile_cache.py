@@ -31,8 +31,8 @@ from scheduler_service.engine.compile import (
 from scheduler_service.engine.program import Program, Step
 from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.language.json_scan import NO_COLONS, find_repeated_name
+from scheduler_service.language.json_values import as_json
 from scheduler_service.language.template import constant_json
-from scheduler_service.language.values import as_json
 from scheduler_service.timing.schedule import warnings_at
 from scheduler_service.timing.timer import Timer
 

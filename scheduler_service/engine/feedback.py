@@ -20,9 +20,9 @@ from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken,
 from scheduler_service.domain.turn_events import FeedbackArrived
 from scheduler_service.engine.notification_events import notify, report_event
 from scheduler_service.engine.parts.join import Verdicts, settle_reports
-from scheduler_service.engine.scope import feedback_token
+from scheduler_service.engine.target_reports import UnreadableReport, has_decided, read_report, settle
+from scheduler_service.engine.template_scope import feedback_token
 from scheduler_service.engine.turn_state import TurnState, replace
-from scheduler_service.engine.verdicts import UnreadableReport, has_decided, read_report, settle
 
 FEEDBACK_STATUS = "200"
 BY_PART = (PartsOpen, PartsQueued, PartsAwaited)

@@ -9,10 +9,10 @@ from scheduler_service.domain.turn_events import Activated, Created, Paused, Upd
 from scheduler_service.engine.admission import drop, start_queued
 from scheduler_service.engine.attempt import cancel
 from scheduler_service.engine.decision import Decision, Job
+from scheduler_service.engine.definition_checks import refuse_other_owner, refuse_ownerless
 from scheduler_service.engine.firing import count_from_end, fire, fire_due, plan_next, record_missed
 from scheduler_service.engine.notification_events import keep_last_events
 from scheduler_service.engine.parts.queue import reconfigure
-from scheduler_service.engine.posting import refuse_other_owner, refuse_ownerless
 from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.timing.misfire import resume
 from scheduler_service.timing.timer import TimerKind

@@ -17,10 +17,10 @@ from scheduler_service.engine.answer_rules import texts_of
 from scheduler_service.engine.decision import SMALL_BYTES
 from scheduler_service.engine.program import Notification, Program
 from scheduler_service.engine.requests import Refused, make_request
-from scheduler_service.engine.scope import token_in
+from scheduler_service.engine.template_scope import token_in
 from scheduler_service.engine.turn_state import NotificationEvent, TurnState
 from scheduler_service.language.expression import NOTIFY_BODY
-from scheduler_service.language.values import NOT_TEXT, as_json, parse_json, parse_response
+from scheduler_service.language.json_values import NOT_TEXT, as_json, parse_json, parse_response
 from scheduler_service.timing.zones import load_zone
 
 IN_PROGRESS, SUCCEED, FAILED, TIMEOUT = "inprogress", "succeed", "failed", "timeout"

@@ -11,7 +11,7 @@ from scheduler_service.domain.secret_places import hide_places
 from scheduler_service.domain.tracing import DELIVERY, span_of, trace_of
 from scheduler_service.domain.wire import Answer, OutboundRequest, Outcome
 from scheduler_service.engine.answer_rules import UNSUCCESSFUL, code_in, find_unmet, rule_of
-from scheduler_service.engine.verdicts import message_of
+from scheduler_service.engine.target_reports import message_of
 
 RETRIES = 3
 INTERVAL = 20 * SECOND

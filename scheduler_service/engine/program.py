@@ -11,8 +11,8 @@ from scheduler_service.domain.parts import QueueOptions
 from scheduler_service.domain.tracing import Sampling
 from scheduler_service.domain.wire import Headers
 from scheduler_service.language.compiled import JsonTemplate, TextTemplate, UrlTemplate
+from scheduler_service.language.json_values import LARGE_BYTES
 from scheduler_service.language.jsonpath import Path
-from scheduler_service.language.values import LARGE_BYTES
 from scheduler_service.timing.calendar_days import Calendar
 from scheduler_service.timing.timer import Timer
 

@@ -22,13 +22,13 @@ from scheduler_service.domain.texts import scrub
 from scheduler_service.domain.tracing import SpanPlace, is_sampled, span_of, tail_of, trace_in, trace_of
 from scheduler_service.domain.wire import AtSend, FaultKind, Headers, OutboundRequest
 from scheduler_service.engine.decision import SMALL_BYTES
-from scheduler_service.engine.posting import OWN, OWN_BEHIND
+from scheduler_service.engine.definition_checks import OWN, OWN_BEHIND
 from scheduler_service.engine.program import Prerendered, Program, Target
-from scheduler_service.engine.scope import scope_for, secret_mark
+from scheduler_service.engine.template_scope import scope_for, secret_mark
 from scheduler_service.engine.turn_state import TurnState
+from scheduler_service.language.json_values import as_json, as_json_by_member, as_text
 from scheduler_service.language.rendering import Scope, Unrenderable, render_json, render_text, render_url
 from scheduler_service.language.urls import ForeignOrigin, NotAUrl, names_service, resolve_whole
-from scheduler_service.language.values import as_json, as_json_by_member, as_text
 
 AS_JSON: Headers = (("Content-Type", "application/json"),)
 FORM = "application/x-www-form-urlencoded"

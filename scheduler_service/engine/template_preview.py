@@ -14,6 +14,7 @@ from scheduler_service.engine.program import Surroundings
 from scheduler_service.language.compiled import Template
 from scheduler_service.language.conditions import find_mismatches, find_slips, holds
 from scheduler_service.language.expression import SYSTEM_VARIABLES, Allowance, Names
+from scheduler_service.language.json_values import as_json
 from scheduler_service.language.jsonpath import Stopped
 from scheduler_service.language.rendering import (
     Rendered,
@@ -25,7 +26,6 @@ from scheduler_service.language.rendering import (
 )
 from scheduler_service.language.template import compile_json, compile_text, compile_url
 from scheduler_service.language.urls import NotAUrl, check_authority, origin, resolve_whole
-from scheduler_service.language.values import as_json
 
 POINTER = "/template"
 SAMPLE_ID = "preview"

@@ -8,7 +8,7 @@ from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Starte
 from scheduler_service.domain.turn_events import Backfilled, Triggered
 from scheduler_service.engine.admission import line_up, new_execution, submit
 from scheduler_service.engine.turn_state import TurnState, replace
-from scheduler_service.language.values import parse_json
+from scheduler_service.language.json_values import parse_json
 from scheduler_service.timing.timer import RECURRING
 
 

@@ -14,7 +14,7 @@ from scheduler_service.engine.notification_events import FINAL
 from scheduler_service.engine.parts.step_options import read_options
 from scheduler_service.engine.program import Target, Targets, targets_of
 from scheduler_service.engine.retry import NEVER_RETRIED
-from scheduler_service.engine.scope import ANYTHING
+from scheduler_service.engine.template_scope import ANYTHING
 from scheduler_service.language.compiled import ArrayNode, Interpolation, ObjectNode, Slot, Splice
 from scheduler_service.language.conditions import find_slips
 from scheduler_service.language.expression import SYSTEM_VARIABLES, Expression, Name, Query

@@ -8,7 +8,7 @@ import msgspec
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.sending import Sender
-from scheduler_service.telemetry.alerts.receivers import Limit, Receiver, read_refusal
+from scheduler_service.telemetry.alerts.alert_receivers import Limit, Receiver, read_refusal
 
 FindSecret = Callable[[], str | None]
 """The secret as it is now; None: there is none."""

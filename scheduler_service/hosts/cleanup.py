@@ -14,7 +14,7 @@ from scheduler_service.ports.delivery import Command, Deliver
 from scheduler_service.ports.errors import StateUnreadable, StoreUnavailable, StoreUncertain, explain
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import JobStore
-from scheduler_service.telemetry.tally import Outage
+from scheduler_service.telemetry.log_summaries import Outage
 
 TRIALS_READ = 200
 ROUND = MINUTE

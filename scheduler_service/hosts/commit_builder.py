@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler_service.domain.acts import Act
+from scheduler_service.domain.audit_acts import Act
 from scheduler_service.domain.document import Document
 from scheduler_service.domain.effects import (
     AcceptChanges,
@@ -25,15 +25,15 @@ from scheduler_service.domain.records import Audited, CheckEnded, ResultKept, St
 from scheduler_service.domain.replies import Refusal, Reply, Started, StartedMany, Unchanged
 from scheduler_service.domain.turn_events import Created, Event
 from scheduler_service.domain.wire import Holder
-from scheduler_service.engine import status
+from scheduler_service.engine import job_summary
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.delay import delay, delay_records
+from scheduler_service.engine.job_summary import Summary, revisions
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.snapshot import encode, needs_commit
-from scheduler_service.engine.status import Summary, revisions
 from scheduler_service.hosts.host_parts import Redact
 from scheduler_service.hosts.job_cache import CachedJob, PendingCommit
-from scheduler_service.language.values import LARGE_BYTES
+from scheduler_service.language.json_values import LARGE_BYTES
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit, Remembered, StoredJob
@@ -105,7 +105,7 @@ class CommitBuilder:
             cached.committed,
             cached.sequence,
             None if after is None else encode(after),
-            status.due(job),
+            job_summary.due(job),
             turn.text,
             batch,
             turn.deliveries,
@@ -138,7 +138,7 @@ class CommitBuilder:
         if commit.batch is not None:
             records = delay_records(commit.batch.records, until.wall, by)
             commit = replace(commit, batch=replace(commit.batch, records=records))
-        due = status.due(Job(document, pending.programs, self._holder))
+        due = job_summary.due(Job(document, pending.programs, self._holder))
         return replace(pending, commit=commit, decision=replace(decision, document=document), due=due)
 
     def batch(self, cached: CachedJob, turn: DecidedTurn) -> Batch | None:
@@ -160,7 +160,7 @@ class CommitBuilder:
         after = job.document
         if after is not None:
             program = job.programs[after.head.revision]
-            return describe(cached.job_id, after, program, status.summarize(job))
+            return describe(cached.job_id, after, program, job_summary.summarize(job))
         assert cached.entry is not None
         assert cached.document is not None
         return bury(cached.entry, cached.document, now)

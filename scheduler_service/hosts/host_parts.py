@@ -15,8 +15,8 @@ from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.machine import decide
 from scheduler_service.engine.notification_retry import INTERVAL, RETRIES
 from scheduler_service.engine.program import Program
+from scheduler_service.hosts.calls_in_flight import WakeClaimers, wake_no_claimers
 from scheduler_service.hosts.chat_robots import NO_ROBOTS, Robots
-from scheduler_service.hosts.in_flight import WakeClaimers, wake_no_claimers
 from scheduler_service.hosts.redelivery import LEASE
 from scheduler_service.hosts.revisions import IdentitySource, NewIdentity
 from scheduler_service.pacing.room import Room
@@ -26,7 +26,7 @@ from scheduler_service.ports.history import History
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import Sender
 from scheduler_service.ports.services import Router
-from scheduler_service.services.execution_rates import ExecutionRates
+from scheduler_service.services.tenant_execution_rates import ExecutionRates
 from scheduler_service.telemetry.decorators import ObserveCall, ObserveJob, observe_no_job
 
 Decide = Callable[[Job, Event, Now], Decision]

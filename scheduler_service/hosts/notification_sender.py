@@ -17,6 +17,7 @@ from scheduler_service.engine.notification_retry import (
     record_of,
     request_of_try,
 )
+from scheduler_service.hosts.background_tasks import Tasks
 from scheduler_service.hosts.chat_robots import NO_ROBOTS, Robots
 from scheduler_service.hosts.host_parts import Redact
 from scheduler_service.hosts.pending_notifications import (
@@ -27,7 +28,6 @@ from scheduler_service.hosts.pending_notifications import (
     damage_logger,
     read_pages,
 )
-from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.clock import Alarm, Timekeeper
 from scheduler_service.ports.errors import DeliveryUnreadable, StoreError
 from scheduler_service.ports.history import Batch, History

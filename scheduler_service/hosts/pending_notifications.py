@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.engine.notification_retry import may_be_superseded
-from scheduler_service.hosts.tasks import Tasks
+from scheduler_service.hosts.background_tasks import Tasks
 from scheduler_service.ports.errors import DeliveryUnreadable
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import NoteDamaged

@@ -33,11 +33,11 @@ from scheduler_service.domain.turn_events import (
     Updated,
 )
 from scheduler_service.domain.wire import Answer, Holder, Token
-from scheduler_service.engine import status
+from scheduler_service.engine import job_summary
 from scheduler_service.engine.compile import with_present_days
 from scheduler_service.engine.decision import SMALL_BYTES, Decision, Job
 from scheduler_service.engine.program import weigh
-from scheduler_service.hosts.begun_mark import BegunMark
+from scheduler_service.hosts.begun_executions import BegunMark
 from scheduler_service.hosts.clock import WaitUntil, ahead_of, begin_of, is_past
 from scheduler_service.hosts.commit_builder import (
     CommitBuilder,
@@ -53,8 +53,8 @@ from scheduler_service.hosts.commit_builder import (
 from scheduler_service.hosts.host_parts import Act, Alarms, TurnParts
 from scheduler_service.hosts.job_cache import CachedJob, LoadedJob, OpenBytes, PendingCommit, weigh_open
 from scheduler_service.hosts.job_loading import JobLoading
-from scheduler_service.hosts.large_work import LargeTurns, takes_long, work_apart
 from scheduler_service.hosts.revisions import accepted, bind
+from scheduler_service.hosts.work_thread import LargeTurns, takes_long, work_apart
 from scheduler_service.pacing.room import Place
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StateUnreadable, StoreError, StoreUnavailable, StoreUncertain
@@ -334,7 +334,7 @@ class Turn:
             reply = decision.reply
             if type(reply) is Refusal and reply.limit is not None:
                 self._rates.refuse(job_id)
-            self._rates.count(job_id, status.count_begun(before, decision.document))
+            self._rates.count(job_id, job_summary.count_begun(before, decision.document))
 
     async def _apart(
         self, make: Callable[[CachedJob, DecidedTurn], Made], cached: CachedJob, turn: DecidedTurn
@@ -371,7 +371,7 @@ class Turn:
     ) -> Awaitable[None] | None:
         """A turn of qos 0 that changed nothing durable acts at once. Returns what sets its alarm, if any."""
         cached.document = turn.decision.document
-        due = status.due(Job(cached.document, cached.programs, self._holder))
+        due = job_summary.due(Job(cached.document, cached.programs, self._holder))
         # An answer leaves the alarm where it is set, unless it changes when that has to ring.
         is_set = due == cached.due and isinstance(event, CallEnded)
         cached.due = due

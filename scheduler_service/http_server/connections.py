@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from scheduler_service.ports.log import Log
-from scheduler_service.telemetry.tally import Tally
+from scheduler_service.telemetry.log_summaries import Tally
 
 ANSWER_SECONDS = 5.0
 """So long a whole request may be answered before its connection gives way, as one that only waits."""

@@ -17,8 +17,8 @@ from scheduler_service.http_server.exchange import (
     write_answer,
     write_refusal,
 )
+from scheduler_service.telemetry.log_summaries import Tally
 from scheduler_service.telemetry.logs import place_of
-from scheduler_service.telemetry.tally import Tally
 
 HEAD_BYTES = 65_536
 """Of one request: its head, its trailers, and the framing of its chunks beyond `FRAMING_PER_BYTE`."""

@@ -11,7 +11,7 @@ from functools import partial
 from scheduler_service.http_server.connections import STALL_SECONDS, Connections
 from scheduler_service.http_server.protocol import Asgi, HttpProtocol, ServedSite
 from scheduler_service.ports.log import Log
-from scheduler_service.telemetry.tally import Tally
+from scheduler_service.telemetry.log_summaries import Tally
 
 MOST_AT_ONCE = 32
 """Connections accepted in one round of the loop: a flood of them does not hold up what else is due."""

@@ -6,7 +6,7 @@ from encodings import normalize_encoding
 from encodings.aliases import aliases
 from functools import lru_cache
 
-from scheduler_service.language.values import parse_json
+from scheduler_service.language.json_values import parse_json
 
 UTF_8 = ""
 _PARAMETER = re.compile(r';\s*([^\s;="]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;]*)')

@@ -6,7 +6,7 @@ import msgspec
 
 from scheduler_service.language.expression import Expression
 from scheduler_service.language.jsonpath import Path
-from scheduler_service.language.places import ValuePlace
+from scheduler_service.language.url_places import ValuePlace
 
 Parts = tuple[str | Expression, ...]
 

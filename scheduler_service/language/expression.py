@@ -9,7 +9,7 @@ import msgspec
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.domain.secret_places import SECRET_NAME
 from scheduler_service.language.jsonpath import Path, compile_path
-from scheduler_service.language.places import OFFERED
+from scheduler_service.language.url_places import OFFERED
 
 NOTIFY_BODY = "schedulingNotifyBody"
 FEEDBACK_URLS = frozenset(

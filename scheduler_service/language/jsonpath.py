@@ -13,9 +13,9 @@ from jsonpath_rfc9535.selectors import IndexSelector, NameSelector
 from jsonpath_rfc9535.tokens import Token, TokenStream, TokenType
 
 from scheduler_service.domain.errors import ExpressionError
+from scheduler_service.language.json_values import NOT_READ, NOT_TEXT, Unreadable, as_json
 from scheduler_service.language.jsonpath_filters import DEPTH_MAX, Budget, Exhausted
 from scheduler_service.language.jsonpath_selection import Selection, plan
-from scheduler_service.language.values import NOT_READ, NOT_TEXT, Unreadable, as_json
 
 CHARACTERS_MAX = 1_100
 """How many characters a path may have."""

@@ -23,7 +23,7 @@ from jsonpath_rfc9535.selectors import NameSelector
 
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.language.iregexp import CompiledRegexp, compile_pattern
-from scheduler_service.language.values import NOT_TEXT, Unreadable
+from scheduler_service.language.json_values import NOT_TEXT, Unreadable
 
 
 class Exhausted(Exception):

@@ -21,10 +21,7 @@ from scheduler_service.language.compiled import (
     UrlTemplate,
 )
 from scheduler_service.language.expression import Environment, Expression, Name, Query, SecretName, Variable
-from scheduler_service.language.jsonpath import NODES_MAX, Missing, Path, Stopped, evaluate
-from scheduler_service.language.jsonpath_filters import Budget
-from scheduler_service.language.places import ValuePlace, encode_value, place_after
-from scheduler_service.language.values import (
+from scheduler_service.language.json_values import (
     NOT_READ,
     NOT_TEXT,
     as_json,
@@ -32,6 +29,9 @@ from scheduler_service.language.values import (
     find_control,
     parse_json,
 )
+from scheduler_service.language.jsonpath import NODES_MAX, Missing, Path, Stopped, evaluate
+from scheduler_service.language.jsonpath_filters import Budget
+from scheduler_service.language.url_places import ValuePlace, encode_value, place_after
 
 RAW = frozenset({ValuePlace.START, ValuePlace.AUTHORITY, ValuePlace.JOINT})
 ENCODED = frozenset({ValuePlace.PATH, ValuePlace.QUERY, ValuePlace.FRAGMENT})

@@ -32,14 +32,14 @@ from scheduler_service.language.expression import (
     Variable,
     scan,
 )
-from scheduler_service.language.places import (
+from scheduler_service.language.json_values import DEPTH_MAX, LARGE_BYTES, as_json, find_control, is_shallow
+from scheduler_service.language.url_places import (
     ValuePlace,
     check_start,
     close_escape,
     encode_literal,
     place_after,
 )
-from scheduler_service.language.values import DEPTH_MAX, LARGE_BYTES, as_json, find_control, is_shallow
 
 PROBLEMS_MAX = 100
 OPENING = b"${"

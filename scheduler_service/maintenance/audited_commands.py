@@ -9,8 +9,16 @@ from typing import Any
 import msgspec
 
 from scheduler_service.app.data_folder import leave_line
-from scheduler_service.app.own_process import machine_user
-from scheduler_service.domain.acts import Act, ActKind, ActOutcome, AuditEntry, OwnAct, Via, name_in_audit
+from scheduler_service.app.process_setup import machine_user
+from scheduler_service.domain.audit_acts import (
+    Act,
+    ActKind,
+    ActOutcome,
+    AuditEntry,
+    OwnAct,
+    Via,
+    name_in_audit,
+)
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.persistence.history.database import HistoryDatabase, inspect

@@ -7,18 +7,18 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from ipaddress import ip_network
 from pathlib import Path
 
+from scheduler_service.app.core_settings import examined_surroundings
 from scheduler_service.app.egress import egress_of
 from scheduler_service.app.lifetime import check_exposure
-from scheduler_service.app.surroundings import examined_surroundings
-from scheduler_service.maintenance.examined_folder import examine_folder, examine_jobs
-from scheduler_service.maintenance.examined_machine import examine_limits, examine_versions, judge_step
-from scheduler_service.maintenance.examined_servers import (
+from scheduler_service.maintenance.doctor_folder import examine_folder, examine_jobs
+from scheduler_service.maintenance.doctor_machine import examine_limits, examine_versions, judge_step
+from scheduler_service.maintenance.doctor_servers import (
     examine_contexts,
     examine_daprd,
     examine_database,
     examine_store,
 )
-from scheduler_service.maintenance.examined_service import examine_service
+from scheduler_service.maintenance.doctor_service import examine_service
 from scheduler_service.maintenance.findings import DoctorFinding, ExaminedPart, ExaminedService
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.settings import SettingsError

@@ -6,7 +6,7 @@ from pathlib import Path
 from scheduler_service.app.data_folder import STATE_FILE, check_beginning
 from scheduler_service.engine.snapshot import SnapshotError, decode, is_apart, read_version
 from scheduler_service.persistence.history.database import inspect, migrate
-from scheduler_service.persistence.job_store.cluster_tables import MIGRATIONS as CLUSTER
+from scheduler_service.persistence.job_store.job_store_schema import MIGRATIONS as CLUSTER
 from scheduler_service.persistence.job_store.service_lock import ServiceLock
 from scheduler_service.persistence.sql.database import Database
 from scheduler_service.persistence.sql.migrations import Check
@@ -20,7 +20,7 @@ from scheduler_service.persistence.sqlite.folder import (
     check_kinds,
     is_divided,
 )
-from scheduler_service.persistence.sqlite.gathering import gather
+from scheduler_service.persistence.sqlite.shard_merge import gather
 
 MIGRATE = "run 'punctual db migrate'"
 NOT_USED = "no service has used this folder: name another one (--data), or start the service, which makes it"

@@ -10,8 +10,8 @@ from client_sdk.models.requests import NewKey
 from scheduler_service.api.bodies import read_model
 from scheduler_service.api.keys import key_wire, read_new_key
 from scheduler_service.app.data_folder import history_address
-from scheduler_service.app.own_process import machine_user
-from scheduler_service.domain.acts import ActKind
+from scheduler_service.app.process_setup import machine_user
+from scheduler_service.domain.audit_acts import ActKind
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND
@@ -20,7 +20,7 @@ from scheduler_service.maintenance.audited_commands import audited_command
 from scheduler_service.maintenance.folder_formats import NOT_USED
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.sql.sqlite import file_of
-from scheduler_service.persistence.tables.marked_tables import SqlKeyTable
+from scheduler_service.persistence.tables.key_secret_calendar_tables import SqlKeyTable
 from scheduler_service.security.key_ring import KeyRing
 from scheduler_service.settings import Settings
 

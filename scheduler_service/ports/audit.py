@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from scheduler_service.domain.acts import AuditEntry
+from scheduler_service.domain.audit_acts import AuditEntry
 
 AuditWire = Mapping[str, object]
 """A line as the API shows it."""

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from scheduler_service.domain.acts import Act
+from scheduler_service.domain.audit_acts import Act
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.turn_events import Event
 from scheduler_service.engine.program import Program

@@ -23,7 +23,7 @@ import re2
 from scheduler_service.domain.feedback_tokens import MARK
 from scheduler_service.domain.records import Record
 from scheduler_service.domain.wire import Answer, AtSend, Outcome
-from scheduler_service.language.values import as_json, parse_json
+from scheduler_service.language.json_values import as_json, parse_json
 from scheduler_service.security.secrets import LEAST_CHARACTERS, Source, speaks_of_secret
 
 MOST_FORMER = 2_000

@@ -10,7 +10,7 @@ from scheduler_service.ports.errors import explain
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.queues import SharedQueues
 from scheduler_service.services.pull_queues import PullQueues, each_part
-from scheduler_service.telemetry.tally import Outage
+from scheduler_service.telemetry.log_summaries import Outage
 
 POLL_MS = SECOND // 4
 WAKE_AGAIN_MS = SECOND

@@ -17,7 +17,7 @@ from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.errors import StoreError, StoreUncertain, explain
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.shared_registry import RatePage, SharedRates
-from scheduler_service.telemetry.tally import Outage
+from scheduler_service.telemetry.log_summaries import Outage
 
 LOAN_MS = 3 * SECOND
 """So long a node uses its permits after it has written that it holds them."""

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 
 import msgspec
 
-from scheduler_service.domain.acts import OwnAct, act_of_system
+from scheduler_service.domain.audit_acts import OwnAct, act_of_system
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.registered_services import Applied, Service
@@ -22,7 +22,7 @@ from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Command, Compile, Definition, Deliver
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.services import ServiceTable
-from scheduler_service.services.declared import (
+from scheduler_service.services.declared_jobs import (
     UNDECLARED,
     Action,
     Apart,

@@ -14,7 +14,7 @@ from scheduler_service.domain.registered_services import InstancePlace, Loss, Ra
 from scheduler_service.domain.wire import Token
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.services.instances import Instance, Instances
-from scheduler_service.services.losses import Losses
+from scheduler_service.services.lost_instances import Losses
 from scheduler_service.services.rate_windows import ProcessWindow, RateWindow
 from scheduler_service.services.routing_policies import (
     LEAST_BUSY,

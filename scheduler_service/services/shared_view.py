@@ -24,7 +24,7 @@ from scheduler_service.ports.shared_registry import (
 )
 from scheduler_service.services.instances import FORGOTTEN_AFTER, Instance, Instances
 from scheduler_service.services.registry import Sharing
-from scheduler_service.telemetry.tally import Outage
+from scheduler_service.telemetry.log_summaries import Outage
 
 FORMAT = 1
 """Raised when a row says something that a program of today would misread; an older one is read as it is."""

@@ -17,7 +17,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from scheduler_service.domain.secret_places import SECRET_NAME
-from scheduler_service.telemetry.alerts.receivers import RECEIVERS
+from scheduler_service.telemetry.alerts.alert_receivers import RECEIVERS
 
 MOST_ALERTS = 100
 MOST_SECONDS = 1_000_000_000

@@ -26,12 +26,12 @@ from scheduler_service.ports.errors import StateUnreadable
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import Secrets
 from scheduler_service.ports.state import Remembered
-from scheduler_service.security.concealment import hide_query
+from scheduler_service.security.mask_rules import hide_query
 from scheduler_service.services.reconcile import ReadJob
 from scheduler_service.settings import Settings
 from scheduler_service.settings.alert_settings import Alert
-from scheduler_service.system_jobs.own_jobs import NAMES, START
-from scheduler_service.telemetry.alerts.receivers import RECEIVERS
+from scheduler_service.system_jobs.system_job_definitions import NAMES, START
+from scheduler_service.telemetry.alerts.alert_receivers import RECEIVERS
 
 SEND = "alert"
 """The step of these jobs, `system://alert`, which does nothing: what is sent is their notification."""

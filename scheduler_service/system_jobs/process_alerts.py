@@ -18,8 +18,19 @@ from scheduler_service.services.reconcile import ReadJob
 from scheduler_service.settings import Settings
 from scheduler_service.settings.alert_settings import Alert
 from scheduler_service.system_jobs.alert_jobs import AlertJobs, find_troubles, finish, job_of, jobs_of
-from scheduler_service.system_jobs.own_jobs import patiently
-from scheduler_service.telemetry.alerts.desk import AlertDesk, DeskParts, FindLost, Leads, always, nothing
+from scheduler_service.system_jobs.system_job_definitions import patiently
+from scheduler_service.telemetry.alerts.alert_loop import (
+    AlertLoop,
+    AlertLoopParts,
+    FindLost,
+    Leads,
+    always,
+    nothing,
+)
+from scheduler_service.telemetry.alerts.alert_messages import AlertMessages
+from scheduler_service.telemetry.alerts.alert_receivers import RECEIVERS
+from scheduler_service.telemetry.alerts.alert_rules import AlertRule
+from scheduler_service.telemetry.alerts.failure_watch import FailureWatch
 from scheduler_service.telemetry.alerts.lateness import (
     IsOnline,
     LatenessWatch,
@@ -27,12 +38,8 @@ from scheduler_service.telemetry.alerts.lateness import (
     RecoveryWatch,
     no_nodes,
 )
-from scheduler_service.telemetry.alerts.lookout import Lookout
-from scheduler_service.telemetry.alerts.receivers import RECEIVERS
-from scheduler_service.telemetry.alerts.rules import AlertRule
-from scheduler_service.telemetry.alerts.saying import Saying
-from scheduler_service.telemetry.occurrences import Occurrences
-from scheduler_service.telemetry.tally import Tally
+from scheduler_service.telemetry.event_source import Occurrences
+from scheduler_service.telemetry.log_summaries import Tally
 
 OPEN_SHOWN = 500
 
@@ -88,7 +95,7 @@ class ProcessAlerts:
             log=log,
         )
         self._table: SqlAlertTable | None = None
-        self._desk: AlertDesk | None = None
+        self._desk: AlertLoop | None = None
         self._leave: Callable[[], None] | None = None
 
     @property
@@ -120,7 +127,7 @@ class ProcessAlerts:
         self._table = SqlAlertTable(
             database=self._database, tenant=DEFAULT_TENANT, publish=self._occurrences.publish
         )
-        self._desk = AlertDesk(self._make_parts(self._table))
+        self._desk = AlertLoop(self._make_parts(self._table))
         self._leave = self._occurrences.listen(self._desk.take)
         self._desk.start()
 
@@ -144,7 +151,7 @@ class ProcessAlerts:
             return (), 0
         return await self._table.open((), OPEN_SHOWN), await self._table.count_open()
 
-    def _make_parts(self, table: AlertTable) -> DeskParts:
+    def _make_parts(self, table: AlertTable) -> AlertLoopParts:
         rules = [rule_of(alert) for alert in self._settings.alerts]
         looking: Looking = {
             "rules": rules,
@@ -152,14 +159,14 @@ class ProcessAlerts:
             "catalogue": self._catalogue,
             "clock": self._clock,
         }
-        return DeskParts(
+        return AlertLoopParts(
             rules=rules,
             table=table,
             clock=self._clock,
-            lookout=Lookout(**looking, own=jobs_of(self._settings)),
+            failure_watch=FailureWatch(**looking, own=jobs_of(self._settings)),
             lateness=LatenessWatch(**looking, tenant=DEFAULT_TENANT),
             recovery=RecoveryWatch(**looking, is_online=self._is_online, nodes=self._nodes),
-            saying=Saying(table=table, clock=self._clock, send=self._jobs.send, finish=self._finish),
+            messages=AlertMessages(table=table, clock=self._clock, send=self._jobs.send, finish=self._finish),
             delayed=Tally("alerts_delayed", log=self._log),
             leads=self._leads,
             find_lost=self._find_lost,
@@ -171,7 +178,7 @@ class ProcessAlerts:
 
 
 def rule_of(alert: Alert) -> AlertRule:
-    """One alert of the settings as the desk has it."""
+    """One alert of the settings as the loop has it."""
     labels = (label.partition(":") for label in alert.label)
     return AlertRule(
         name=alert.name,

@@ -9,7 +9,7 @@ from scheduler_service.domain.wire import Outcome
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.history import Batch, History
 from scheduler_service.ports.sending import Sender
-from scheduler_service.telemetry.tally import Tally
+from scheduler_service.telemetry.log_summaries import Tally
 
 Port = TypeVar("Port")
 

@@ -12,7 +12,7 @@ import msgspec
 
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.public_events import Occurrence
-from scheduler_service.telemetry.occurrences import Leave, Occurrences
+from scheduler_service.telemetry.event_source import Leave, Occurrences
 
 KEPT_EVENTS = 10_000
 KEPT_BYTES = 16 << 20

@@ -17,8 +17,8 @@ from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.records import AttemptEnded
 from scheduler_service.domain.texts import MARK, cut
 from scheduler_service.ports.log import Log
-from scheduler_service.telemetry.tally import LINE_SECONDS, Flood, LineKind, kind_of
-from scheduler_service.telemetry.vocabulary import UNKNOWN, VOCABULARY, Level
+from scheduler_service.telemetry.log_events import UNKNOWN, VOCABULARY, Level
+from scheduler_service.telemetry.log_summaries import LINE_SECONDS, Flood, LineKind, kind_of
 
 LONGEST = 200
 OF_TARGETS = (FailureType.BUSINESS, FailureType.CHECK, FailureType.PARTIAL)

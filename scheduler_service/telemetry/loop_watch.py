@@ -10,8 +10,8 @@ from types import FrameType
 
 from scheduler_service.pacing.slices import until_tick
 from scheduler_service.ports.log import Log
+from scheduler_service.telemetry.log_summaries import LINE_SECONDS, LineWindow
 from scheduler_service.telemetry.readiness import Standstills
-from scheduler_service.telemetry.tally import LINE_SECONDS, LineWindow
 
 NoteLag = Callable[[float], None]
 """Takes by how many seconds a beat was late."""

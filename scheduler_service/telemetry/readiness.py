@@ -148,7 +148,7 @@ class WorkerStores:
         self._lost: set[tuple[str, str]] = set()
 
     def take(self, occurrence: Occurrence) -> None:
-        """Takes what happens to the service (`telemetry.occurrences.Take`)."""
+        """Takes what happens to the service (`telemetry.event_source.Take`)."""
         whose, _, part = (occurrence.subject or "").partition("/")
         if occurrence.kind is LOST:
             self._lost.add((whose, part or STORE))

@@ -16,10 +16,10 @@ import msgspec
 from scheduler_service.domain.tracing import Sampling
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.log import Log
-from scheduler_service.telemetry.metrics import families
-from scheduler_service.telemetry.metrics.families import Sample
+from scheduler_service.telemetry.log_summaries import Tally
+from scheduler_service.telemetry.metrics import metric_list
+from scheduler_service.telemetry.metrics.metric_list import Sample
 from scheduler_service.telemetry.spans import Span, spans_of
-from scheduler_service.telemetry.tally import Tally
 
 if TYPE_CHECKING:
     import httpx
@@ -100,10 +100,10 @@ class SpanExport:
 
     def samples(self) -> Iterator[Sample]:
         """How many spans were taken, how many were dropped and why, and how many wait."""
-        yield Sample(families.SPANS_EXPORTED.name, (), self.exported)
+        yield Sample(metric_list.SPANS_EXPORTED.name, (), self.exported)
         for reason in REASONS:
-            yield Sample(families.SPANS_DROPPED.name, (reason,), self._by_reason[reason])
-        yield Sample(families.SPANS_WAITING.name, (), len(self._waiting))
+            yield Sample(metric_list.SPANS_DROPPED.name, (reason,), self._by_reason[reason])
+        yield Sample(metric_list.SPANS_WAITING.name, (), len(self._waiting))
 
     def put(self, spans: Iterable[Span]) -> None:
         """Takes spans, on the event loop's thread; the first ones start the thread."""

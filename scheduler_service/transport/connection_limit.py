@@ -8,8 +8,8 @@ from itertools import takewhile
 from scheduler_service.pacing.fair_line import FairLine
 from scheduler_service.transport.connection import HttpConnection
 from scheduler_service.transport.descriptor_budget import DescriptorBudget
+from scheduler_service.transport.egress_guard import Route
 from scheduler_service.transport.errors import TimedOut, TransportError
-from scheduler_service.transport.guard import Route
 
 MOST_CONNECTIONS = 512
 """So many a route has at most, unless its sender says otherwise."""

@@ -19,6 +19,7 @@ from scheduler_service.transport.connection import (
     ReadBuffer,
     make_prober,
 )
+from scheduler_service.transport.egress_guard import Guard, Route
 from scheduler_service.transport.errors import (
     ConnectFailed,
     MachineExhausted,
@@ -26,7 +27,6 @@ from scheduler_service.transport.errors import (
     has_descriptor,
     is_exhausted,
 )
-from scheduler_service.transport.guard import Guard, Route
 
 _CONNECT_SECONDS = 5.0  # for one of several addresses, so that a dead first one leaves time for the next
 

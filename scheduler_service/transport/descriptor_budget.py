@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 from scheduler_service.ports.log import Log
-from scheduler_service.telemetry.tally import Tally
+from scheduler_service.telemetry.log_summaries import Tally
 
 # Closed for others and not gone yet; each of them takes a round of the loop.
 _MOST_CLOSING = 16

@@ -6,7 +6,7 @@ from functools import partial
 
 import msgspec
 
-from scheduler_service.transport.guard import EgressPolicy, Resolver
+from scheduler_service.transport.egress_guard import EgressPolicy, Resolver
 
 MOST_LOOKUPS = 64
 """Lookups that may be open at a time; names beyond them are left out."""

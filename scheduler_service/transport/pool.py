@@ -9,16 +9,16 @@ from typing import Any
 
 from scheduler_service.pacing.room import Room
 from scheduler_service.ports.log import Log
-from scheduler_service.telemetry.metrics import families
-from scheduler_service.telemetry.metrics.families import Sample
+from scheduler_service.telemetry.metrics import metric_list
+from scheduler_service.telemetry.metrics.metric_list import Sample
 from scheduler_service.transport.addresses import Site
 from scheduler_service.transport.client_certificates import ClientCertificates
 from scheduler_service.transport.connection import Deadlines, HttpConnection
 from scheduler_service.transport.connection_limit import ConnectionLimit, Waiter, unreached
 from scheduler_service.transport.connector import Connector
 from scheduler_service.transport.descriptor_budget import DescriptorBudget
+from scheduler_service.transport.egress_guard import Guard, Route
 from scheduler_service.transport.errors import ConnectFailed, MachineExhausted, TransportError
-from scheduler_service.transport.guard import Guard, Route
 
 _EXHAUSTED_SECONDS = 0.05  # until a connection is tried again for which this machine had no descriptor
 
@@ -106,11 +106,11 @@ class Pool:
             "opening": sum(limit.opening for limit in limits),
         }
         for state, count in states.items():
-            yield Sample(families.CALL_CONNECTIONS.name, (state,), count)
-        yield Sample(families.CALLS_WAITING.name, (), sum(len(limit.waiting) for limit in limits))
-        yield Sample(families.CALL_DESCRIPTORS.name, (), self.budget.total)
-        yield Sample(families.RESPONSE_BYTES.name, (), self._room.taken)
-        yield Sample(families.RESPONSES_WAITING.name, (), self._room.waiting)
+            yield Sample(metric_list.CALL_CONNECTIONS.name, (state,), count)
+        yield Sample(metric_list.CALLS_WAITING.name, (), sum(len(limit.waiting) for limit in limits))
+        yield Sample(metric_list.CALL_DESCRIPTORS.name, (), self.budget.total)
+        yield Sample(metric_list.RESPONSE_BYTES.name, (), self._room.taken)
+        yield Sample(metric_list.RESPONSES_WAITING.name, (), self._room.waiting)
 
     def take(self, site: Site, trusted: bool) -> HttpConnection | None:
         """The most recently used idle connection that this machine has not seen closed; or None."""

@@ -21,11 +21,12 @@ from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import MayGo, NotSent, always
 from scheduler_service.security.signing import CannotSign, RequestSigner, Signed
-from scheduler_service.telemetry.metrics.families import Sample
+from scheduler_service.telemetry.metrics.metric_list import Sample
 from scheduler_service.transport.addresses import TargetAddress, read_url
 from scheduler_service.transport.client_certificates import ClientCertificates
 from scheduler_service.transport.connection import Deadlines, HttpConnection
 from scheduler_service.transport.connection_limit import MOST_CONNECTIONS
+from scheduler_service.transport.egress_guard import EgressPolicy, Guard, Resolver, Route
 from scheduler_service.transport.errors import (
     ConnectFailed,
     Dropped,
@@ -37,7 +38,6 @@ from scheduler_service.transport.errors import (
     TransportError,
     Unreached,
 )
-from scheduler_service.transport.guard import EgressPolicy, Guard, Resolver, Route
 from scheduler_service.transport.pool import RESPONSES_BYTES, Pool
 from scheduler_service.transport.request_bytes import APART_BYTES, Hop, RequestWriter, count_spans
 from scheduler_service.transport.response_parser import ParsedResponse

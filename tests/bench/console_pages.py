@@ -23,8 +23,8 @@ import httpx
 from playwright.sync_api import BrowserContext, Page, sync_playwright
 
 from scheduler_service.domain.moments import DAY, rfc3339
-from scheduler_service.persistence.history.coalesce import Rows, insert_rows, write_together
 from scheduler_service.persistence.history.database import HistoryDatabase
+from scheduler_service.persistence.history.row_merging import Rows, insert_rows, write_together
 from tests.bench.page_clock import ROWS, time_rows, watch_rows
 from tests.bench.stage import Stage, show, stage
 from tests.console.browsing import MISSING, find_chromium, launch

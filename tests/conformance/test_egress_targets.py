@@ -8,8 +8,8 @@ from ipaddress import ip_address
 import pytest
 
 from scheduler_service.transport.addresses import Address, TargetAddress, read_url
+from scheduler_service.transport.egress_guard import EgressPolicy, Guard, Route
 from scheduler_service.transport.errors import TransportError
-from scheduler_service.transport.guard import EgressPolicy, Guard, Route
 from scheduler_service.transport.request_bytes import Hop
 from scheduler_service.transport.response_parser import ParsedResponse
 from scheduler_service.transport.sender import follow

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from scheduler_service.domain.errors import ExpressionError
+from scheduler_service.language.json_values import as_json
 from scheduler_service.language.jsonpath import Missing, compile_path, evaluate
-from scheduler_service.language.values import as_json
 
 
 def test_every_row_of_the_compliance_suite(conformance: Any) -> None:

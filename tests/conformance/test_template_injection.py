@@ -9,6 +9,7 @@ from urllib.parse import unquote
 from scheduler_service.domain.errors import DefinitionError, ExpressionError
 from scheduler_service.domain.texts import scrub
 from scheduler_service.language.expression import Names
+from scheduler_service.language.json_values import find_control, parse_json
 from scheduler_service.language.rendering import (
     URL_CHARACTERS_MAX,
     Rendered,
@@ -19,7 +20,6 @@ from scheduler_service.language.rendering import (
     render_url,
 )
 from scheduler_service.language.template import compile_json, compile_text, compile_url
-from scheduler_service.language.values import find_control, parse_json
 
 NAMES = Names()
 BODY = compile_json({"text": "<${v}>", "value": "${$.v}|json"}, names=NAMES)

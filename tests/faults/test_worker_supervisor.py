@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_service.app.core_settings import make_surroundings
 from scheduler_service.app.store_opening import worker_configs
-from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.parent import ParentService
 from scheduler_service.hosts.processes.remote_shard import WorkerHandle

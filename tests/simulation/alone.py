@@ -13,9 +13,9 @@ from scheduler_service.hosts.embedded.embedded_host import EmbeddedHost, Embedde
 from scheduler_service.hosts.host_parts import HostLimits
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError
-from scheduler_service.security.masking import Masking
+from scheduler_service.security.record_masking import Masking
 from scheduler_service.services.instances import Instances
-from scheduler_service.services.losses import Losses
+from scheduler_service.services.lost_instances import Losses
 from scheduler_service.services.router import MemoryRouter, Terms
 from tests.simulation.callers import NoAnswer
 from tests.simulation.disk import SimulatedHistory, SimulatedStore

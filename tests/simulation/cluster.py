@@ -26,7 +26,7 @@ from scheduler_service.ports.cluster import TURNS_IN_ROWS, Node, TurnClaim
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.state import StoredJob
-from scheduler_service.security.masking import Masking
+from scheduler_service.security.record_masking import Masking
 from tests.conformance.hosts.process import Process, ProcessDatabase, ProcessStore
 from tests.conformance.hosts.standin import TIMEOUT_FACTOR, StandIn, StandInClient
 from tests.simulation.alone import LIMITS, Life

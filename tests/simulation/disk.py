@@ -16,7 +16,7 @@ import msgspec
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.records import Record
 from scheduler_service.domain.wire import Holder, LastBegun
-from scheduler_service.hosts.begun_mark import BegunMark
+from scheduler_service.hosts.begun_executions import BegunMark
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.history import Batch, History

@@ -29,7 +29,6 @@ EVERYWHERE = ("__init__", "errors")
 ALIKE = {
     "checking",
     "database",
-    "gathering",
     "queues",
     "schema",
     "snapshot",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from scheduler_service.domain.public_events import Occurrence
-from scheduler_service.system_jobs.own_jobs import NAMES
+from scheduler_service.system_jobs.system_job_definitions import NAMES
 from tests.rows import each_row
 from tests.unit.docs.pages import read
 from tests.wire.chats import DingTalk, Feishu, MakeChat, Slack, TeamsWorkflow, WeCom

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from scheduler_service.api.application import AccessLog
-from scheduler_service.telemetry.metrics.families import FAMILIES, Family, MetricKind
+from scheduler_service.telemetry.metrics.metric_list import FAMILIES, Family, MetricKind
 from tests.otlp_collector import collecting
 from tests.wire.metrics_text import OPENMETRICS, Scraped, read_openmetrics, read_text
 from tests.wire.service import SERVED, World, data_of, definition, pointers, running

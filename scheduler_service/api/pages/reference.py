@@ -11,7 +11,7 @@ from starlette.responses import Response
 from scheduler_service.api.pages.front import NAME
 from scheduler_service.api.pages.markup import Html, headers, join, page, prose, table, tag
 from scheduler_service.api.request import ApiRequest
-from scheduler_service.hosts.large_work import work_apart
+from scheduler_service.hosts.work_thread import work_apart
 
 Schema = Mapping[str, Any]
 BASE = "http://127.0.0.1:8000"

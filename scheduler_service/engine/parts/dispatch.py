@@ -26,7 +26,7 @@ from scheduler_service.domain.wire import CallKind, OutboundRequest, Token
 from scheduler_service.engine.parts.step_options import read_queue
 from scheduler_service.engine.program import Program, Routing, Step
 from scheduler_service.engine.requests import Refused, make_request, sent_again
-from scheduler_service.engine.scope import feedback_url
+from scheduler_service.engine.template_scope import feedback_url
 from scheduler_service.engine.turn_state import TurnState, replace
 
 SERIALS = 1 << 20

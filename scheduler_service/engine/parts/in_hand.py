@@ -23,8 +23,8 @@ from scheduler_service.engine.parts.join import INSTANCE_LOST, settle_reports
 from scheduler_service.engine.parts.watches import find_taken
 from scheduler_service.engine.program import Program
 from scheduler_service.engine.retry import Failure
+from scheduler_service.engine.target_reports import FAILED_WORD
 from scheduler_service.engine.turn_state import TurnState, replace
-from scheduler_service.engine.verdicts import FAILED_WORD
 
 REMEDY = (
     "its work was not reported as ended: start it again, or let a retry policy name instance_lost, so that "

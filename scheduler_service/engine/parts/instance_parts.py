@@ -46,8 +46,8 @@ from scheduler_service.engine.parts.join import finish_parts, fit_body
 from scheduler_service.engine.parts.watches import take_in_hand
 from scheduler_service.engine.program import Routing, Step
 from scheduler_service.engine.requests import Refused, limits_of, take_growth
+from scheduler_service.engine.target_reports import find_header
 from scheduler_service.engine.turn_state import TurnState, replace
-from scheduler_service.engine.verdicts import find_header
 
 REFUSED, WAITING = "refused", "waiting"
 NOBODY = Chosen("", "")

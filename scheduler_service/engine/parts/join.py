@@ -11,9 +11,9 @@ from scheduler_service.engine.chain import advance, record_step, refuse_sum
 from scheduler_service.engine.notification_events import TIMEOUT, failure_event, notify
 from scheduler_service.engine.program import Step
 from scheduler_service.engine.retry import Failure
+from scheduler_service.engine.target_reports import DIGEST, FAILED_WORD, digest_of
 from scheduler_service.engine.turn_state import TurnState, replace
-from scheduler_service.engine.verdicts import DIGEST, FAILED_WORD, digest_of
-from scheduler_service.language.values import NOT_TEXT, as_json, parse_response
+from scheduler_service.language.json_values import NOT_TEXT, as_json, parse_response
 
 PARTIAL, INSTANCE_LOST = "partial", "instance_lost"
 DROPPED = Report(status="dropped")

@@ -25,7 +25,7 @@ from scheduler_service.engine.program import Program, Step
 from scheduler_service.engine.requests import Refused
 from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.turn_state import NotificationEvent, TurnState, replace
-from scheduler_service.language.values import as_json, parse_json
+from scheduler_service.language.json_values import as_json, parse_json
 
 RENEWED = "200"
 

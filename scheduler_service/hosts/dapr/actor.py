@@ -21,7 +21,7 @@ class JobActorInterface(ActorInterface):
 
     @actormethod(name=TAKE)  # type: ignore[untyped-decorator]
     async def take(self, message: bytes) -> bytes:
-        """Takes one turn; message and answer are those of `hosts.messages`."""
+        """Takes one turn; message and answer are those of `hosts.node_messages`."""
         raise NotImplementedError
 
 

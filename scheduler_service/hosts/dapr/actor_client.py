@@ -11,12 +11,12 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.turn_events import AlarmRang
 from scheduler_service.engine.decision import Job
+from scheduler_service.hosts.background_tasks import STOPPING, Tasks, ends_within
 from scheduler_service.hosts.dapr.actor_turns import COMMANDS
 from scheduler_service.hosts.dapr.heartbeat import OFFLINE_AFTER_MS
 from scheduler_service.hosts.dapr.node import DaprParts
 from scheduler_service.hosts.job_loading import ProgramCache, read_packed
-from scheduler_service.hosts.messages import read_reply, write_ask
-from scheduler_service.hosts.tasks import STOPPING, Tasks, ends_within
+from scheduler_service.hosts.node_messages import read_reply, write_ask
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError, StoreStopping, StoreUncertain
 from scheduler_service.ports.state import OF_MESSAGE, Remembered

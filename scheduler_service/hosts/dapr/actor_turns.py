@@ -24,13 +24,19 @@ from scheduler_service.domain.turn_events import (
     Updated,
 )
 from scheduler_service.engine.decision import Job
+from scheduler_service.hosts.background_tasks import STARTING, STOPPING, Tasks
 from scheduler_service.hosts.dapr.cluster_jobs import ClusterJobs
 from scheduler_service.hosts.dapr.leaving import Leaving
 from scheduler_service.hosts.dapr.node import DaprParts, HistoryWait, LocalJobs
 from scheduler_service.hosts.job_cache import CachedJob
-from scheduler_service.hosts.messages import answer_message, read_kept, read_reply, write_ask, write_error
+from scheduler_service.hosts.node_messages import (
+    answer_message,
+    read_kept,
+    read_reply,
+    write_ask,
+    write_error,
+)
 from scheduler_service.hosts.revisions import KEY_BYTES
-from scheduler_service.hosts.tasks import STARTING, STOPPING, Tasks
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.pacing.fair_line import FairSlots
 from scheduler_service.ports.delivery import Command, Definition

@@ -14,11 +14,11 @@ from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.moments import SECOND, Due
 from scheduler_service.domain.turn_events import Unsent
 from scheduler_service.domain.wire import Flights, Holder, Token
+from scheduler_service.hosts.background_tasks import Tasks
 from scheduler_service.hosts.dapr.cached_state import CachedState, CachedStates, OldStates
 from scheduler_service.hosts.dapr.node import DaprParts
 from scheduler_service.hosts.dapr.sidecar import StateNotWritten
 from scheduler_service.hosts.redelivery import Redelivery
-from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.persistence.common.packing import (
     RowState,
     is_old_state,

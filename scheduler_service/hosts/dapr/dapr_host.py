@@ -7,6 +7,7 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.turn_events import Created
 from scheduler_service.engine.decision import Job
+from scheduler_service.hosts.background_tasks import STOPPING, Tasks, close_history, wait_for_rest
 from scheduler_service.hosts.clock import TimedRelease
 from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.actor_turns import ClusterTurns
@@ -19,13 +20,12 @@ from scheduler_service.hosts.dapr.leaving import Deactivation, LastTurns, Leavin
 from scheduler_service.hosts.dapr.node import DaprParts, LocalJobs
 from scheduler_service.hosts.dapr.reminders import ReminderAlarms, Ring
 from scheduler_service.hosts.dapr.sweep import Sweep
-from scheduler_service.hosts.effect_tasks import EffectHandlers
+from scheduler_service.hosts.effect_handlers import EffectHandlers
 from scheduler_service.hosts.host import Host
 from scheduler_service.hosts.host_parts import Act
 from scheduler_service.hosts.job_cache import JobCache, OpenBytes
 from scheduler_service.hosts.job_loading import ProgramCache
 from scheduler_service.hosts.redelivery import Redelivery
-from scheduler_service.hosts.tasks import STOPPING, Tasks, close_history, wait_for_rest
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command

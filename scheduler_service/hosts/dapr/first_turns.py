@@ -5,10 +5,10 @@ from collections.abc import Callable, Collection
 
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.wire import Holder
+from scheduler_service.hosts.background_tasks import Tasks
 from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.node import DaprParts
 from scheduler_service.hosts.dapr.reminders import NEAR_MS, ReminderAlarms
-from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.cluster import Unbegun
 from scheduler_service.ports.errors import StoreError
 

@@ -7,13 +7,13 @@ import msgspec
 
 from scheduler_service.domain.moments import DAY, SECOND, Now, rfc3339
 from scheduler_service.domain.wire import Holder
-from scheduler_service.hosts.tasks import keep_at
+from scheduler_service.hosts.background_tasks import keep_at
 from scheduler_service.persistence.cluster.nodes import Nodes
 from scheduler_service.ports.clock import Clock, Timekeeper
 from scheduler_service.ports.cluster import TURNS_IN_ROWS, Node
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.log import Log
-from scheduler_service.telemetry.tally import Outage
+from scheduler_service.telemetry.log_summaries import Outage
 
 HEARTBEAT_INTERVAL_MS = 3 * SECOND
 OFFLINE_AFTER_MS = 10 * SECOND

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.domain.turn_events import HandedOver
 from scheduler_service.domain.wire import Holder
+from scheduler_service.hosts.background_tasks import Tasks, keep_at
 from scheduler_service.hosts.dapr.cluster_jobs import ClusterJobs
 from scheduler_service.hosts.dapr.node import DaprParts, LocalJobs
-from scheduler_service.hosts.effect_tasks import EffectHandlers
+from scheduler_service.hosts.effect_handlers import EffectHandlers
 from scheduler_service.hosts.job_cache import CachedJob
-from scheduler_service.hosts.tasks import Tasks, keep_at
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports.clock import Alarm, Timekeeper
 from scheduler_service.ports.delivery import Command

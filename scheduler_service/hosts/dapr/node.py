@@ -7,6 +7,7 @@ import msgspec
 from scheduler_service.domain.moments import SECOND, rfc3339
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.domain.wire import Holder, Token
+from scheduler_service.hosts.background_tasks import Tasks, ends_within
 from scheduler_service.hosts.dapr.handover import Handovers
 from scheduler_service.hosts.dapr.heartbeat import (
     CUT_OFF,
@@ -20,7 +21,6 @@ from scheduler_service.hosts.dapr.reminders import ReminderAlarms
 from scheduler_service.hosts.dapr.sidecar import Sidecar
 from scheduler_service.hosts.host_parts import HostParts
 from scheduler_service.hosts.job_cache import JobCache
-from scheduler_service.hosts.tasks import Tasks, ends_within
 from scheduler_service.persistence.cluster.nodes import Nodes
 from scheduler_service.persistence.job_store.turn_store import TurnStore
 from scheduler_service.ports.clock import Clock, Timekeeper

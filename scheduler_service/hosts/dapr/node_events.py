@@ -12,8 +12,8 @@ from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.cluster import EventGroup
 from scheduler_service.ports.errors import explain
 from scheduler_service.telemetry.event_feed import EventFeed, PositionSeal
-from scheduler_service.telemetry.occurrences import Leave, Occurrences
-from scheduler_service.telemetry.tally import Tally
+from scheduler_service.telemetry.event_source import Leave, Occurrences
+from scheduler_service.telemetry.log_summaries import Tally
 
 LOOK_MS = 2 * SECOND
 """So often a node asks whether any node wants events."""

@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 
 from scheduler_service.domain.moments import SECOND
+from scheduler_service.hosts.background_tasks import keep_at
 from scheduler_service.hosts.dapr.heartbeat import ActiveActors
 from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE
-from scheduler_service.hosts.tasks import keep_at
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log

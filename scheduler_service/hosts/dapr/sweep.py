@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from scheduler_service.domain.moments import HOUR, MINUTE, SECOND, Now
 from scheduler_service.domain.wire import Holder
+from scheduler_service.hosts.background_tasks import keep_at
 from scheduler_service.hosts.dapr.cluster_jobs import TakeOver
 from scheduler_service.hosts.dapr.first_turns import FirstRings
 from scheduler_service.hosts.dapr.node import DaprParts
 from scheduler_service.hosts.pending_notifications import damage_logger
-from scheduler_service.hosts.tasks import keep_at
 from scheduler_service.ports.errors import StoreError
-from scheduler_service.telemetry.tally import Outage
+from scheduler_service.telemetry.log_summaries import Outage
 
 PERIOD_MS = SECOND
 OVERDUE_AFTER_MS = 2 * SECOND

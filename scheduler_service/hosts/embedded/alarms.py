@@ -8,10 +8,10 @@ from typing import Any
 
 from scheduler_service.domain.job_key import SEPARATOR
 from scheduler_service.domain.moments import SECOND, Due, Now
+from scheduler_service.hosts.background_tasks import LightTasks, keep_at
 from scheduler_service.hosts.clock import SHARED_BATCH_SIZE, TimedRelease
 from scheduler_service.hosts.embedded.alarm_queue import AlarmQueue, DueJobs, DueWindow, Neighbours
 from scheduler_service.hosts.embedded.early_commit import EarlyCommit
-from scheduler_service.hosts.tasks import LightTasks, keep_at
 from scheduler_service.pacing.interpreter import short_collections, short_turns
 from scheduler_service.ports.clock import Alarm, Timekeeper
 from scheduler_service.ports.errors import StoreError

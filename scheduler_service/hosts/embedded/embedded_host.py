@@ -7,20 +7,20 @@ from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.turn_events import Created
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.decision import Job
-from scheduler_service.hosts.begun_mark import BegunMark
+from scheduler_service.hosts.background_tasks import STARTING, STOPPING, Tasks, close_history, wait_for_rest
+from scheduler_service.hosts.begun_executions import BegunMark
+from scheduler_service.hosts.calls_in_flight import OpenSendGuard
 from scheduler_service.hosts.clock import TimedRelease
 from scheduler_service.hosts.creation import Creation
-from scheduler_service.hosts.effect_tasks import EffectHandlers
+from scheduler_service.hosts.effect_handlers import EffectHandlers
 from scheduler_service.hosts.embedded.alarms import EmbeddedAlarms
 from scheduler_service.hosts.embedded.early_commit import EarlyCommit
 from scheduler_service.hosts.embedded.local_turns import EmbeddedTurns
 from scheduler_service.hosts.embedded.unfinished import Recovery
 from scheduler_service.hosts.host import Host
 from scheduler_service.hosts.host_parts import HostLimits, HostParts
-from scheduler_service.hosts.in_flight import OpenSendGuard
 from scheduler_service.hosts.job_cache import JobCache, OpenBytes
 from scheduler_service.hosts.redelivery import AnswerLine, Redelivery
-from scheduler_service.hosts.tasks import STARTING, STOPPING, Tasks, close_history, wait_for_rest
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command, Definition

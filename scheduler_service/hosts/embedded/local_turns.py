@@ -23,7 +23,7 @@ from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StateUnreadable, StoreError
 from scheduler_service.ports.history import History
 from scheduler_service.ports.log import Log
-from scheduler_service.telemetry.tally import Tally
+from scheduler_service.telemetry.log_summaries import Tally
 
 RANG = Command(AlarmRang())
 COMMANDS = (Paused, Activated, Updated, Destroyed, CancelRequested)

@@ -23,14 +23,14 @@ from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.domain.registered_services import Loss
 from scheduler_service.domain.wire import OutboundRequest, Outcome, Token
+from scheduler_service.hosts.background_tasks import Tasks
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.rpc_methods import OccurrenceGroup, RpcConnection
-from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.sending import CallingSender, MayGo, always
 from scheduler_service.ports.services import Router
 from scheduler_service.ports.shared_registry import RatePage, SharedRates
-from scheduler_service.telemetry.occurrences import Occurrences, Take
+from scheduler_service.telemetry.event_source import Occurrences, Take
 
 _NAME = re.compile(r"(?i:service)://([^/?#{]+)")
 

@@ -7,10 +7,11 @@ from typing import Any, TypeVar
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.decision import Job
+from scheduler_service.hosts.background_tasks import Tasks
 from scheduler_service.hosts.embedded.embedded_host import EmbeddedHost
 from scheduler_service.hosts.host import HostStatus
 from scheduler_service.hosts.job_loading import ProgramCache, read_packed
-from scheduler_service.hosts.messages import (
+from scheduler_service.hosts.node_messages import (
     ReadReply,
     answer_message,
     read_reply,
@@ -26,13 +27,12 @@ from scheduler_service.hosts.processes.rpc_methods import (
     RpcConnection,
     TakeRequest,
 )
-from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command, Compile, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import ServiceStore
-from scheduler_service.telemetry.metrics.families import Sample
+from scheduler_service.telemetry.metrics.metric_list import Sample
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")

@@ -18,11 +18,11 @@ from scheduler_service.domain.public_events import Occurrence
 from scheduler_service.domain.registered_services import Loss
 from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.host import HostStatus
-from scheduler_service.hosts.messages import ERRORS, name_of
+from scheduler_service.hosts.node_messages import ERRORS, name_of
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.shared_registry import RatePage
-from scheduler_service.telemetry.metrics.families import Sample
+from scheduler_service.telemetry.metrics.metric_list import Sample
 
 LENGTH_BYTES = 4
 NOT_CONNECTED = "a worker process is starting again; ask again in a moment"
@@ -58,7 +58,7 @@ class RpcAnswer(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="a")
 
 
 class RpcFailure(msgspec.Struct, frozen=True, gc=False, array_like=True, tag="f"):
-    """A call raised `error`, a name of `hosts.messages.ERRORS` or FAULT; `text` is its message."""
+    """A call raised `error`, a name of `hosts.node_messages.ERRORS` or FAULT; `text` is its message."""
 
     number: int
     error: str
@@ -302,7 +302,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, rename={"shard": "share"}):
 
 
 class TakeRequest(msgspec.Struct, frozen=True, array_like=True):
-    """A message (`hosts.messages`) for a job."""
+    """A message (`hosts.node_messages`) for a job."""
 
     job_id: str
     message: bytes

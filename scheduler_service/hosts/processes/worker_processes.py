@@ -10,14 +10,14 @@ from typing import Any, Self
 import msgspec
 
 from scheduler_service.domain.moments import SECOND, doubling_pauses
+from scheduler_service.hosts.background_tasks import LEAST_PATIENCE_MS
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.parent import ParentService
 from scheduler_service.hosts.processes.remote_shard import WorkerHandle
 from scheduler_service.hosts.processes.rpc_methods import RpcConnection, WorkerConfig
-from scheduler_service.hosts.tasks import LEAST_PATIENCE_MS
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
-from scheduler_service.telemetry.occurrences import Leave, TellInterest
+from scheduler_service.telemetry.event_source import Leave, TellInterest
 
 COMMAND = (sys.executable, "-m", "scheduler_service.app.worker_start")
 # The time in which a process ends by itself after its connection is cut; then it is killed.
@@ -102,7 +102,7 @@ class WorkerContext(msgspec.Struct, frozen=True, kw_only=True):
 
     `config_for` makes the configuration for the next start of a shard's process, `new_parent` what answers
     its calls. `on_restart` is called with the shard of a process that had died and takes calls again.
-    `follow_interest` tells whether somebody takes occurrences (`telemetry.occurrences.Occurrences`).
+    `follow_interest` tells whether somebody takes occurrences (`telemetry.event_source.Occurrences`).
     """
 
     config_for: Callable[[int], WorkerConfig]

@@ -9,10 +9,10 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.public_events import Occurrence
 from scheduler_service.domain.wire import Holder
-from scheduler_service.persistence.job_store import marks
-from scheduler_service.persistence.job_store.cluster_tables import event_groups, nodes
-from scheduler_service.persistence.job_store.cluster_tables import marks as marks_table
+from scheduler_service.persistence.job_store import counters_and_leases
 from scheduler_service.persistence.job_store.database import JobDatabase
+from scheduler_service.persistence.job_store.job_store_schema import event_groups, nodes
+from scheduler_service.persistence.job_store.job_store_schema import marks as marks_table
 from scheduler_service.persistence.sql.expressions import GuardedUpsert
 from scheduler_service.ports.cluster import EventGroup, Node
 
@@ -76,18 +76,22 @@ class Nodes:
 
     async def next_epoch(self) -> int:
         """A number above all that were returned before."""
-        begin = partial(marks.count_start, dialect=self._dialect, placement=marks.CLUSTER)
+        begin = partial(
+            counters_and_leases.count_start, dialect=self._dialect, placement=counters_and_leases.CLUSTER
+        )
         return await self._database.write(begin)
 
     async def keep_app_id(self, app_id: str) -> str:
         """The app id under which the actors' state is kept; the first one given stays."""
-        keep = partial(marks.keep_holder, dialect=self._dialect, mark=APP_ID, holder=app_id)
+        keep = partial(counters_and_leases.keep_holder, dialect=self._dialect, mark=APP_ID, holder=app_id)
         return await self._database.write(keep)
 
     async def lease(self, name: str, holder: Holder, now: int, until: int) -> bool:
         """Takes or renews a lease; False: another holder still has it."""
         said = f"{holder.node}/{holder.boot}"
-        lease = partial(marks.lease, dialect=self._dialect, mark=name, holder=said, now=now, until=until)
+        lease = partial(
+            counters_and_leases.lease, dialect=self._dialect, mark=name, holder=said, now=now, until=until
+        )
         return await self._database.write(lease)
 
 
@@ -127,15 +131,17 @@ class SharedEvents:
         def work(connection: sa.Connection) -> int:
             if connection.execute(lapse).rowcount:  # what happened meanwhile is in no group
                 connection.execute(sa.delete(event_groups))
-            marks.renew(connection, self._database.dialect, EVENTS_MARK, until, first=1)
-            return marks.read_number(connection, EVENTS_MARK)
+            counters_and_leases.renew(connection, self._database.dialect, EVENTS_MARK, until, first=1)
+            return counters_and_leases.read_number(connection, EVENTS_MARK)
 
         return await self._database.write(work)
 
     async def seal_key(self) -> bytes:
         """The key with which all nodes seal the ids of events; made by the first one that asks."""
         made, dialect = secrets.token_hex(32), self._database.dialect
-        held = await self._database.write(lambda one: marks.keep_holder(one, dialect, SEAL_MARK, made))
+        held = await self._database.write(
+            lambda one: counters_and_leases.keep_holder(one, dialect, SEAL_MARK, made)
+        )
         return bytes.fromhex(held)
 
     async def are_wanted(self, now: int) -> bool:
@@ -150,7 +156,7 @@ class SharedEvents:
         content = _encode(list(occurrences))
 
         def work(connection: sa.Connection) -> bool:
-            number = marks.count_wanted(connection, EVENTS_MARK, now)
+            number = counters_and_leases.count_wanted(connection, EVENTS_MARK, now)
             if number is None:
                 return False
             connection.execute(sa.insert(event_groups).values(number=number, at=now, content=content))

@@ -7,9 +7,9 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.leases import EndedPart, LeaseHolder, Renewed, Swept
 from scheduler_service.domain.parts import PartEnd
-from scheduler_service.persistence.job_store.cluster_tables import marks
+from scheduler_service.persistence.job_store.counters_and_leases import renew
 from scheduler_service.persistence.job_store.database import JobDatabase
-from scheduler_service.persistence.job_store.marks import renew
+from scheduler_service.persistence.job_store.job_store_schema import marks
 from scheduler_service.persistence.queues.part_leases import extend_leases, renew_lease, sweep_leases
 from scheduler_service.persistence.queues.sql_queues import SqlQueues
 

@@ -7,14 +7,14 @@ import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.registered_services import InstancePlace
-from scheduler_service.persistence.job_store.cluster_tables import (
+from scheduler_service.persistence.job_store.counters_and_leases import count, read_number
+from scheduler_service.persistence.job_store.database import JobDatabase
+from scheduler_service.persistence.job_store.job_store_schema import (
     node_reports,
     service_notices,
     shared_instances,
     shared_rates,
 )
-from scheduler_service.persistence.job_store.database import JobDatabase
-from scheduler_service.persistence.job_store.marks import count, read_number
 from scheduler_service.persistence.sql.expressions import Upsert, overwrite, replacing
 from scheduler_service.ports.shared_registry import (
     Changes,

@@ -17,8 +17,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from scheduler_service.pacing.fair_line import FairLine
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain, store_closed
-from scheduler_service.telemetry.metrics import families
-from scheduler_service.telemetry.metrics.families import Histogram, Sample
+from scheduler_service.telemetry.metrics import metric_list
+from scheduler_service.telemetry.metrics.metric_list import Histogram, Sample
 
 Item = TypeVar("Item")
 Verdict = object
@@ -256,8 +256,8 @@ class GroupFigures:
     """Figures of one writer, which alone calls `note`; they may be read from another thread."""
 
     def __init__(self) -> None:
-        self._sizes = Histogram(families.COMMIT_SIZE)
-        self._seconds = Histogram(families.COMMIT_DURATION)
+        self._sizes = Histogram(metric_list.COMMIT_SIZE)
+        self._seconds = Histogram(metric_list.COMMIT_DURATION)
         self._failed = 0
         self._is_failing = False
 
@@ -275,8 +275,8 @@ class GroupFigures:
         """All figures; the store is up if its latest group was written, and it is not `is_away`."""
         yield self._sizes.sample()
         yield self._seconds.sample()
-        yield Sample(families.STORE_ERRORS.name, (STATE,), self._failed)
-        yield Sample(families.STORE_UP.name, (STATE,), int(not (self._is_failing or is_away)))
+        yield Sample(metric_list.STORE_ERRORS.name, (STATE,), self._failed)
+        yield Sample(metric_list.STORE_UP.name, (STATE,), int(not (self._is_failing or is_away)))
 
 
 def answer(entries: Sequence[Entry[Any]], verdicts: Sequence[Verdict]) -> Iterator[None]:

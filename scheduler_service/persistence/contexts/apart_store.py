@@ -12,7 +12,7 @@ from scheduler_service.persistence.common.fault_points import FaultPoint, FaultP
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import Commit, Contexts, OpenJob, OpenStore, OwnedStore, StoredJob
-from scheduler_service.telemetry.metrics.families import Sample
+from scheduler_service.telemetry.metrics.metric_list import Sample
 
 COUNT_BITS = 32
 DROPS_AT_ONCE = 200

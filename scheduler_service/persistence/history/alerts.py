@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from scheduler_service.domain.acts import OwnAct
+from scheduler_service.domain.audit_acts import OwnAct
 from scheduler_service.domain.execution import DeliveryState, ExecutionState, FailureType, TriggeredBy
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.persistence.history.row_shapes import last_answer
@@ -30,8 +30,8 @@ from scheduler_service.ports.alerts import (
     Tallied,
     Waiting,
 )
+from scheduler_service.telemetry.event_source import Take
 from scheduler_service.telemetry.logs import told_message
-from scheduler_service.telemetry.occurrences import Take
 
 FOUND_HERE = frozenset({OccurrenceKind.OVERDUE, OccurrenceKind.FAILING})
 """What alerts alone find out; all else that they tell was an occurrence before."""

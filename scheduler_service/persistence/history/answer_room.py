@@ -15,7 +15,7 @@ from scheduler_service.domain.records import (
 )
 from scheduler_service.domain.texts import cut
 from scheduler_service.domain.wire import Headers
-from scheduler_service.persistence.history.coalesce import DeliveryDetail
+from scheduler_service.persistence.history.row_merging import DeliveryDetail
 
 MOST_RECORDS = 5_000
 MOST_NOTIFICATIONS = 1_000

@@ -20,11 +20,11 @@ from scheduler_service.domain.records import (
     StepEnded,
 )
 from scheduler_service.domain.texts import cut
-from scheduler_service.language.values import show_text
+from scheduler_service.language.json_values import show_text
 from scheduler_service.persistence.common.pagination import Number
 from scheduler_service.persistence.history.answer_room import MOST_NOTIFICATIONS
-from scheduler_service.persistence.history.coalesce import DeliveryDetail
 from scheduler_service.persistence.history.queries import Wire
+from scheduler_service.persistence.history.row_merging import DeliveryDetail
 from scheduler_service.persistence.history.stored_records import (
     Place,
     StoredRecord,

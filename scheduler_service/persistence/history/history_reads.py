@@ -13,7 +13,7 @@ from scheduler_service.persistence.history.answer_room import AnswerBudget
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.day_statistics import DayQuery, collect_days, collect_top
 from scheduler_service.persistence.history.execution_log import AnyRow, LinePlace, read_lines
-from scheduler_service.persistence.history.in_full import (
+from scheduler_service.persistence.history.full_executions import (
     NewestExecutions,
     read_in_full,
     read_newest_of_each,

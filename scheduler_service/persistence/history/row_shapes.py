@@ -12,8 +12,8 @@ from scheduler_service.domain.records import AttemptEnded, DeliveryRecord, Excha
 from scheduler_service.domain.texts import cut, progress_fraction
 from scheduler_service.domain.wire import Headers
 from scheduler_service.persistence.history.answer_room import AnswerBudget
-from scheduler_service.persistence.history.coalesce import DeliveryDetail
 from scheduler_service.persistence.history.queries import Wire
+from scheduler_service.persistence.history.row_merging import DeliveryDetail
 from scheduler_service.ports.history import Batch
 
 MESSAGE_CHARACTERS = 200

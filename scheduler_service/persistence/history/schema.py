@@ -4,7 +4,7 @@ import sqlalchemy as sa
 
 from scheduler_service.persistence.sql.expressions import WHERE, text
 from scheduler_service.persistence.sql.migrations import Migrations
-from scheduler_service.persistence.tables import audit_lines, marked_tables, service_table
+from scheduler_service.persistence.tables import audit_lines, key_secret_calendar_tables, service_table
 
 metadata = sa.MetaData()
 
@@ -200,6 +200,6 @@ MIGRATIONS = Migrations(
     subject="the history",
     scripts="scheduler_service.persistence.history:migrations",
     version_table="history_version",
-    metadata=(metadata, service_table.metadata, audit_lines.metadata, marked_tables.metadata),
+    metadata=(metadata, service_table.metadata, audit_lines.metadata, key_secret_calendar_tables.metadata),
     lock=1_347_767_876,
 )

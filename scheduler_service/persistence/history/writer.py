@@ -12,8 +12,9 @@ from typing import TypeVar
 import sqlalchemy as sa
 
 from scheduler_service.pacing.interpreter import short_turns
-from scheduler_service.persistence.history.buffer import Load, save_good_rows
-from scheduler_service.persistence.history.coalesce import (
+from scheduler_service.persistence.history.database import HistoryDatabase
+from scheduler_service.persistence.history.record_buffer import Load, save_good_rows
+from scheduler_service.persistence.history.row_merging import (
     Repetition,
     Rows,
     WriteExecutions,
@@ -23,12 +24,11 @@ from scheduler_service.persistence.history.coalesce import (
     write_singly,
     write_together,
 )
-from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.sql.dialect import LONG_ANSWER_SECONDS, Dialect
 from scheduler_service.ports.errors import StoreUnavailable, store_closed
 from scheduler_service.ports.history import Batch
-from scheduler_service.telemetry.metrics import families
-from scheduler_service.telemetry.metrics.families import Sample
+from scheduler_service.telemetry.metrics import metric_list
+from scheduler_service.telemetry.metrics.metric_list import Sample
 
 Confirm = Callable[[Sequence[tuple[str, int]]], None]
 T = TypeVar("T")
@@ -162,10 +162,10 @@ class HistoryWriter:
     def samples(self) -> Iterator[Sample]:
         """How much waits to be written, and whether the last try to write failed."""
         batches, weight = self.waiting
-        yield Sample(families.HISTORY_QUEUE.name, (), batches)
-        yield Sample(families.HISTORY_BYTES.name, (), weight)
-        yield Sample(families.STORE_ERRORS.name, (HISTORY,), self._errors)
-        yield Sample(families.STORE_UP.name, (HISTORY,), int(not self._failures))
+        yield Sample(metric_list.HISTORY_QUEUE.name, (), batches)
+        yield Sample(metric_list.HISTORY_BYTES.name, (), weight)
+        yield Sample(metric_list.STORE_ERRORS.name, (HISTORY,), self._errors)
+        yield Sample(metric_list.STORE_UP.name, (HISTORY,), int(not self._failures))
 
     @property
     def dialect(self) -> Dialect:

@@ -9,7 +9,7 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
 from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.common.packing import pack
-from scheduler_service.persistence.job_store.cluster_tables import outbox, queue_turns, untold
+from scheduler_service.persistence.job_store.job_store_schema import outbox, queue_turns, untold
 from scheduler_service.persistence.sql.expressions import GuardedUpsert, Row, Upsert, overwrite
 from scheduler_service.persistence.sql.job_tables import ENTRY, answer_of, definitions, entry_row, jobs
 from scheduler_service.ports.cluster import TurnClaim

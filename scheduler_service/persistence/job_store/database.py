@@ -12,11 +12,11 @@ import sqlalchemy as sa
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.persistence.common.group_thread import GroupThread, Verdict, Weights
 from scheduler_service.persistence.job_store.claim_rows import SettledDeliveries
-from scheduler_service.persistence.job_store.cluster_tables import MIGRATIONS
+from scheduler_service.persistence.job_store.job_store_schema import MIGRATIONS
 from scheduler_service.persistence.sql.database import Database, DatabaseThreads, OpenDatabase
 from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
-from scheduler_service.telemetry.metrics.families import Sample
+from scheduler_service.telemetry.metrics.metric_list import Sample
 
 T = TypeVar("T")
 Work = Callable[[sa.Connection], Any]

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import sqlalchemy as sa
 
-from scheduler_service.persistence.job_store import marks
-from scheduler_service.persistence.job_store.cluster_tables import MIGRATIONS
-from scheduler_service.persistence.job_store.cluster_tables import marks as marks_table
+from scheduler_service.persistence.job_store import counters_and_leases
 from scheduler_service.persistence.job_store.database import OnTrouble
+from scheduler_service.persistence.job_store.job_store_schema import MIGRATIONS
+from scheduler_service.persistence.job_store.job_store_schema import marks as marks_table
 from scheduler_service.persistence.sql.database import translated
 from scheduler_service.persistence.sql.dialects import open_dialect
 from scheduler_service.ports.errors import StoreError, StoreLocked
@@ -114,7 +114,7 @@ class ServiceLock:
                 return False
             if self._service is None:
                 return True
-            found = marks.read_number(connection, marks.SERVICE)
+            found = counters_and_leases.read_number(connection, counters_and_leases.SERVICE)
             connection.rollback()
             return found == self._service
 
@@ -123,8 +123,8 @@ class ServiceLock:
         with self._guard, translated(self._dialect), self._dialect.reading() as connection:
             if not sa.inspect(connection).has_table(marks_table.name):
                 return True
-            marks.check_placement(connection, marks.ALONE)
-            return not marks.read_number(connection, marks.EPOCH)
+            counters_and_leases.check_placement(connection, counters_and_leases.ALONE)
+            return not counters_and_leases.read_number(connection, counters_and_leases.EPOCH)
 
     def _end(self) -> None:
         with self._guard:

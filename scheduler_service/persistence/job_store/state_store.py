@@ -19,7 +19,7 @@ from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.common.packing import read_deliveries
 from scheduler_service.persistence.common.pagination import count_fitting
-from scheduler_service.persistence.job_store import marks
+from scheduler_service.persistence.job_store import counters_and_leases
 from scheduler_service.persistence.job_store.claim_rows import (
     CHANGED_DELIVERIES,
     OWN_CLAIMS,
@@ -28,9 +28,9 @@ from scheduler_service.persistence.job_store.claim_rows import (
     delivery_of,
     records_of,
 )
-from scheduler_service.persistence.job_store.cluster_tables import outbox, untold
 from scheduler_service.persistence.job_store.database import JobDatabase, OnTrouble
-from scheduler_service.persistence.job_store.known_rows import KnownRows
+from scheduler_service.persistence.job_store.job_store_schema import outbox, untold
+from scheduler_service.persistence.job_store.row_cache import KnownRows
 from scheduler_service.persistence.job_store.service_lock import ServiceLock
 from scheduler_service.persistence.job_store.turn_store import (
     TurnStore,
@@ -54,7 +54,7 @@ from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit, OpenJob, Remembered, Settlement, StoredJob
-from scheduler_service.telemetry.metrics.families import Sample
+from scheduler_service.telemetry.metrics.metric_list import Sample
 
 CLOCK_SKEW, NODE_ID = "clock_skew", "node_id"
 OF_THIS_SERVICE = Holder("", "")
@@ -256,10 +256,12 @@ class SqlStateStore:
         return []
 
     async def clock_skew(self) -> int:
-        return await self._database.read_soon(partial(marks.read_number, mark=CLOCK_SKEW))
+        return await self._database.read_soon(partial(counters_and_leases.read_number, mark=CLOCK_SKEW))
 
     def save_clock_skew(self, skew: int) -> Awaitable[None]:
-        return self._put(partial(marks.set_number, dialect=self._dialect, mark=CLOCK_SKEW, value=skew))
+        return self._put(
+            partial(counters_and_leases.set_number, dialect=self._dialect, mark=CLOCK_SKEW, value=skew)
+        )
 
     async def close(self) -> None:
         """Writes what was put in, then leaves the database. A second call waits with the first."""
@@ -305,7 +307,7 @@ class SqlStateStore:
     def _write(self, connection: sa.Connection, values: Sequence[Write]) -> list[object]:
         """The verdict on each of `values`, which take effect in their order."""
         if self._service is not None:
-            marks.check_service(connection, self._service)
+            counters_and_leases.check_service(connection, self._service)
         verdicts: list[object] = []
         for kind, some in groupby(values, type):
             same: list[Any] = list(some)
@@ -439,12 +441,14 @@ def begin_start(
     Its name is `node_id`, else the one of before, else a new one. `is_first`: of the processes of a service;
     None: no other service can have the database. Raises StoreLocked in the database of a cluster.
     """
-    boot = marks.count_start(connection, dialect, marks.ALONE)
+    boot = counters_and_leases.count_start(connection, dialect, counters_and_leases.ALONE)
     if node_id:
-        marks.set_holder(connection, dialect, NODE_ID, node_id)
-    name = marks.keep_holder(connection, dialect, NODE_ID, f"node-{os.urandom(4).hex()}")
+        counters_and_leases.set_holder(connection, dialect, NODE_ID, node_id)
+    name = counters_and_leases.keep_holder(connection, dialect, NODE_ID, f"node-{os.urandom(4).hex()}")
     if is_first is None:
         return ServiceStart(boot, name)
     if is_first:
-        return ServiceStart(boot, name, marks.count(connection, dialect, marks.SERVICE))
-    return ServiceStart(boot, name, marks.read_number(connection, marks.SERVICE))
+        return ServiceStart(
+            boot, name, counters_and_leases.count(connection, dialect, counters_and_leases.SERVICE)
+        )
+    return ServiceStart(boot, name, counters_and_leases.read_number(connection, counters_and_leases.SERVICE))

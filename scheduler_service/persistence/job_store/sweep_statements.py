@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from scheduler_service.domain.wire import Holder
-from scheduler_service.persistence.job_store.cluster_tables import outbox, untold
+from scheduler_service.persistence.job_store.job_store_schema import outbox, untold
 from scheduler_service.persistence.sql.expressions import IndexSteps
 from scheduler_service.persistence.sql.job_tables import jobs
 

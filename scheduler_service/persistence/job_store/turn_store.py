@@ -27,8 +27,8 @@ from scheduler_service.persistence.job_store.claim_rows import (
     records_of,
     row_of,
 )
-from scheduler_service.persistence.job_store.cluster_tables import copies, outbox, queue_turns, untold
 from scheduler_service.persistence.job_store.database import LARGE_BYTES, JobDatabase
+from scheduler_service.persistence.job_store.job_store_schema import copies, outbox, queue_turns, untold
 from scheduler_service.persistence.job_store.sweep_statements import (
     ABANDONED,
     ABANDONED_DELIVERIES,

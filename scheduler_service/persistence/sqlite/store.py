@@ -9,7 +9,7 @@ from typing import Self
 from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
 from scheduler_service.persistence.common.group_thread import MAX_WAIT_FOR_OTHERS_SECONDS
 from scheduler_service.persistence.job_store.database import JobDatabase, OnTrouble, WritePace
-from scheduler_service.persistence.job_store.known_rows import KnownRows
+from scheduler_service.persistence.job_store.row_cache import KnownRows
 from scheduler_service.persistence.job_store.state_store import (
     Owns,
     ServiceStart,

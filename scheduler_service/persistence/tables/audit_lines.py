@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from scheduler_service.domain.acts import (
+from scheduler_service.domain.audit_acts import (
     ActKind,
     ActOutcome,
     AuditEntry,

@@ -9,7 +9,7 @@ from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.ports.alerts import AlertLine, AlertOccasion, AlertTable
 from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry
 from scheduler_service.ports.clock import Clock
-from scheduler_service.telemetry.alerts.rules import AlertRule, find_labels, note_all
+from scheduler_service.telemetry.alerts.alert_rules import AlertRule, find_labels, note_all
 
 PAGE = 1_000
 MARK = "planned "

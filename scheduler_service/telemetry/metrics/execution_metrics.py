@@ -15,8 +15,8 @@ from scheduler_service.domain.records import (
     StepEnded,
 )
 from scheduler_service.ports.history import Batch
-from scheduler_service.telemetry.metrics import families
-from scheduler_service.telemetry.metrics.families import SHORT_MS, Milliseconds, Sample
+from scheduler_service.telemetry.metrics import metric_list
+from scheduler_service.telemetry.metrics.metric_list import SHORT_MS, Milliseconds, Sample
 
 _NO_ERROR = "none"
 _UNKNOWN = "other"
@@ -36,7 +36,7 @@ class JobFigures:
     """The figures of one job that `metrics.jobs` names."""
 
     def __init__(self) -> None:
-        self.lateness = Milliseconds(families.JOB_LATENESS)
+        self.lateness = Milliseconds(metric_list.JOB_LATENESS)
         self.outcomes: Counter[str] = Counter()
         self.succeeded_at: int | None = None
 
@@ -50,9 +50,9 @@ class JobFigures:
         """All of them; nothing of what has not happened yet."""
         yield self.lateness.sample(job_id)
         for outcome, count in self.outcomes.items():
-            yield Sample(families.JOB_EXECUTIONS.name, (job_id, outcome), count)
+            yield Sample(metric_list.JOB_EXECUTIONS.name, (job_id, outcome), count)
         if self.succeeded_at is not None:
-            yield Sample(families.JOB_LAST_SUCCESS.name, (job_id,), self.succeeded_at / SECOND)
+            yield Sample(metric_list.JOB_LAST_SUCCESS.name, (job_id,), self.succeeded_at / SECOND)
 
 
 class ExecutionMetrics:
@@ -72,9 +72,9 @@ class ExecutionMetrics:
         self._ends = Counter(dict.fromkeys(_ENDS, 0))
         self._failures = Counter({error.value: 0 for error in FailureType})
         self._deliveries = Counter(dict.fromkeys(_DELIVERIES, 0))
-        self._lateness = Milliseconds(families.FIRING_LATENESS)
+        self._lateness = Milliseconds(metric_list.FIRING_LATENESS)
         self._short_lateness = self._lateness.short
-        self._durations = Milliseconds(families.EXECUTION_DURATION)
+        self._durations = Milliseconds(metric_list.EXECUTION_DURATION)
         self._short_durations = self._durations.short
         self._jobs = {job_id: JobFigures() for job_id in jobs}
 
@@ -122,20 +122,20 @@ class ExecutionMetrics:
 
     def samples(self) -> Iterator[Sample]:
         """All figures so far."""
-        yield Sample(families.TURNS.name, (), self._turns)
-        yield Sample(families.ATTEMPTS.name, (), self._attempts)
+        yield Sample(metric_list.TURNS.name, (), self._turns)
+        yield Sample(metric_list.ATTEMPTS.name, (), self._attempts)
         yield self._lateness.sample()
         yield self._durations.sample()
-        yield Sample(families.FIRINGS.name, (_FIRED.value,), self._fired)
+        yield Sample(metric_list.FIRINGS.name, (_FIRED.value,), self._fired)
         for outcome in (FiringOutcome.LATE, _SKIPPED):
-            yield Sample(families.FIRINGS.name, (outcome.value,), self._firings[outcome.value])
-        yield Sample(families.EXECUTIONS.name, (_SUCCEEDED.value, _NO_ERROR), self._succeeded)
+            yield Sample(metric_list.FIRINGS.name, (outcome.value,), self._firings[outcome.value])
+        yield Sample(metric_list.EXECUTIONS.name, (_SUCCEEDED.value, _NO_ERROR), self._succeeded)
         for labels, count in self._ends.items():
-            yield Sample(families.EXECUTIONS.name, labels, count)
+            yield Sample(metric_list.EXECUTIONS.name, labels, count)
         for error, count in self._failures.items():
-            yield Sample(families.ATTEMPT_FAILURES.name, (error,), count)
+            yield Sample(metric_list.ATTEMPT_FAILURES.name, (error,), count)
         for outcome_, count in self._deliveries.items():
-            yield Sample(families.DELIVERIES.name, (outcome_,), count)
+            yield Sample(metric_list.DELIVERIES.name, (outcome_,), count)
         for job_id, figures in self._jobs.items():
             yield from figures.samples(job_id)
 

@@ -5,8 +5,8 @@ import itertools
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from scheduler_service.telemetry.metrics import families
-from scheduler_service.telemetry.metrics.families import FAMILIES, Ask, Family, MetricKind, Sample
+from scheduler_service.telemetry.metrics import metric_list
+from scheduler_service.telemetry.metrics.metric_list import FAMILIES, Ask, Family, MetricKind, Sample
 from scheduler_service.telemetry.metrics.process_metrics import RequestMetrics
 
 PATIENCE_SECONDS = 2.0
@@ -70,7 +70,7 @@ class Exposition:
         answers = await asyncio.gather(*(self._ask(self._processes[name]) for name in names))
         found = []
         for name, answer in zip(names, answers, strict=True):
-            found.append((name, Sample(families.PROCESS_UP.name, (), int(answer is not None))))
+            found.append((name, Sample(metric_list.PROCESS_UP.name, (), int(answer is not None))))
             found += [(name, sample) for sample in answer or ()]
         return found
 

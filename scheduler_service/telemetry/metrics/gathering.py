@@ -4,8 +4,8 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from scheduler_service.telemetry.metrics import families
-from scheduler_service.telemetry.metrics.families import Ask, Sample, Source
+from scheduler_service.telemetry.metrics import metric_list
+from scheduler_service.telemetry.metrics.metric_list import Ask, Sample, Source
 
 PATIENCE_SECONDS = 1.0
 """How long a scrape waits for the parts that ask somebody."""
@@ -99,7 +99,7 @@ class Gathering:
             _add(found, name, _read(source))
         for name, part in self._parts.items():
             _add(found, name, part.samples(now))
-        found.append(Sample(families.SCRAPE_SECONDS.name, (), self._clock() - began))
+        found.append(Sample(metric_list.SCRAPE_SECONDS.name, (), self._clock() - began))
         return found
 
     def close(self) -> None:
@@ -117,4 +117,4 @@ def _read(source: Source) -> list[Sample] | None:
 
 def _add(found: list[Sample], name: str, samples: list[Sample] | None) -> None:
     found.extend(samples or ())
-    found.append(Sample(families.SCRAPE_ERRORS.name, (name,), int(samples is None)))
+    found.append(Sample(metric_list.SCRAPE_ERRORS.name, (name,), int(samples is None)))

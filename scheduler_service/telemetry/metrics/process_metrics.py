@@ -10,10 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, Outcome
-from scheduler_service.telemetry.metrics import families
+from scheduler_service.telemetry.metrics import metric_list
 from scheduler_service.telemetry.metrics.execution_metrics import ExecutionMetrics
-from scheduler_service.telemetry.metrics.families import SHORT_MS, Histogram, Milliseconds, Sample
 from scheduler_service.telemetry.metrics.gathering import Gathering
+from scheduler_service.telemetry.metrics.metric_list import SHORT_MS, Histogram, Milliseconds, Sample
 
 _CLASSES = 10
 _USUAL = range(2, 6)
@@ -29,7 +29,7 @@ class ProcessMetrics:
         self.executions = ExecutionMetrics(jobs=jobs)
         self.calls = CallMetrics()
         self.requests = RequestMetrics()
-        self.loop_lag = Histogram(families.LOOP_LAG)
+        self.loop_lag = Histogram(metric_list.LOOP_LAG)
         self.gathering = Gathering()
         process = OwnProcess()
         self.gathering.read("executions", self.executions.samples)
@@ -48,7 +48,7 @@ class CallMetrics:
     def __init__(self) -> None:
         self._statuses = [0] * _CLASSES
         self._faults = Counter({kind.value: 0 for kind in FaultKind})
-        self._durations = Milliseconds(families.CALL_DURATION)
+        self._durations = Milliseconds(metric_list.CALL_DURATION)
         self._short = self._durations.short
 
     def count(self, outcome: Outcome) -> None:
@@ -67,9 +67,9 @@ class CallMetrics:
         """All figures so far."""
         for digit, count in enumerate(self._statuses):
             if count or digit in _USUAL:
-                yield Sample(families.CALLS.name, (f"{digit}xx",), count)
+                yield Sample(metric_list.CALLS.name, (f"{digit}xx",), count)
         for kind, count in self._faults.items():
-            yield Sample(families.CALLS.name, (kind,), count)
+            yield Sample(metric_list.CALLS.name, (kind,), count)
         yield self._durations.sample()
 
 
@@ -85,13 +85,13 @@ class RequestMetrics:
         self._counts[method, route, status] += 1
         durations = self._durations.get((method, route))
         if durations is None:
-            durations = self._durations[method, route] = Histogram(families.API_DURATION)
+            durations = self._durations[method, route] = Histogram(metric_list.API_DURATION)
         durations.observe(seconds)
 
     def samples(self) -> Iterator[Sample]:
         """All figures so far."""
         for (method, route, status), count in self._counts.items():
-            yield Sample(families.API_REQUESTS.name, (method, route, str(status)), count)
+            yield Sample(metric_list.API_REQUESTS.name, (method, route, str(status)), count)
         for labels, durations in self._durations.items():
             yield durations.sample(*labels)
 
@@ -113,16 +113,16 @@ class OwnProcess:
 
     def _samples(self) -> Iterator[Sample]:
         used = os.times()
-        yield Sample(families.PROCESS_START.name, (), self._started)
-        yield Sample(families.PROCESS_CPU.name, (), used.user + used.system)
-        yield Sample(families.PROCESS_MAX_FDS.name, (), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        yield Sample(metric_list.PROCESS_START.name, (), self._started)
+        yield Sample(metric_list.PROCESS_CPU.name, (), used.user + used.system)
+        yield Sample(metric_list.PROCESS_MAX_FDS.name, (), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         try:
             pages = int((_PROC / "statm").read_text().split()[1])
             descriptors = sum(1 for _ in (_PROC / "fd").iterdir()) - 1  # without the one of this reading
         except OSError:
             return
-        yield Sample(families.PROCESS_MEMORY.name, (), pages * resource.getpagesize())
-        yield Sample(families.PROCESS_FDS.name, (), descriptors)
+        yield Sample(metric_list.PROCESS_MEMORY.name, (), pages * resource.getpagesize())
+        yield Sample(metric_list.PROCESS_FDS.name, (), descriptors)
 
 
 def process_age() -> int:

@@ -20,7 +20,7 @@ from scheduler_service.ports.shared_registry import (
     SharedInstance,
 )
 from scheduler_service.services.instances import Instance, Instances
-from scheduler_service.services.losses import Losses
+from scheduler_service.services.lost_instances import Losses
 from scheduler_service.services.registry import Registry
 from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.services.routing_policies import RANDOM

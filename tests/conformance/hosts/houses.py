@@ -25,8 +25,8 @@ from scheduler_service.ports.cluster import TURNS_IN_ROWS, Node, TurnClaim
 from scheduler_service.ports.errors import StoreError, StoreUncertain
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import StateStore
-from scheduler_service.security.masking import Masking
-from scheduler_service.services.losses import Losses
+from scheduler_service.security.record_masking import Masking
+from scheduler_service.services.lost_instances import Losses
 from scheduler_service.services.router import MemoryRouter, Terms
 from tests.conformance.hosts.process import Points, Process, ProcessDatabase, ProcessSender, ProcessStore
 from tests.conformance.hosts.standin import TIMEOUT_FACTOR, StandIn, StandInClient

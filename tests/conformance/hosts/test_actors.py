@@ -18,7 +18,7 @@ from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Started
 from scheduler_service.domain.turn_events import Triggered
 from scheduler_service.hosts.dapr.actor import JobActor, PlainSerializer
-from scheduler_service.hosts.messages import read_reply, write_ask
+from scheduler_service.hosts.node_messages import read_reply, write_ask
 from scheduler_service.ports.delivery import Command
 from tests.conformance.hosts.houses import DaprHouse, freeze
 from tests.conformance.hosts.standin import StandInClient

@@ -16,7 +16,7 @@ from scheduler_service.domain.records import FiringRecord, StepEnded
 from scheduler_service.domain.replies import Recalled, Taken, Unchanged
 from scheduler_service.domain.turn_events import Created
 from scheduler_service.hosts.dapr.dapr_host import DaprHost
-from scheduler_service.hosts.messages import write_kept
+from scheduler_service.hosts.node_messages import write_kept
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.state import Remembered

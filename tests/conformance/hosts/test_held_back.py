@@ -10,7 +10,7 @@ from scheduler_service.domain.execution import FiringOutcome
 from scheduler_service.domain.moments import MINUTE, SECOND, Now
 from scheduler_service.domain.records import ExecutionRecord, FiringRecord
 from scheduler_service.domain.replies import Refusal, RefusalCode, Started
-from scheduler_service.services.execution_rates import ExecutionRates
+from scheduler_service.services.tenant_execution_rates import ExecutionRates
 from tests.conformance.hosts.houses import HOUSES, AnyHouse
 
 pytestmark = pytest.mark.anyio

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler_service.domain.acts import Act
+from scheduler_service.domain.audit_acts import Act
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.execution import FiringOutcome
 from scheduler_service.domain.moments import HOUR
@@ -41,7 +41,7 @@ from scheduler_service.domain.turn_events import (
     Updated,
 )
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
-from scheduler_service.engine.scope import feedback_token
+from scheduler_service.engine.template_scope import feedback_token
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.state import Remembered
 from tests.conformance.hosts.houses import AnyHouse

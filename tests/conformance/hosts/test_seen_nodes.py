@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from scheduler_service import __version__
+from scheduler_service.app.core_settings import DefinitionCompiler
 from scheduler_service.app.metrics import make_exposition
-from scheduler_service.app.surroundings import DefinitionCompiler
 from scheduler_service.domain.wire import Answer, OutboundRequest, Outcome
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.dapr.heartbeat import HEARTBEAT_INTERVAL_MS, OFFLINE_AFTER_MS
@@ -22,8 +22,8 @@ from scheduler_service.ports.sending import MayGo, Sender, always
 from scheduler_service.services.pauses import Pauses
 from scheduler_service.settings import Settings
 from scheduler_service.system_jobs.process_alerts import ProcessAlerts
+from scheduler_service.telemetry.event_source import Occurrences
 from scheduler_service.telemetry.metrics.process_metrics import ProcessMetrics
-from scheduler_service.telemetry.occurrences import Occurrences
 from tests.conformance.hosts.houses import DaprHouse, DaprNode
 from tests.unit.api.stores import EmptyQueues
 from tests.unit.services.tables import MemoryTable, tell_nobody

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler_service.domain.acts import AuditEntry
+from scheduler_service.domain.audit_acts import AuditEntry
 from scheduler_service.domain.document import Latest
 from scheduler_service.domain.execution import PLANNED, DeliveryState, ExecutionState
 from scheduler_service.domain.leases import QueueFigures, QueueQuery
@@ -24,8 +24,8 @@ from scheduler_service.domain.records import (
 from scheduler_service.persistence.common.pagination import CursorError, cut_page, read_position, value_of
 from scheduler_service.persistence.history.answer_room import AnswerBudget
 from scheduler_service.persistence.history.day_statistics import DayQuery, Figures
+from scheduler_service.persistence.history.full_executions import NewestExecutions
 from scheduler_service.persistence.history.history_reads import FoundResult
-from scheduler_service.persistence.history.in_full import NewestExecutions
 from scheduler_service.persistence.history.queries import (
     DeliveryQuery,
     ExecutionQuery,

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from scheduler_service.api.application import OPERATIONS
-from scheduler_service.api.auditing import SAFE, Way
+from scheduler_service.api.audit_writing import SAFE, Way
 from scheduler_service.api.request import ApiOperation
-from scheduler_service.domain.acts import Act, ActKind, ActOutcome, AuditEntry, OwnAct
+from scheduler_service.domain.audit_acts import Act, ActKind, ActOutcome, AuditEntry, OwnAct
 from scheduler_service.domain.effects import Call
 from scheduler_service.domain.turn_events import CallEnded
 from scheduler_service.domain.wire import Answer

@@ -13,8 +13,8 @@ from scheduler_service.domain.execution import FailureType, TriggeredBy
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.telemetry.event_feed import EventFeed, LocalEvents
-from scheduler_service.telemetry.occurrences import Occurrences
-from scheduler_service.telemetry.tally import Tally
+from scheduler_service.telemetry.event_source import Occurrences
+from scheduler_service.telemetry.log_summaries import Tally
 from tests.rows import each_row
 
 FAILED = Occurrence(

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from scheduler_service.domain.acts import AuditEntry
+from scheduler_service.domain.audit_acts import AuditEntry
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.security.key_ring import KeyRing
 from scheduler_service.security.secret_masks import SecretMasks

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from scheduler_service.api.application import OPERATIONS
-from scheduler_service.hosts.large_work import work_apart
+from scheduler_service.hosts.work_thread import work_apart
 from tests.unit.api.world import World
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import httpx
 import pytest
 
-from scheduler_service.api.counts import MOST_READ
+from scheduler_service.api.statistics import MOST_READ
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.hosts.large_work import large_work_samples
+from scheduler_service.hosts.work_thread import large_work_samples
 from tests.rows import each_row
 from tests.unit.api.world import World, definition, pointers
 

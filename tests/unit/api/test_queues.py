@@ -6,7 +6,7 @@ from scheduler_service.api.queues import RESERVED, show_body
 from scheduler_service.api.responses import ENCODER
 from scheduler_service.engine.retry import NEVER_RETRIED
 from scheduler_service.engine.warnings import CODES
-from scheduler_service.language.values import LARGE_BYTES, as_json, parse_json
+from scheduler_service.language.json_values import LARGE_BYTES, as_json, parse_json
 from tests.rows import each_row
 
 

@@ -21,7 +21,7 @@ from scheduler_service.api.dependencies import (
     ShownParts,
     UpkeepParts,
 )
-from scheduler_service.domain.acts import Act
+from scheduler_service.domain.audit_acts import Act
 from scheduler_service.domain.document import Document
 from scheduler_service.domain.effects import Call, Effect
 from scheduler_service.domain.moments import Now
@@ -31,19 +31,19 @@ from scheduler_service.domain.wire import Answer, Holder
 from scheduler_service.engine.compile import Compiled, compile_definition
 from scheduler_service.engine.compile_cache import CompileCache
 from scheduler_service.engine.decision import Job
+from scheduler_service.engine.job_summary import summarize
 from scheduler_service.engine.machine import decide
 from scheduler_service.engine.program import Program, Surroundings
-from scheduler_service.engine.status import summarize
 from scheduler_service.hosts.cleanup import Trials
 from scheduler_service.hosts.commit_builder import bury, describe, note_act
-from scheduler_service.hosts.large_work import work_apart
 from scheduler_service.hosts.operations.operations import Operations
+from scheduler_service.hosts.work_thread import work_apart
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.history import Batch
-from scheduler_service.security.concealment import Concealment, MaskedChanges
-from scheduler_service.security.masking import MASKED_HEADERS
-from scheduler_service.services.drift import DriftReport
+from scheduler_service.security.mask_rules import Concealment, MaskedChanges
+from scheduler_service.security.record_masking import MASKED_HEADERS
+from scheduler_service.services.drift_report import DriftReport
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.reconcile import Reconcile, ReconcileInputs

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_service.app.core_settings import make_surroundings
 from scheduler_service.app.store_opening import (
     StoreWatch,
     check_workers,
@@ -16,12 +17,11 @@ from scheduler_service.app.store_opening import (
     shard_of,
     worker_configs,
 )
-from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreRefused, StoreUnavailable
 from scheduler_service.settings import LoadedSettings, Settings, SettingsError
-from scheduler_service.system_jobs.own_jobs import NAMES
-from scheduler_service.telemetry.vocabulary import VOCABULARY
+from scheduler_service.system_jobs.system_job_definitions import NAMES
+from scheduler_service.telemetry.log_events import VOCABULARY
 from tests.manual_clock import ManualClock
 from tests.redis_server import APPENDING, SYNCING, RedisServer
 from tests.rows import each_row

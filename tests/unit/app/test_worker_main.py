@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_service.app.core_settings import make_surroundings
 from scheduler_service.app.store_opening import worker_configs
-from scheduler_service.app.surroundings import make_surroundings
 from scheduler_service.app.worker_main import WorkerMain
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.rpc_methods import RpcConnection

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from scheduler_service.app.data_folder import history_address
-from scheduler_service.maintenance.examined_folder import examine_jobs
+from scheduler_service.maintenance.doctor_folder import examine_jobs
 from scheduler_service.maintenance.folder_formats import migrate_folder
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
-from scheduler_service.persistence.tables.marked_tables import SqlCalendarTable
+from scheduler_service.persistence.tables.key_secret_calendar_tables import SqlCalendarTable
 from scheduler_service.settings import Settings
 from tests.rows import each_row
 from tests.unit.cli.running import Ran

@@ -10,8 +10,8 @@ from typing import Any
 import promql_parser
 import yaml
 
-from scheduler_service.telemetry.metrics.families import FAMILIES, Family, MetricKind
-from scheduler_service.telemetry.vocabulary import VOCABULARY
+from scheduler_service.telemetry.log_events import VOCABULARY
+from scheduler_service.telemetry.metrics.metric_list import FAMILIES, Family, MetricKind
 from tests.rows import each_row
 from tests.unit.docs.pages import ROOT, anchors, fences, parse_fresh, read, rows
 

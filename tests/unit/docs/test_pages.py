@@ -22,7 +22,7 @@ from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.language.expression import SYSTEM_VARIABLES
 from scheduler_service.persistence.history import schema as history
-from scheduler_service.persistence.job_store import cluster_tables as cluster
+from scheduler_service.persistence.job_store import job_store_schema as cluster
 from scheduler_service.persistence.sqlite.schema import MIGRATIONS
 from scheduler_service.settings import Settings, load_settings
 from scheduler_service.settings.otel_variables import ENDPOINT, OTLP, PLAIN, PROTOCOL

@@ -11,10 +11,10 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from scheduler_service.app.metrics import OUTBOX_SECONDS
-from scheduler_service.telemetry.metrics import families
+from scheduler_service.telemetry.metrics import metric_list
 from scheduler_service.telemetry.metrics.exposition import render
-from scheduler_service.telemetry.metrics.families import FAMILIES, Family, MetricKind, Sample
 from scheduler_service.telemetry.metrics.gathering import Gathering
+from scheduler_service.telemetry.metrics.metric_list import FAMILIES, Family, MetricKind, Sample
 from tests.rows import each_row
 from tests.unit.docs.pages import read
 
@@ -243,8 +243,8 @@ def test_a_rule_fires_while_its_trouble_lasts(name: str) -> None:
 @each_row(
     ("name", "paused"),
     [
-        ("PunctualQueueWaits", sample(families.QUEUE_PAUSED, 60, "q")),
-        ("PunctualNoInstance", sample(families.SERVICE_PAUSED, 60, "shop")),
+        ("PunctualQueueWaits", sample(metric_list.QUEUE_PAUSED, 60, "q")),
+        ("PunctualNoInstance", sample(metric_list.SERVICE_PAUSED, 60, "shop")),
     ],
 )
 def test_what_is_paused_is_no_trouble(name: str, paused: Sample) -> None:
@@ -284,7 +284,7 @@ async def test_the_outbox_s_rule_fires_though_its_answer_is_kept() -> None:
     gathering = Gathering(clock=lambda: moment[0])
 
     async def ask() -> Sequence[Sample]:
-        return [Sample(families.OUTBOX_AGE.name, (), 1_000 + moment[0])]
+        return [Sample(metric_list.OUTBOX_AGE.name, (), 1_000 + moment[0])]
 
     gathering.ask("outbox", ask, keep_seconds=OUTBOX_SECONDS)
     alarm, kept = Alarm(RULES["PunctualOutboxStuck"]), Storage()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from scheduler_service.domain.acts import OwnAct
+from scheduler_service.domain.audit_acts import OwnAct
 from scheduler_service.domain.effects import ReportPause
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.records import Audited

@@ -9,7 +9,7 @@ from scheduler_service.domain.replies import Started
 from scheduler_service.domain.turn_events import CallEnded, Paused, Replay, Triggered
 from scheduler_service.domain.wire import Fault, FaultKind
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.engine.scope import feedback_token
+from scheduler_service.engine.template_scope import feedback_token
 from tests.rows import each_row
 from tests.unit.engine.parts.service_rig import SHARDED, answer, parted, parts_of, steps_of
 from tests.unit.engine.rig import TWO, Rig, retried

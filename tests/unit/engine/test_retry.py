@@ -11,7 +11,7 @@ from scheduler_service.domain.turn_events import FeedbackArrived, Replay, Trigge
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Policy, Surroundings
 from scheduler_service.engine.retry import Failure, GiveUp, Retry, judge, plan_retries
-from scheduler_service.engine.scope import feedback_token
+from scheduler_service.engine.template_scope import feedback_token
 from scheduler_service.timing.backoff import JITTERS, WAIT_MAX
 from tests.rows import each_row
 from tests.unit.engine.rig import TWO, Rig, definition, retried

@@ -15,19 +15,19 @@ from scheduler_service.domain.turn_events import Created, Event, Triggered
 from scheduler_service.domain.wire import Holder, LastBegun
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Program, Surroundings
-from scheduler_service.hosts.begun_mark import BegunMark
+from scheduler_service.hosts.begun_executions import BegunMark
 from scheduler_service.hosts.embedded.embedded_host import EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.host_parts import Core
-from scheduler_service.hosts.large_work import large_work_samples, work_apart
+from scheduler_service.hosts.work_thread import large_work_samples, work_apart
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import Batch, History
 from scheduler_service.ports.state import StateStore
-from scheduler_service.security.masking import Masking
+from scheduler_service.security.record_masking import Masking
 from scheduler_service.services.instances import Instance, Instances
-from scheduler_service.services.losses import Losses
+from scheduler_service.services.lost_instances import Losses
 from scheduler_service.services.router import MemoryRouter, Terms
-from scheduler_service.telemetry.metrics import families
+from scheduler_service.telemetry.metrics import metric_list
 from tests.manual_clock import ManualClock
 from tests.unit.hosts.memory_store import Disk, Entry, MemoryStore
 from tests.unit.hosts.scripted_sender import ScriptedSender
@@ -294,7 +294,7 @@ def runs_test(task: "asyncio.Task[Any]") -> bool:
 async def wait_for_large_work() -> bool:
     """Waits for what the thread for large work was asked for; whether there was any."""
     samples = {sample.family: sample.value for sample in large_work_samples()}
-    if not samples[families.LARGE_WORK_WAITING.name]:
+    if not samples[metric_list.LARGE_WORK_WAITING.name]:
         return False
     await work_apart(lambda: None)
     return True

@@ -3,7 +3,7 @@
 import itertools
 
 from scheduler_service.hosts.chat_robots import RobotPace
-from scheduler_service.telemetry.alerts.receivers import RECEIVERS, Limit
+from scheduler_service.telemetry.alerts.alert_receivers import RECEIVERS, Limit
 from tests.rows import each_row
 
 

@@ -4,7 +4,7 @@ import msgspec
 
 from scheduler_service.domain.document import Cursor, Document, Head, Latest
 from scheduler_service.domain.execution import ExecutionState, JobState
-from scheduler_service.engine.status import Summary
+from scheduler_service.engine.job_summary import Summary
 from scheduler_service.hosts.commit_builder import describe
 from scheduler_service.ports.catalogue import CatalogueEntry
 from tests.unit.hosts.house import describe as define

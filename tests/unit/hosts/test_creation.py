@@ -16,7 +16,7 @@ from scheduler_service.domain.turn_events import Created, Destroyed, Event, Paus
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.machine import decide
 from scheduler_service.hosts.creation import GROUP_BYTES
-from scheduler_service.language.values import LARGE_BYTES
+from scheduler_service.language.json_values import LARGE_BYTES
 from scheduler_service.pacing.slices import SLICE_ITEMS, SLICE_SECONDS
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain

@@ -37,10 +37,10 @@ from scheduler_service.domain.turn_events import (
 )
 from scheduler_service.domain.wire import Answer, OutboundRequest
 from scheduler_service.engine.program import weigh
-from scheduler_service.engine.scope import feedback_token
+from scheduler_service.engine.template_scope import feedback_token
 from scheduler_service.hosts.host_parts import DEFAULT_LIMITS, HostLimits
 from scheduler_service.hosts.job_cache import CachedJob, JobCache, LockedJob, OpenBytes, weigh_open
-from scheduler_service.language.values import LARGE_BYTES
+from scheduler_service.language.json_values import LARGE_BYTES
 from scheduler_service.ports.delivery import Command
 from tests.unit.hosts.house import START, House, describe
 from tests.unit.hosts.turn_rig import Bench

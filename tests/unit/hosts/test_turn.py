@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler_service.domain.acts import Act
+from scheduler_service.domain.audit_acts import Act
 from scheduler_service.domain.effects import Inform, Retire
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due, Now
@@ -18,10 +18,10 @@ from scheduler_service.domain.turn_events import AlarmRang, Destroyed, Event, Pa
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.machine import decide
 from scheduler_service.hosts.job_cache import CachedJob
-from scheduler_service.language.values import LARGE_BYTES
+from scheduler_service.language.json_values import LARGE_BYTES
 from scheduler_service.ports.errors import StoreConflict, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import Remembered
-from scheduler_service.security.masking import Masking
+from scheduler_service.security.record_masking import Masking
 from tests.unit.hosts.house import CORE, SKEW, START
 from tests.unit.hosts.memory_store import Fate
 from tests.unit.hosts.turn_rig import Bench

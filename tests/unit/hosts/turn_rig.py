@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from scheduler_service.domain.acts import Act
+from scheduler_service.domain.audit_acts import Act
 from scheduler_service.domain.effects import Call, Effect
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due
@@ -17,7 +17,7 @@ from scheduler_service.hosts.job_cache import CachedJob, OpenBytes
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command
-from scheduler_service.security.masking import Masking
+from scheduler_service.security.record_masking import Masking
 from tests.manual_clock import ManualClock
 from tests.unit.hosts.house import CORE, SKEW, START, MemoryHistory, describe
 from tests.unit.hosts.memory_store import Disk, Entry, MemoryStore

@@ -1,7 +1,7 @@
 """SPEC section 4.3: a response is text in the charset that its Content-Type names."""
 
 from scheduler_service.language.charsets import UTF_8, as_utf8, charset_of
-from scheduler_service.language.values import NOT_TEXT, parse_response
+from scheduler_service.language.json_values import NOT_TEXT, parse_response
 from tests.rows import each_row
 
 

@@ -24,7 +24,7 @@ from scheduler_service.language.json_scan import (
     find_repeated_name,
     has_few_values,
 )
-from scheduler_service.language.values import has_repeated_names
+from scheduler_service.language.json_values import has_repeated_names
 from tests.rows import each_row
 
 MIB = 1 << 20

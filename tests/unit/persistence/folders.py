@@ -18,8 +18,8 @@ from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.queues.tables import queue_parts
 from scheduler_service.persistence.sqlite.folder import FolderLock, find_divided
-from scheduler_service.persistence.sqlite.gathering import gather
 from scheduler_service.persistence.sqlite.schema import MIGRATIONS, upgrade
+from scheduler_service.persistence.sqlite.shard_merge import gather
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit, Remembered

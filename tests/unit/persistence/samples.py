@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import astuple
 
-from scheduler_service.domain.acts import Act
+from scheduler_service.domain.audit_acts import Act
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import (
     ExecutionState,

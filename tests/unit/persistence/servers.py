@@ -13,7 +13,7 @@ from typing import Protocol
 
 import pytest
 
-from scheduler_service.persistence.job_store.cluster_tables import MIGRATIONS as CLUSTER
+from scheduler_service.persistence.job_store.job_store_schema import MIGRATIONS as CLUSTER
 from scheduler_service.persistence.sql.database import Database
 from tests.ports import free_port
 

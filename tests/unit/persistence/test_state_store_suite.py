@@ -14,7 +14,7 @@ from scheduler_service.domain.moments import DAY, Due
 from scheduler_service.domain.parts import PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.records import Noted, Record
 from scheduler_service.domain.wire import OutboundRequest
-from scheduler_service.hosts.tasks import LightTasks
+from scheduler_service.hosts.background_tasks import LightTasks
 from scheduler_service.ports.catalogue import JobQuery
 from scheduler_service.ports.errors import StoreConflict, StoreUnavailable
 from scheduler_service.ports.state import NOTHING, Commit, OpenStore, Remembered, Settlement

@@ -18,7 +18,7 @@ from scheduler_service.domain.records import (
     StepEnded,
 )
 from scheduler_service.domain.wire import Answer, AtSend, Fault, FaultKind
-from scheduler_service.security.masking import Masking
+from scheduler_service.security.record_masking import Masking
 from scheduler_service.security.secret_masks import MOST_FORMER, SecretMask, SecretMasks
 from scheduler_service.security.secrets import GivenSecrets
 from tests.rows import each_row

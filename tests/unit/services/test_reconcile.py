@@ -16,8 +16,8 @@ from scheduler_service.engine.program import GROUP_BYTES, weigh
 from scheduler_service.pacing.slices import SLICE_BYTES
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command, Definition
-from scheduler_service.services.declared import Action, Case, DriftKind, Verdict
-from scheduler_service.services.drift import PAGE_BYTES, DriftReport
+from scheduler_service.services.declared_jobs import Action, Case, DriftKind, Verdict
+from scheduler_service.services.drift_report import PAGE_BYTES, DriftReport
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.reconcile import (
     BATCH_SIZE,

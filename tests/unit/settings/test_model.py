@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 from scheduler_service.settings import load_settings
 from scheduler_service.settings.alert_settings import WHOLE, Alert, Format
-from scheduler_service.telemetry.alerts.receivers import RECEIVERS
+from scheduler_service.telemetry.alerts.alert_receivers import RECEIVERS
 from tests.rows import each_row
 from tests.unit.client_sdk.signed import NEW, OLD
 from tests.unit.settings.loading import refusal, shown, write

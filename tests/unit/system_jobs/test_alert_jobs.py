@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from scheduler_service.app.surroundings import DefinitionCompiler
+from scheduler_service.app.core_settings import DefinitionCompiler
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.ports.catalogue import JobPage, JobQuery

@@ -2,7 +2,7 @@
 
 from scheduler_service.ports.history import Batch, History
 from scheduler_service.telemetry.decorators import NO_DECORATORS, TurnObservers, observed
-from scheduler_service.telemetry.tally import Tally
+from scheduler_service.telemetry.log_summaries import Tally
 
 BATCH = Batch(uid="u", job_id="one", tenant="default", sequence=1, at=5, records=())
 

@@ -26,7 +26,7 @@ from scheduler_service.telemetry.event_feed import (
     TakenEvents,
     read_event_id,
 )
-from scheduler_service.telemetry.occurrences import Occurrences
+from scheduler_service.telemetry.event_source import Occurrences
 from tests.rows import each_row
 
 MOST = 5

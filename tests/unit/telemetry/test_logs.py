@@ -11,6 +11,8 @@ import pytest
 
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.records import AttemptEnded
+from scheduler_service.telemetry.log_events import VOCABULARY
+from scheduler_service.telemetry.log_summaries import FULL, LINE_SECONDS
 from scheduler_service.telemetry.logs import (
     EventLog,
     LibraryLogs,
@@ -19,8 +21,6 @@ from scheduler_service.telemetry.logs import (
     take_library_logs,
     told_message,
 )
-from scheduler_service.telemetry.tally import FULL, LINE_SECONDS
-from scheduler_service.telemetry.vocabulary import VOCABULARY
 from tests.rows import each_row
 
 

@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 
+from scheduler_service.telemetry.log_summaries import LINE_SECONDS
 from scheduler_service.telemetry.loop_watch import (
     BEAT,
     HELD,
@@ -13,7 +14,6 @@ from scheduler_service.telemetry.loop_watch import (
     watching,
 )
 from scheduler_service.telemetry.readiness import Standstills
-from scheduler_service.telemetry.tally import LINE_SECONDS
 
 HELD_BEAT = BEAT + HELD + 0.01
 

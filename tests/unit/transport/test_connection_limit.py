@@ -6,7 +6,7 @@ from scheduler_service.transport.addresses import read_url
 from scheduler_service.transport.connection import Deadlines, HttpConnection, ReadBuffer
 from scheduler_service.transport.connection_limit import ConnectionLimit, Waiter
 from scheduler_service.transport.descriptor_budget import DescriptorBudget
-from scheduler_service.transport.guard import Route
+from scheduler_service.transport.egress_guard import Route
 
 ORIGIN = "http://127.0.0.1:1"
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ipaddress import ip_address
 
 from scheduler_service.transport.addresses import Address
-from scheduler_service.transport.guard import EgressPolicy
+from scheduler_service.transport.egress_guard import EgressPolicy
 from scheduler_service.transport.name_check import MOST_LOOKUPS, NameCheck
 from tests.unit.transport.servers import TableResolver
 

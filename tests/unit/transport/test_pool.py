@@ -8,8 +8,8 @@ import pytest
 
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
 from scheduler_service.transport.addresses import Address, read_url
+from scheduler_service.transport.egress_guard import Route
 from scheduler_service.transport.errors import TimedOut
-from scheduler_service.transport.guard import Route
 from tests.unit.transport.servers import OK, Peer, Stage, repeating, request
 
 

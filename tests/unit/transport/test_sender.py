@@ -11,7 +11,7 @@ from scheduler_service.domain.moments import Now
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest
 from scheduler_service.ports.sending import NotSent
 from scheduler_service.transport.addresses import Address
-from scheduler_service.transport.guard import EgressPolicy
+from scheduler_service.transport.egress_guard import EgressPolicy
 from tests.manual_clock import ManualClock
 from tests.static_directory import StaticDirectory
 from tests.unit.transport.servers import (

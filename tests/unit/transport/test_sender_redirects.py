@@ -6,7 +6,7 @@ import pytest
 
 from scheduler_service.domain.secret_places import FilledBody, FilledText
 from scheduler_service.domain.wire import Answer, FaultKind, OutboundRequest
-from scheduler_service.transport.guard import EgressPolicy
+from scheduler_service.transport.egress_guard import EgressPolicy
 from tests.static_directory import StaticDirectory
 from tests.unit.transport.servers import Handler, Peer, Stage, answering, repeating
 

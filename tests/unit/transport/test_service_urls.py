@@ -7,8 +7,8 @@ import pytest
 
 from scheduler_service.domain.wire import Answer, FaultKind, OutboundRequest, Outcome
 from scheduler_service.ports.sending import MayGo, always
+from scheduler_service.transport.egress_guard import EgressPolicy
 from scheduler_service.transport.errors import NoInstance, NotBack, RefusedTarget, TransportError
-from scheduler_service.transport.guard import EgressPolicy
 from scheduler_service.transport.sender import write_url
 from scheduler_service.transport.service_urls import (
     Directory,

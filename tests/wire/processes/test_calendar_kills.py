@@ -12,7 +12,7 @@ import pytest
 from client_sdk import Client
 from client_sdk.errors import Conflict
 from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.persistence.tables.marked_tables import SqlCalendarTable
+from scheduler_service.persistence.tables.key_secret_calendar_tables import SqlCalendarTable
 from scheduler_service.system_jobs.calendar_rounds import TAKEN_OVER_MS
 from tests.wire.processes.process import serve
 

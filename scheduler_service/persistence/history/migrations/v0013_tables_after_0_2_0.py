@@ -4,7 +4,11 @@ from alembic import op
 
 from scheduler_service.persistence.sql.migrations import add_missing
 from scheduler_service.persistence.tables.audit_lines import audit
-from scheduler_service.persistence.tables.marked_tables import access_keys, calendars, stored_secrets
+from scheduler_service.persistence.tables.key_secret_calendar_tables import (
+    access_keys,
+    calendars,
+    stored_secrets,
+)
 from scheduler_service.persistence.tables.service_table import services
 
 revision = "0013"

@@ -2,7 +2,7 @@
 
 from alembic import op
 
-from scheduler_service.persistence.job_store.cluster_tables import event_groups
+from scheduler_service.persistence.job_store.job_store_schema import event_groups
 
 revision = "0002"
 down_revision = "0001"

@@ -2,7 +2,7 @@
 
 from alembic import op
 
-from scheduler_service.persistence.job_store.cluster_tables import (
+from scheduler_service.persistence.job_store.job_store_schema import (
     node_reports,
     service_notices,
     shared_instances,

@@ -2,7 +2,7 @@
 
 from alembic import op
 
-from scheduler_service.persistence.job_store.cluster_tables import queue_turns
+from scheduler_service.persistence.job_store.job_store_schema import queue_turns
 from scheduler_service.persistence.queues.tables import queue_completions, queue_parts
 
 revision = "0004"

@@ -2,7 +2,7 @@
 
 from alembic import op
 
-from scheduler_service.persistence.job_store.cluster_tables import shared_rates
+from scheduler_service.persistence.job_store.job_store_schema import shared_rates
 
 revision = "0005"
 down_revision = "0004"

@@ -19,7 +19,7 @@ from scheduler_service.domain.turn_events import (
     Updated,
 )
 from scheduler_service.hosts.dapr.cached_state import MESSAGE_MS, MESSAGES
-from scheduler_service.hosts.messages import read_reply, write_error
+from scheduler_service.hosts.node_messages import read_reply, write_error
 from scheduler_service.persistence.common.packing import read_row_state
 from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.delivery import Command

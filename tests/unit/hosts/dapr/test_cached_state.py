@@ -12,9 +12,9 @@ from scheduler_service.domain.moments import HOUR
 from scheduler_service.domain.replies import Started, Taken
 from scheduler_service.domain.turn_events import Created, FeedbackArrived
 from scheduler_service.domain.wire import Holder
-from scheduler_service.engine.scope import feedback_token
+from scheduler_service.engine.template_scope import feedback_token
 from scheduler_service.persistence.common.packing import OldState, read_row_state
-from scheduler_service.persistence.job_store.cluster_tables import copies
+from scheduler_service.persistence.job_store.job_store_schema import copies
 from scheduler_service.persistence.sql.job_tables import jobs
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable

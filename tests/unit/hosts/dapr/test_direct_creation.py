@@ -13,7 +13,7 @@ from scheduler_service.domain.replies import Recalled, Refusal, Reply, Taken, Un
 from scheduler_service.domain.turn_events import Activated, Created, Destroyed, Updated
 from scheduler_service.hosts.dapr.dapr_host import DaprHost
 from scheduler_service.hosts.dapr.direct_creation import SOON_MS
-from scheduler_service.hosts.messages import write_kept
+from scheduler_service.hosts.node_messages import write_kept
 from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from scheduler_service.domain.wire import Holder
+from scheduler_service.hosts.background_tasks import Tasks
 from scheduler_service.hosts.dapr.first_turns import (
     LEAST_EARLY_MS,
     LOADS_AT_ONCE,
@@ -20,7 +21,6 @@ from scheduler_service.hosts.dapr.first_turns import (
 )
 from scheduler_service.hosts.dapr.reminders import NEAR_MS, ReminderAlarms
 from scheduler_service.hosts.dapr.sidecar import Sidecar
-from scheduler_service.hosts.tasks import Tasks
 from scheduler_service.ports.cluster import Unbegun
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.conformance.hosts.houses import DaprHouse

@@ -8,7 +8,7 @@ from dapr.clients.exceptions import DaprInternalError
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Started, Taken
 from scheduler_service.domain.turn_events import FeedbackArrived, Paused, Triggered
-from scheduler_service.engine.scope import feedback_token
+from scheduler_service.engine.template_scope import feedback_token
 from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreStopping, StoreUnavailable, StoreUncertain

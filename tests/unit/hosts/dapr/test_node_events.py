@@ -13,8 +13,8 @@ from scheduler_service.persistence.cluster.nodes import SharedEvents
 from scheduler_service.persistence.job_store.database import JobDatabase
 from scheduler_service.ports.cluster import EventGroup
 from scheduler_service.telemetry.event_feed import UNKNOWN, EventFeed, EventReader
-from scheduler_service.telemetry.occurrences import Occurrences
-from scheduler_service.telemetry.tally import Tally
+from scheduler_service.telemetry.event_source import Occurrences
+from scheduler_service.telemetry.log_summaries import Tally
 from tests.manual_clock import ManualClock
 
 pytestmark = pytest.mark.anyio

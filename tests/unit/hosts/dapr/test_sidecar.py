@@ -9,7 +9,7 @@ from dapr.clients.exceptions import DaprInternalError
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Taken
 from scheduler_service.domain.turn_events import FeedbackArrived
-from scheduler_service.engine.scope import feedback_token
+from scheduler_service.engine.template_scope import feedback_token
 from scheduler_service.hosts.dapr.sidecar import ActorMissing, Sidecar
 from scheduler_service.ports.errors import StoreUncertain
 from tests.conformance.hosts.houses import DaprHouse

@@ -12,8 +12,8 @@ from scheduler_service.domain.records import FiringRecord
 from scheduler_service.domain.turn_events import Created, Destroyed, Triggered
 from scheduler_service.domain.wire import Answer
 from scheduler_service.hosts.embedded.local_turns import BEHIND_PAUSE_MS, MANY_OPENS, OPENS_A_MS
-from scheduler_service.hosts.large_work import ANY_BYTES, ROOM_BYTES
-from scheduler_service.language.values import LARGE_BYTES
+from scheduler_service.hosts.work_thread import ANY_BYTES, ROOM_BYTES
+from scheduler_service.language.json_values import LARGE_BYTES
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreStopping, StoreUncertain
 from tests.unit.hosts.house import House, asynchronous, describe

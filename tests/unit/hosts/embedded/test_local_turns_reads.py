@@ -12,8 +12,8 @@ from scheduler_service.hosts.embedded.alarms import EmbeddedAlarms
 from scheduler_service.hosts.embedded.local_turns import EmbeddedTurns
 from scheduler_service.hosts.host_parts import HostLimits
 from scheduler_service.hosts.job_cache import JobCache, LoadedJob
-from scheduler_service.hosts.large_work import ANY_BYTES, ROOM_BYTES
-from scheduler_service.language.values import LARGE_BYTES
+from scheduler_service.hosts.work_thread import ANY_BYTES, ROOM_BYTES
+from scheduler_service.language.json_values import LARGE_BYTES
 from scheduler_service.ports.delivery import Command
 from tests.unit.hosts.house import House
 from tests.unit.hosts.turn_rig import Bench, JournalAlarms

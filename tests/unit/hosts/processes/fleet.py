@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 
+from scheduler_service.app.core_settings import DefinitionCompiler
 from scheduler_service.app.store_opening import shard_of
-from scheduler_service.app.surroundings import DefinitionCompiler
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.embedded.embedded_host import EmbeddedParts, build_embedded_host
@@ -22,7 +22,7 @@ from scheduler_service.hosts.processes.rpc_methods import RpcConnection
 from scheduler_service.hosts.processes.shards import build_processes
 from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
-from scheduler_service.security.masking import Masking
+from scheduler_service.security.record_masking import Masking
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.settings import Settings

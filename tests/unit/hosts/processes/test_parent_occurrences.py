@@ -14,7 +14,7 @@ from scheduler_service.hosts.processes.parent import MOST_WAITING, OccurrenceRel
 from scheduler_service.hosts.processes.rpc_methods import RpcConnection
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import MemoryRouter, Terms
-from scheduler_service.telemetry.occurrences import Occurrences
+from scheduler_service.telemetry.event_source import Occurrences
 from tests.manual_clock import ManualClock
 
 pytestmark = pytest.mark.anyio

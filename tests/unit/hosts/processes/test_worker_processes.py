@@ -3,8 +3,8 @@
 import pytest
 
 from scheduler_service.domain.moments import SECOND
+from scheduler_service.hosts.background_tasks import LEAST_PATIENCE_MS
 from scheduler_service.hosts.processes.worker_processes import EXIT_TIMEOUT_SECONDS, longest_stop
-from scheduler_service.hosts.tasks import LEAST_PATIENCE_MS
 
 
 @pytest.mark.parametrize("grace", [0, 20_000])

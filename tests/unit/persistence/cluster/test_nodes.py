@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.cluster.nodes import KEPT_GROUPS, SharedEvents
-from scheduler_service.persistence.job_store.cluster_tables import nodes
+from scheduler_service.persistence.job_store.job_store_schema import nodes
 from scheduler_service.ports.cluster import Node
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.persistence.cluster_store import ClusterStore

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from scheduler_service.domain.acts import OwnAct, act_of_system
+from scheduler_service.domain.audit_acts import OwnAct, act_of_system
 from scheduler_service.domain.execution import DeliveryState, FailureType
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.domain.records import AttemptEnded, Audited, DeliveryRecord, DeliveryTry

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from scheduler_service.domain.acts import Act
+from scheduler_service.domain.audit_acts import Act
 from scheduler_service.domain.execution import ExecutionState, FailureType, FiringOutcome, TriggeredBy
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.records import (

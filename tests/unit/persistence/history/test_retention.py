@@ -10,9 +10,9 @@ import sqlalchemy as sa
 from scheduler_service.domain.execution import FiringOutcome
 from scheduler_service.domain.moments import DAY, HOUR
 from scheduler_service.domain.records import DeliveryRecord, FiringRecord, Noted, ResultKept
-from scheduler_service.persistence.history.coalesce import EXECUTIONS
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
 from scheduler_service.persistence.history.retention import WINDOW_ROWS, Removal, RemovedRows, Retention
+from scheduler_service.persistence.history.row_merging import EXECUTIONS
 from scheduler_service.persistence.history.schema import executions
 from scheduler_service.ports.history import Batch
 from tests.manual_clock import ManualClock

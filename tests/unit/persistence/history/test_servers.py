@@ -11,9 +11,9 @@ import pytest
 import sqlalchemy as sa
 
 from scheduler_service.domain.records import Noted
-from scheduler_service.persistence.history.coalesce import coalesce, insert_rows, write_together
 from scheduler_service.persistence.history.database import HistoryDatabase, inspect
 from scheduler_service.persistence.history.queries import ExecutionQuery
+from scheduler_service.persistence.history.row_merging import coalesce, insert_rows, write_together
 from scheduler_service.persistence.tables.service_table import SqlServiceTable
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.history import Batch

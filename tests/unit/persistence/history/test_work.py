@@ -8,7 +8,9 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.execution import FailureType, FiringOutcome
 from scheduler_service.domain.records import FiringRecord
-from scheduler_service.persistence.history.coalesce import (
+from scheduler_service.persistence.history.database import HistoryDatabase
+from scheduler_service.persistence.history.day_statistics import count_ended
+from scheduler_service.persistence.history.row_merging import (
     CELLS,
     ENTRIES,
     EXECUTIONS,
@@ -18,8 +20,6 @@ from scheduler_service.persistence.history.coalesce import (
     insert_rows,
     write_together,
 )
-from scheduler_service.persistence.history.database import HistoryDatabase
-from scheduler_service.persistence.history.day_statistics import count_ended
 from scheduler_service.persistence.sql.sqlite import IN_MEMORY, insert_many
 from tests.unit.persistence.history.samples import START, attempt, batch, execution, turns_of
 

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from scheduler_service.persistence.job_store.cluster_tables import MIGRATIONS
 from scheduler_service.persistence.job_store.database import JobDatabase
+from scheduler_service.persistence.job_store.job_store_schema import MIGRATIONS
 from scheduler_service.persistence.sql.job_tables import jobs
 from scheduler_service.persistence.sql.migrations import check
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain

@@ -10,8 +10,8 @@ import pytest
 from scheduler_service.maintenance.folder_formats import migrate_server
 from scheduler_service.persistence.cluster.nodes import Nodes
 from scheduler_service.persistence.job_store import service_lock
-from scheduler_service.persistence.job_store.cluster_tables import MIGRATIONS
 from scheduler_service.persistence.job_store.database import JobDatabase
+from scheduler_service.persistence.job_store.job_store_schema import MIGRATIONS
 from scheduler_service.persistence.job_store.service_lock import ServiceLock
 from scheduler_service.persistence.job_store.state_store import ServerStateStore
 from scheduler_service.persistence.sql.dialects import open_dialect

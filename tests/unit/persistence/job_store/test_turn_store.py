@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.moments import Due, Now
 from scheduler_service.domain.records import DeliveryRecord
-from scheduler_service.persistence.job_store.cluster_tables import outbox
+from scheduler_service.persistence.job_store.job_store_schema import outbox
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import NOTHING, Remembered, Settlement
 from tests.unit.persistence import damaged_deliveries

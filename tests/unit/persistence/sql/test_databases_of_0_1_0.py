@@ -22,8 +22,8 @@ from scheduler_service.persistence.history.history_reads import HistoryReads
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
 from scheduler_service.persistence.history.schema import statistic_cells
 from scheduler_service.persistence.history.writer import HistoryWriter
-from scheduler_service.persistence.job_store.cluster_tables import MIGRATIONS as CLUSTER
 from scheduler_service.persistence.job_store.database import JobDatabase
+from scheduler_service.persistence.job_store.job_store_schema import MIGRATIONS as CLUSTER
 from scheduler_service.persistence.job_store.turn_store import TurnStore
 from scheduler_service.persistence.queues.tables import queue_completions, queue_parts
 from scheduler_service.persistence.sql.dialects import open_dialect

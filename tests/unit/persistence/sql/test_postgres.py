@@ -14,7 +14,7 @@ from scheduler_service.persistence.history.database import (
     inspect,
     migrate,
 )
-from scheduler_service.persistence.job_store.cluster_tables import MIGRATIONS as CLUSTER
+from scheduler_service.persistence.job_store.job_store_schema import MIGRATIONS as CLUSTER
 from scheduler_service.persistence.sql import postgres_arrays
 from scheduler_service.persistence.sql.database import Database, read_report
 from scheduler_service.persistence.sql.postgres import PostgresDialect

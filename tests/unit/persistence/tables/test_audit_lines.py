@@ -6,7 +6,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler_service.domain.acts import Act, ActKind, ActOutcome, AuditEntry, OwnAct, Via, act_of_system
+from scheduler_service.domain.audit_acts import (
+    Act,
+    ActKind,
+    ActOutcome,
+    AuditEntry,
+    OwnAct,
+    Via,
+    act_of_system,
+)
 from scheduler_service.domain.moments import DAY
 from scheduler_service.domain.records import Audited
 from scheduler_service.persistence.common.pagination import CursorError

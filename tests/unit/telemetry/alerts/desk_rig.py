@@ -17,12 +17,12 @@ from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.history import Batch
-from scheduler_service.telemetry.alerts.desk import AlertDesk, DeskParts
+from scheduler_service.telemetry.alerts.alert_loop import AlertLoop, AlertLoopParts
+from scheduler_service.telemetry.alerts.alert_messages import AlertMessages
+from scheduler_service.telemetry.alerts.alert_rules import AlertRule
+from scheduler_service.telemetry.alerts.failure_watch import FailureWatch
 from scheduler_service.telemetry.alerts.lateness import LatenessWatch, RecoveryWatch
-from scheduler_service.telemetry.alerts.lookout import Lookout
-from scheduler_service.telemetry.alerts.rules import AlertRule
-from scheduler_service.telemetry.alerts.saying import Saying
-from scheduler_service.telemetry.tally import Tally
+from scheduler_service.telemetry.log_summaries import Tally
 from tests.manual_clock import ManualClock
 
 START = 1_790_000_000_000
@@ -107,7 +107,7 @@ class DeskRig:
         self._written = 0
         self.desk = self.open()
 
-    def open(self, table: Any = None) -> AlertDesk:
+    def open(self, table: Any = None) -> AlertLoop:
         """The desk of a new process, over `table` in place of its own."""
         at: Any = table or self.table
         common: Any = {"rules": self.rules, "table": at, "clock": self.clock, "catalogue": self.jobs}
@@ -118,17 +118,17 @@ class DeskRig:
         async def nodes() -> Mapping[str, bool]:
             return self.nodes
 
-        self.desk = AlertDesk(
-            DeskParts(
+        self.desk = AlertLoop(
+            AlertLoopParts(
                 rules=self.rules,
                 table=at,
                 clock=self.clock,
-                lookout=Lookout(**common, own=OWN),
+                failure_watch=FailureWatch(**common, own=OWN),
                 lateness=LatenessWatch(**common, tenant="default"),
                 recovery=RecoveryWatch(
                     **common, is_online=lambda service, one: f"{service}/{one}" in self.online, nodes=nodes
                 ),
-                saying=Saying(table=at, clock=self.clock, send=self._send),
+                messages=AlertMessages(table=at, clock=self.clock, send=self._send),
                 delayed=Tally("alerts_delayed", log=lambda event, /, **keys: self.delayed.append(keys)),
                 leads=leads,
             )

@@ -5,7 +5,7 @@ from typing import Any
 from scheduler_service.domain.execution import ExecutionState, FiringOutcome, TriggeredBy
 from scheduler_service.domain.records import ExecutionRecord, FiringRecord, Record
 from scheduler_service.ports.history import Batch
-from scheduler_service.telemetry.metrics.families import Family, Sample
+from scheduler_service.telemetry.metrics.metric_list import Family, Sample
 
 PLANNED = 1_000_000
 

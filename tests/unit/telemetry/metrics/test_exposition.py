@@ -7,9 +7,9 @@ import pytest
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from scheduler_service.telemetry.metrics import families
+from scheduler_service.telemetry.metrics import metric_list
 from scheduler_service.telemetry.metrics.exposition import Exposition, RenderedScrape, render
-from scheduler_service.telemetry.metrics.families import Histogram, Sample
+from scheduler_service.telemetry.metrics.metric_list import Histogram, Sample
 from scheduler_service.telemetry.metrics.process_metrics import RequestMetrics
 from tests.rows import each_row
 
@@ -50,7 +50,7 @@ class Process:
         await asyncio.sleep(0)
         if self._stands_still:
             await asyncio.Event().wait()
-        return [Sample(families.TURNS.name, (), 7)]
+        return [Sample(metric_list.TURNS.name, (), 7)]
 
 
 def expose(processes: dict[str, Process]) -> Exposition:
@@ -103,14 +103,14 @@ async def test_scrapes_at_the_same_time_share_one_text_of_each_format() -> None:
 
 def test_a_histogram_is_cumulated() -> None:
     """With what is above all bounds in `+Inf`, and its count and sum."""
-    times = Histogram(families.LOOP_LAG)
+    times = Histogram(metric_list.LOOP_LAG)
     for seconds in (0.000_5, 0.03, 0.03, 60):
         times.observe(seconds)
     answer = render([("0", times.sample())], OPENMETRICS)
     (family,) = [
         one
         for one in openmetrics.text_string_to_metric_families(answer.body.decode())
-        if one.name == families.LOOP_LAG.name
+        if one.name == metric_list.LOOP_LAG.name
     ]
     counts = {one.labels.get("le"): one.value for one in family.samples if one.name.endswith("_bucket")}
     assert (counts["0.001"], counts["0.02"], counts["0.05"], counts["5.0"], counts["+Inf"]) == (1, 1, 3, 3, 4)
@@ -118,12 +118,12 @@ def test_a_histogram_is_cumulated() -> None:
     assert total == pytest.approx(60.0605)
     # A name with a quote or a line break stays one label
     name = 'a"b\\c\nd'
-    answer = render([("0", Sample(families.QUEUE_DEPTH.name, (name,), 1))], TEXT)
+    answer = render([("0", Sample(metric_list.QUEUE_DEPTH.name, (name,), 1))], TEXT)
     found = [
         one.labels["queue"]
         for family in text_string_to_metric_families(answer.body.decode())
         for one in family.samples
-        if one.name == families.QUEUE_DEPTH.name
+        if one.name == metric_list.QUEUE_DEPTH.name
     ]
     assert found == [name]
 
@@ -131,6 +131,6 @@ def test_a_histogram_is_cumulated() -> None:
 @each_row("accept", ["", "*/*", "text/html", "nonsense;;q=", "x" * 10_000])
 def test_whatever_is_accepted_there_is_text(accept: str) -> None:
     """A header that nobody understands is as good as none."""
-    answer = render([("0", Sample(families.TURNS.name, (), 1))], accept)
+    answer = render([("0", Sample(metric_list.TURNS.name, (), 1))], accept)
     assert answer.content_type.startswith("text/plain")
     assert values(answer.body.decode())[("punctual_turns_total", "0")] == 1

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 
-from scheduler_service.telemetry.metrics import families
-from scheduler_service.telemetry.metrics.families import Sample
+from scheduler_service.telemetry.metrics import metric_list
 from scheduler_service.telemetry.metrics.gathering import Gathering
+from scheduler_service.telemetry.metrics.metric_list import Sample
 from tests.unit.telemetry.metrics.batches import value
 
-JOBS = Sample(families.JOBS_HELD.name, (), 3)
+JOBS = Sample(metric_list.JOBS_HELD.name, (), 3)
 
 
 class Store:
@@ -30,7 +30,7 @@ class Store:
 
 def read() -> Iterator[Sample]:
     """Figures in memory."""
-    yield Sample(families.TURNS.name, (), 7)
+    yield Sample(metric_list.TURNS.name, (), 7)
 
 
 async def test_what_does_not_answer_is_absent_and_named() -> None:
@@ -40,15 +40,15 @@ async def test_what_does_not_answer_is_absent_and_named() -> None:
     gathering.ask("store", store.ask)
     for _ in range(2):
         found = await gathering.collect()
-        assert value(found, families.JOBS_HELD) is None
-        assert value(found, families.SCRAPE_ERRORS, "store") == 1
-        assert value(found, families.TURNS) == 7
-        assert value(found, families.SCRAPE_ERRORS, "memory") == 0
+        assert value(found, metric_list.JOBS_HELD) is None
+        assert value(found, metric_list.SCRAPE_ERRORS, "store") == 1
+        assert value(found, metric_list.TURNS) == 7
+        assert value(found, metric_list.SCRAPE_ERRORS, "memory") == 0
     assert store.asked == 1
     store.may_answer.set()
     found = await gathering.collect()
-    assert value(found, families.JOBS_HELD) == 3
-    assert value(found, families.SCRAPE_ERRORS, "store") == 0
+    assert value(found, metric_list.JOBS_HELD) == 3
+    assert value(found, metric_list.SCRAPE_ERRORS, "store") == 0
 
 
 async def test_an_answer_is_kept_for_a_while() -> None:
@@ -59,18 +59,18 @@ async def test_an_answer_is_kept_for_a_while() -> None:
     gathering.ask("store", store.ask)
     for after, asked in ((0.0, 1), (4.9, 1), (0.2, 2)):
         moment[0] += after
-        assert value(await gathering.collect(), families.JOBS_HELD) == 3
+        assert value(await gathering.collect(), metric_list.JOBS_HELD) == 3
         assert store.asked == asked
     # Asking takes a tenth of the time at most; meanwhile the last answer stands
     moment = [100.0]
     store, gathering = Store(), Gathering(patience=0.01, clock=lambda: moment[0])
     gathering.ask("store", store.ask)
-    assert value(await gathering.collect(), families.JOBS_HELD) is None
+    assert value(await gathering.collect(), metric_list.JOBS_HELD) is None
     moment[0] += 3
     store.may_answer.set()
     for after, asked in ((0.0, 1), (29.0, 1), (2.0, 2)):
         moment[0] += after
-        assert value(await gathering.collect(), families.JOBS_HELD) == 3
+        assert value(await gathering.collect(), metric_list.JOBS_HELD) == 3
         assert store.asked == asked
     # A store that has stopped to answer is seen, at the latest after a quarter of a minute
     moment = [100.0]
@@ -80,11 +80,11 @@ async def test_an_answer_is_kept_for_a_while() -> None:
     await gathering.collect()
     store.may_answer.clear()
     moment[0] += 10
-    assert value(await gathering.collect(), families.JOBS_HELD) == 3
+    assert value(await gathering.collect(), metric_list.JOBS_HELD) == 3
     moment[0] += 10
     found = await gathering.collect()
-    assert value(found, families.JOBS_HELD) is None
-    assert value(found, families.SCRAPE_ERRORS, "store") == 1
+    assert value(found, metric_list.JOBS_HELD) is None
+    assert value(found, metric_list.SCRAPE_ERRORS, "store") == 1
 
 
 async def test_a_failure_is_not_covered_by_an_old_answer() -> None:
@@ -93,14 +93,14 @@ async def test_a_failure_is_not_covered_by_an_old_answer() -> None:
     store, gathering = Store(), Gathering(clock=lambda: moment[0])
     store.may_answer.set()
     gathering.ask("store", store.ask)
-    assert value(await gathering.collect(), families.JOBS_HELD) == 3
+    assert value(await gathering.collect(), metric_list.JOBS_HELD) == 3
     store.is_broken = True
     moment[0] += 6
     found = await gathering.collect()
-    assert value(found, families.JOBS_HELD) is None
-    assert value(found, families.SCRAPE_ERRORS, "store") == 1
+    assert value(found, metric_list.JOBS_HELD) is None
+    assert value(found, metric_list.SCRAPE_ERRORS, "store") == 1
     store.is_broken = False
-    assert value(await gathering.collect(), families.JOBS_HELD) == 3
+    assert value(await gathering.collect(), metric_list.JOBS_HELD) == 3
 
 
 async def test_a_source_that_fails_hides_no_other() -> None:
@@ -114,9 +114,9 @@ async def test_a_source_that_fails_hides_no_other() -> None:
     gathering.read("broken", fail)
     gathering.read("memory", read)
     found = await gathering.collect()
-    assert value(found, families.JOBS_HELD) is None
-    assert value(found, families.SCRAPE_ERRORS, "broken") == 1
-    assert value(found, families.TURNS) == 7
+    assert value(found, metric_list.JOBS_HELD) is None
+    assert value(found, metric_list.SCRAPE_ERRORS, "broken") == 1
+    assert value(found, metric_list.TURNS) == 7
 
 
 async def test_closing_ends_what_is_asked() -> None:

@@ -5,7 +5,7 @@ import sys
 import time
 
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
-from scheduler_service.telemetry.metrics import families
+from scheduler_service.telemetry.metrics import metric_list
 from scheduler_service.telemetry.metrics.process_metrics import CallMetrics, process_age
 from tests.unit.telemetry.metrics.batches import buckets, value
 
@@ -16,10 +16,10 @@ def test_each_outcome_is_counted() -> None:
     for outcome in (Answer(204, elapsed=3), Answer(503, elapsed=4_000), Fault(FaultKind.EGRESS, "no", 1)):
         metrics.count(outcome)
     found = list(metrics.samples())
-    counts = {one.labels[0]: one.value for one in found if one.family == families.CALLS.name}
+    counts = {one.labels[0]: one.value for one in found if one.family == metric_list.CALLS.name}
     assert {name for name, count in counts.items() if count} == {"2xx", "5xx", "egress"}
-    assert buckets(found, families.CALL_DURATION) == {0.002: 1, 0.005: 1, 5: 1}
-    assert value(found, families.CALL_DURATION) == 4.004
+    assert buckets(found, metric_list.CALL_DURATION) == {0.002: 1, 0.005: 1, 5: 1}
+    assert value(found, metric_list.CALL_DURATION) == 4.004
 
 
 CHILD = "from scheduler_service.telemetry.metrics.process_metrics import process_age; print(process_age())"

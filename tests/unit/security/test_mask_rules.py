@@ -1,0 +1,156 @@
+"""Secrets in texts, URLs and bodies (SPEC section 14)."""
+
+import json
+from typing import Any
+
+import msgspec
+
+from scheduler_service.domain.records import (
+    AttemptEnded,
+    CheckEnded,
+    DeliveryRecord,
+    DeliveryTry,
+    Exchange,
+    FeedbackSeen,
+    Noted,
+)
+from scheduler_service.security.mask_rules import MOST_CHANGES, VALUE_BYTES, Concealment, MaskedChanges
+from scheduler_service.security.record_masking import MASKED_HEADERS, Masking
+from scheduler_service.security.secret_masks import NO_MASK, SecretMask
+from tests.rows import each_row
+from tests.unit.security.secrets import MASKING, SECRET, masked_body, masked_exchange
+
+
+@each_row(
+    "body",
+    [
+        rb'{"p\u0061ssword":"s3cr3t"}',
+        b'{"a":{"password":"s3cr3t"},"a":1}',
+        b'{"password":"s3cr3t","password":"s3cr3t"}',
+        b'{"password":"s3cr3t", "cut',
+        b"password=s3cr3t&b=1",
+        b"b=1&pass%77ord=1&apiKey=s3cr3t",
+        b"the password is s3cr3t",
+        b'\xff"password":"s3cr3t"',
+        b'{"password":"s3cr3t","deep":' + b"[" * 100_000,
+    ],
+)
+def test_a_spelling_that_hides_a_member_hides_nothing(body: bytes) -> None:
+    """What cannot be read as JSON or a form is replaced as a whole."""
+    assert SECRET.encode() not in masked_body(body)
+
+
+@each_row(
+    ("url", "expected"),
+    [
+        ("http://h/jobs/a/feedback/1?token=s3cr3t", "http://h/jobs/a/feedback/1?token=***"),
+        ("http://h/f?token=s3cr3t&shard=1", "http://h/f?token=***&shard=1"),
+        ("http://h/f?a=1&Password=s3cr3t#x", "http://h/f?a=1&Password=***#x"),
+        ("http://h/f?p%61ssword=s3cr3t", "http://h/f?p%61ssword=***"),
+        ("http://h/f?x-api-key=s3cr3t", "http://h/f?x-api-key=***"),
+        ("http://h/f#token=s3cr3t", "http://h/f#token=***"),
+        ("http://user:s3cr3t@h/f", "http://***@h/f"),
+        (
+            "http://h/f?cb=http%3A%2F%2Fh%3Ftoken%3Ds3cr3t%26x",
+            "http://h/f?cb=http%3A%2F%2Fh%3Ftoken%3D***%26x",
+        ),
+        # In a path, a bare query and a fragment, percent-encoded once or more often.
+        ("http://h/in/http%3A%2F%2Fh%2Ff%3Ftoken%3Ds3cr3t", "http://h/in/http%3A%2F%2Fh%2Ff%3Ftoken%3D***"),
+        (
+            "http://h/in/http%3A%2F%2Fh%2Ff%3Ftoken%3Ds3cr3t/x",
+            "http://h/in/http%3A%2F%2Fh%2Ff%3Ftoken%3D***",
+        ),
+        ("http://h/in?http%3A%2F%2Fh%2Ff%3Ftoken%3Ds3cr3t", "http://h/in?http%3A%2F%2Fh%2Ff%3Ftoken%3D***"),
+        ("http://h/in#http%3A%2F%2Fh%2Ff%3Ftoken%3Ds3cr3t", "http://h/in#http%3A%2F%2Fh%2Ff%3Ftoken%3D***"),
+        ("http://h/in/h%252Ff%253Ftoken%253Ds3cr3t", "http://h/in/h%252Ff%253Ftoken%253D***"),
+        (
+            "http://h/in/f%25253Fa%2525261%25252526token%25253ds3cr3t",
+            "http://h/in/f%25253Fa%2525261%25252526token%25253d***",
+        ),
+        ("http://h/in/f%3FTokEn%3Ds3cr3t", "http://h/in/f%3FTokEn%3D***"),
+        ("http://h/f;token=s3cr3t/x", "http://h/f;token=***"),
+        ("http://h/f?mail=a@b.c&tokens=1", "http://h/f?mail=a@b.c&tokens=1"),
+    ],
+)
+def test_urls_carry_no_secrets(url: str, expected: str) -> None:
+    """Feedback tokens, parameters of masked names and user information, in every URL that is kept."""
+    assert masked_exchange(url=url).url == expected
+    delivery = MASKING.redact(DeliveryRecord("d", 1, 1, "succeed", url, "pending"))
+    assert isinstance(delivery, DeliveryRecord)
+    assert delivery.url == expected
+
+
+@each_row("name", ["token", "TOKEN", "TokEn"])
+def test_feedback_tokens_are_masked_in_bodies_headers_and_texts(name: str) -> None:
+    """A feedback URL is often part of the request's body: its token is secret there too, in any letters."""
+    url = f"http://h/jobs/a/feedback/1?{name}=s3cr3t"
+    found = masked_exchange(
+        Masking(),
+        request_body=json.dumps({"callback": url}).encode(),
+        response_body=rb'"http://h/f?a=1\u0026%b=s3cr3t\u0026b=2"' % name.encode(),
+        response_headers=(("Location", url),),
+        fault=f"{url} refused",
+    )
+    assert SECRET not in repr(found)
+    assert found.response_body == rb'"http://h/f?a=1\u0026%b=***\u0026b=2"' % name.encode()
+    for record in (
+        AttemptEnded(1, 1, 0, message=f"no answer from {url}"),
+        Noted(1, 0, "note", f"sent to {url}"),
+        FeedbackSeen(1, 1, 0, url.encode()),
+        CheckEnded(1, 1, 1, 0, Exchange("GET", url)),
+        DeliveryRecord("d", 1, 1, "succeed", "http://h/", "failed", tries=(DeliveryTry(0, fault=url),)),
+    ):
+        assert SECRET not in repr(MASKING.redact(record))
+
+
+CHANGES = MaskedChanges(conceal=Concealment(headers=MASKED_HEADERS, members=("pin",)))
+CANARY = "canary-7f3a"
+
+
+def step(**members: Any) -> dict[str, Any]:
+    return {"request": [{"url": "http://target.test/run", **members}]}
+
+
+def test_a_canary_is_shown_nowhere() -> None:
+    """In a header, a named member at any depth, user information and parameters of a URL, JSON in a text."""
+    places = (
+        {"headers": {"Authorization": CANARY}},
+        {"headers": {"X-Any": CANARY}},
+        {"body": {"deep": [{"PIN": CANARY}]}},
+        {"body": '{"pin": "' + CANARY + '"}'},
+        {"url": f"http://anna:{CANARY}@target.test/"},
+        {"url": f"http://target.test/?pin={CANARY}&token={CANARY}"},
+        {"checkUrl": {"url": "http://a.test/", "headers": {"Cookie": CANARY}}},
+    )
+    for place in places:
+        for before, after in ((step(), step(**place)), (step(**place), step()), (step(**place), {})):
+            text = msgspec.json.encode(CHANGES(before, after, NO_MASK)).decode()
+            assert CANARY not in text, text
+            assert '"pointer"' in text
+
+
+def test_a_secret_of_which_a_part_is_hidden_anyway_is_hidden_whole() -> None:
+    """A URL with a user, say: once that is hidden nobody finds the rest of the value any more."""
+    value = "postgres://shop:PASS@db.intern/shop?password=abc"
+    for place in ({"body": value}, {"url": value}, {"body": {"deep": [f"at {value}"]}}):
+        text = repr(CHANGES(step(), step(**place), SecretMask([value])))
+        assert [part for part in ("PASS", "db.intern", "abc") if part in text] == [], text
+
+
+def test_a_difference_is_bounded() -> None:
+    """A long value is cut, and of many places the first ones are shown."""
+    before = {f"m{number}": 0 for number in range(MOST_CHANGES + 5)}
+    after = dict.fromkeys(before, "x" * 10000)
+    shown: Any = CHANGES(before, after, NO_MASK)
+    assert shown["truncated"] is True
+    assert len(shown["difference"]) == MOST_CHANGES
+    assert all(len(one["after"]) <= VALUE_BYTES + 1 for one in shown["difference"])
+    assert CHANGES(before, before, NO_MASK) == {"difference": []}
+    # No begin of a value is left where a long one is cut
+    mask = SecretMask([CANARY])
+    for before in range(VALUE_BYTES - len(CANARY) - 2, VALUE_BYTES):
+        for value in ("x" * before + CANARY + "y" * 40, ["x" * before, CANARY, "y" * 40]):
+            shown: Any = CHANGES({"body": None}, {"body": value}, mask)
+            text = mask.text(shown["difference"][0]["after"])
+            assert CANARY[:2] not in text, text
+            assert len(text) <= VALUE_BYTES + 1
