@@ -1,7 +1,6 @@
 """Notifications: the list, and commands on pending ones (SPEC section 7)."""
 
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 
 from msgspec.structs import replace
@@ -15,20 +14,18 @@ from scheduler_service.api.request import BEHIND, OF_JOBS, ApiRequest, PostedBod
 from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ApiProblem, absent, refuse, succeed
 from scheduler_service.domain.execution import DeliveryState, parse_execution_id
-from scheduler_service.domain.job_key import read_job_key, write_job_key
-from scheduler_service.domain.records import DeliveryRecord
+from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.security.callers import Role
 
 ROUTES = Routes("deliveries")
 _OVER = "not pending any more"
-_REASONS = {
-    DeliveryState.PENDING: "was lost with the process that had it, so it cannot be sent again: dismiss it, "
-    "and replay the execution",
-    DeliveryState.FAILED: "what was to be sent is not kept any more: replay the execution",
-}
-"""Why nothing is done in these states."""
-_ELSEWHERE = "is not at this node: another one has it, or it was lost with the node that had it"
+_NOT_KEPT = "what was to be sent is not kept any more: replay the execution"
+_LOST = (
+    "was lost with the process that had it, so it cannot be sent again: dismiss it, and replay the "
+    "execution; or another node has it"
+)
+_ELSEWHERE = "another node has it: ask that one"
 
 
 @ROUTES.add(
@@ -58,7 +55,7 @@ async def list_deliveries(request: ApiRequest) -> Response:
 )
 async def resend_delivery(request: ApiRequest) -> Response:
     """Try a notification again now."""
-    return await _run(request, "resend", request.deps.jobs.resend)
+    return await _run(request, "resend", request.deps.jobs.resend, _LOST)
 
 
 @ROUTES.add(
@@ -71,40 +68,25 @@ async def resend_delivery(request: ApiRequest) -> Response:
 )
 async def dismiss_delivery(request: ApiRequest) -> Response:
     """Give up a notification."""
-    return await _run(request, "dismiss", partial(_dismiss, request))
+    return await _run(request, "dismiss", request.deps.jobs.dismiss, _ELSEWHERE)
 
 
-async def _run(request: ApiRequest, verb: str, command: Callable[[str], Awaitable[bool]]) -> Response:
+async def _run(
+    request: ApiRequest, verb: str, command: Callable[[str], Awaitable[bool]], pending: str
+) -> Response:
+    """`pending`: why it is not done where the delivery is pending all the same."""
     delivery_id = request.path["deliveryId"]
     raw, _ = await request.json_object()
 
     async def work() -> object:
         await _check_own(request, delivery_id)
         if not await command(write_job_key(request.caller.tenant, delivery_id)):
-            raise await _not_pending(request, delivery_id)
+            reasons = {DeliveryState.PENDING: pending, DeliveryState.FAILED: _NOT_KEPT}
+            raise await _not_pending(request, delivery_id, reasons)
         await request.catch_up()  # for reads at another node
         return {"deliveryId": delivery_id}
 
     return succeed(await request.run_once(f"deliveries/{delivery_id[:255]}/{verb}", raw, work))
-
-
-async def _dismiss(request: ApiRequest, name: str) -> bool:
-    """Also gives up what is `pending` in the history alone: its process has ended, and it was in memory."""
-    if await request.deps.jobs.dismiss(name):
-        return True
-    record_lost = request.deps.upkeep.record_lost
-    if record_lost is None:
-        return False
-    if await request.catch_up():  # what is not written may say more
-        raise StoreUnavailable(BEHIND.message, is_public=True)
-    lost = await request.deps.history.pending_delivery(*read_job_key(name))
-    if lost is None:
-        return False
-    (record,) = lost.records
-    assert isinstance(record, DeliveryRecord)
-    given_up = replace(record, state=DeliveryState.DISMISSED, next_try_at=None)
-    record_lost(replace(lost, at=max(lost.at, request.deps.clock.now().wall), records=(given_up,)))
-    return True
 
 
 async def _check_own(request: ApiRequest, delivery_id: str) -> None:
@@ -119,7 +101,9 @@ async def _check_own(request: ApiRequest, delivery_id: str) -> None:
         raise _absent(delivery_id)
 
 
-async def _not_pending(request: ApiRequest, delivery_id: str) -> ApiProblem:
+async def _not_pending(
+    request: ApiRequest, delivery_id: str, reasons: Mapping[DeliveryState, str]
+) -> ApiProblem:
     is_behind = bool(await request.catch_up())
     found = await request.deps.history.delivery(request.caller.tenant, delivery_id)
     if found is None:
@@ -127,10 +111,7 @@ async def _not_pending(request: ApiRequest, delivery_id: str) -> ApiProblem:
     state = DeliveryState(str(found["state"]))
     if is_behind and state is DeliveryState.PENDING:
         raise StoreUnavailable(BEHIND.message, is_public=True)
-    reason = _REASONS.get(state, _OVER)
-    if state is DeliveryState.PENDING and request.deps.upkeep.record_lost is None:
-        reason = _ELSEWHERE
-    message = f"the delivery {delivery_id!r} is {state.value}, and {reason}"
+    message = f"the delivery {delivery_id!r} is {state.value}, and {reasons.get(state, _OVER)}"
     return refuse(HTTPStatus.CONFLICT, "/deliveryId", "conflict", message)
 
 

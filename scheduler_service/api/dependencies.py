@@ -15,14 +15,13 @@ from scheduler_service.engine.compile_cache import CompileCache
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.hosts.cleanup import Cleanup, Trials
 from scheduler_service.hosts.operations.operations import Operations
-from scheduler_service.hosts.processes.shards import Shard
+from scheduler_service.hosts.processes.shards import Jobs
 from scheduler_service.pacing.room import Room
 from scheduler_service.persistence.history.history_reads import HistoryReads
 from scheduler_service.ports.alerts import AlertLine
 from scheduler_service.ports.audit import AuditLog
 from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry
 from scheduler_service.ports.clock import Clock
-from scheduler_service.ports.history import Batch
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.shared_tables import StoredCalendar
 from scheduler_service.ports.state import RequestStore
@@ -175,23 +174,18 @@ class ShownParts:
 
 @dataclass(frozen=True, kw_only=True)
 class UpkeepParts:
-    """What is done with many things.
-
-    - `record_lost`: writes the record of a delivery that no process has any more; None: another node may
-      have what this one has not.
-    """
+    """What is done with many things."""
 
     operations: Operations
     trials: Trials
     clean: Cleanup
-    record_lost: Callable[[Batch], None] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ApiDependencies:
     """Everything that the API uses."""
 
-    jobs: Shard
+    jobs: Jobs
     catalogue: Catalogue
     store: RequestStore
     history: HistoryReads

@@ -36,7 +36,7 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.cleanup import Cleanup, TrialRounds, Trials
 from scheduler_service.hosts.host import Host, HostStatus
 from scheduler_service.hosts.operations.operations import Operations
-from scheduler_service.hosts.processes.shards import Shard, Shards
+from scheduler_service.hosts.processes.shards import Jobs, Shards
 from scheduler_service.hosts.tenant_job_limits import LimitedJobs
 from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.persistence.history.history_reads import HistoryReads
@@ -221,7 +221,7 @@ class RunningService(ProcessParts):
         return create_api(self.api_parts, mounts=console_mounts())
 
     @cached_property
-    def limited_jobs(self) -> Shard:
+    def limited_jobs(self) -> Jobs:
         """All jobs, for callers and declarations: as many as the limits of their tenant allow."""
         limits = {name: read_limit(self.settings, name) for name in (JOBS, WAITS)}
         if not any(limit.is_set for limit in limits.values()):
@@ -424,7 +424,6 @@ class RunningService(ProcessParts):
                 operations=self.operations,
                 trials=self.cleaner.trials,
                 clean=self.cleaner,
-                record_lost=partial(self.writer.append, durable=False) if self.kind == "embedded" else None,
             ),
             shown=self._shown_parts(),
             limits=RequestLimits(body_bytes=limits.body_bytes, feedback_bytes=limits.feedback_bytes),

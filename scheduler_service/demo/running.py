@@ -106,6 +106,7 @@ class PrintingHistory:
     def __init__(self, *, history: History, write: Callable[[str], None]) -> None:
         self._history = history
         self._write = write
+        self.dismiss_lost = history.dismiss_lost
 
     def append(self, batch: Batch, *, durable: bool) -> None:
         """Stores the records, then prints a line for each execution that ends or is tried again."""

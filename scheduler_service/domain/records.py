@@ -302,7 +302,8 @@ class DeliveryRecord(Record, frozen=True):
     """The state of a delivery; the record with more tries counts, of two with as many the later one.
 
     `exchange` is that of the latest try; `next_try_at` (wall ms) is None where no try is planned. `tried` is
-    how many tries there were in all; `tries` has the latest.
+    how many tries there were in all; `tries` has the latest. `holder`: whose memory alone it is in while it
+    is pending, as `write_holder`; empty: a store has it.
     """
 
     delivery_id: str
@@ -318,6 +319,7 @@ class DeliveryRecord(Record, frozen=True):
     next_try_at: int | None = None
     tried: int = 0
     trace: str = ""
+    holder: str = ""
 
 
 class Audited(Record, frozen=True):

@@ -121,6 +121,11 @@ class Holder(msgspec.Struct, frozen=True, gc=False):
     boot: str
 
 
+def write_holder(holder: Holder) -> str:
+    """A holder as one text."""
+    return f"{holder.node} {holder.boot}"
+
+
 Flights = tuple[tuple[Holder, tuple[Token, ...]], ...]
 """Calls of a job in flight, by the process that made them."""
 

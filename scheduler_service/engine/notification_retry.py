@@ -54,8 +54,11 @@ def may_be_superseded(delivery: Delivery) -> bool:
     return not delivery.final and not delivery.durable and not delivery.outbox
 
 
-def record_of(delivery: Delivery, outcome: Outcome | None, now: Now) -> DeliveryRecord:
-    """The record of the delivery for the history; `outcome` is that of the try that just ended, if any."""
+def record_of(delivery: Delivery, outcome: Outcome | None, now: Now, holder: str = "") -> DeliveryRecord:
+    """The record of the delivery for the history; `outcome` is that of the try that just ended, if any.
+
+    `holder` is the process that has it in memory.
+    """
     is_planned = delivery.due is not None and delivery.state == DeliveryState.PENDING
     exchange, url, token = None, hide_places(delivery.request).url, delivery.token
     if outcome is not None:
@@ -76,6 +79,7 @@ def record_of(delivery: Delivery, outcome: Outcome | None, now: Now) -> Delivery
         next_try_at=now.wall + (delivery.due or 0) - now.steady if is_planned else None,
         tried=delivery.tries,
         trace=delivery.trace,
+        holder=holder if delivery.state == DeliveryState.PENDING and not delivery.durable else "",
     )
 
 

@@ -16,6 +16,7 @@ from scheduler_service.domain.effects import (
     Unwatch,
     WatchInstance,
 )
+from scheduler_service.domain.wire import Holder, write_holder
 from scheduler_service.engine.program import Program
 from scheduler_service.hosts.calls_in_flight import (
     CallsInFlight,
@@ -47,6 +48,7 @@ class EffectHandlers:
         store: StateStore,
         send_guard: SendGuard,
         redelivery: Redelivery,
+        holder: Holder,
         most_body_bytes: int | None = None,
     ) -> None:
         log, limits = parts.log, parts.limits
@@ -75,6 +77,7 @@ class EffectHandlers:
             interval=limits.interval,
             most_body_bytes=most_body_bytes,
             robots=parts.robots,
+            holder=write_holder(holder),
         )
 
     def act(self, job_id: str, effects: tuple[Effect, ...], programs: Mapping[int, Program]) -> None:

@@ -1,7 +1,7 @@
 """What the host of a process is on every placement: its jobs, its effects, how far its start or stop is."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,9 +15,20 @@ from scheduler_service.hosts.host_parts import HostParts
 from scheduler_service.hosts.job_cache import JobCache
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command, Definition, Deliver
-from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.errors import StoreError, StoreUnavailable
 
 Result = TypeVar("Result")
+
+
+Dismiss = Callable[[str], Awaitable[bool]]
+
+
+async def dismiss_anywhere(name: str, *, here: Dismiss, lost: Dismiss) -> bool:
+    """Gives a notification up that is `here`, or that is `lost`; False: neither. Raises StoreError."""
+    if await here(name):
+        return True
+    is_lost = await lost(name)
+    return is_lost and (await here(name) or is_lost)  # its turn may have ended in between
 
 
 class HostStatus(msgspec.Struct, frozen=True):
@@ -37,7 +48,8 @@ class HostStatus(msgspec.Struct, frozen=True):
 class Host:
     """Takes turns on jobs (`ports.Deliver`); `tasks` are turns that go on to their end.
 
-    It is the shard of its process (`hosts.processes.shards.Shard`); a node's has the jobs of its cluster.
+    It is the shard of its process (`hosts.processes.shards.ProcessShard`), or all `Jobs`; a node's has the
+    jobs of its cluster.
     """
 
     _is_ready = False
@@ -56,7 +68,7 @@ class Host:
         self.deliver: Deliver = self
         self.notifications = effects.notifications
         self.resend = effects.notifications.resend
-        self.dismiss = effects.notifications.dismiss
+        self.dismiss_here = effects.notifications.dismiss
         self.resend_outbox = effects.notifications.resend_outbox
 
     async def __call__(self, job_id: str, command: Command) -> Reply:
@@ -74,6 +86,23 @@ class Host:
     async def read(self, job_id: str) -> Job | None:
         """The job after its latest turn, contexts of qos 0 as well. Raises StoreError."""
         raise NotImplementedError
+
+    async def dismiss(self, name: str) -> bool:
+        """As `hosts.processes.shards.Jobs.dismiss`."""
+        return await dismiss_anywhere(name, here=self.dismiss_here, lost=self.dismiss_lost)
+
+    async def dismiss_lost(self, name: str) -> bool:
+        """Gives up what is pending in the history alone, for who has asked each process that has jobs here.
+
+        False: there is none, or another node has it in memory. Raises StoreError.
+        """
+        if not self._is_ready:  # what an earlier process left may not be in the history yet
+            raise StoreUnavailable("the jobs of this process are not ready; ask again in a moment")
+        return await self._history.dismiss_lost(name, await self.other_holders(), self._clock.now().wall)
+
+    async def other_holders(self) -> frozenset[str]:
+        """Who may have a notification, beside those that are asked (`write_holder`). Raises StoreError."""
+        return frozenset()
 
     async def flush(self, job_id: str | None = None) -> None:
         """Returns when the history has all that was recorded so far. Raises StoreUnavailable."""

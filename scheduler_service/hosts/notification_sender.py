@@ -39,10 +39,11 @@ from scheduler_service.ports.state import Settlement, StateStore
 class DeliveryRecords:
     """Records of deliveries and their tries, masked by `redact`."""
 
-    def __init__(self, *, history: History, clock: Timekeeper, redact: Redact) -> None:
+    def __init__(self, *, history: History, clock: Timekeeper, redact: Redact, holder: str) -> None:
         self._history = history
         self._clock = clock
         self._redact = redact
+        self._holder = holder
 
     def record(self, delivery: Delivery) -> None:
         """Records one that is new or superseded, not durably: after a crash `adopt` does it again."""
@@ -58,7 +59,7 @@ class DeliveryRecords:
     def batch(self, delivery: Delivery, outcome: Outcome | None) -> Batch | None:
         """The record of a delivery after a try, or without one; None: nothing of it is recorded."""
         now = self._clock.now()
-        record, tenant = record_of(delivery, outcome, now), delivery.tenant
+        record, tenant = record_of(delivery, outcome, now, self._holder), delivery.tenant
         records = self._redact((record,), detail=delivery.detail, tenant=tenant)
         if not records:
             return None
@@ -87,7 +88,7 @@ class NotificationSender:
     memory alone, but for those that `lacks_room` has told to be made durable. `retries` and `interval` (ms)
     are the settings of `notification`. No more than about `most_body_bytes` of large bodies are in memory
     (None: all are), except of those that are tried. What goes to one of the `robots` waits until that may
-    take it, and counts as delivered where that says so.
+    take it, and counts as delivered where that says so. `holder` is this process (`write_holder`).
     """
 
     def __init__(
@@ -103,11 +104,12 @@ class NotificationSender:
         interval: int = INTERVAL,
         most_body_bytes: int | None = None,
         robots: Robots = NO_ROBOTS,
+        holder: str = "",
     ) -> None:
         self._sender = sender
         self._store = store
         self._clock = clock
-        self._records = DeliveryRecords(history=history, clock=clock, redact=redact)
+        self._records = DeliveryRecords(history=history, clock=clock, redact=redact, holder=holder)
         self._log = log
         self._note_damaged = damage_logger(log)
         self._retries = retries

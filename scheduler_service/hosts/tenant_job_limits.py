@@ -21,7 +21,7 @@ from scheduler_service.domain.replies import (
 )
 from scheduler_service.domain.turn_events import Backfilled, Created, Destroyed, Triggered
 from scheduler_service.engine.job_summary import summarize
-from scheduler_service.hosts.processes.shards import Shard
+from scheduler_service.hosts.processes.shards import Jobs
 from scheduler_service.ports.catalogue import JOBS, WAITS, Catalogue
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.delivery import Command, Definition
@@ -105,7 +105,7 @@ class TenantUse:
 
 
 class LimitedJobs:
-    """A `Shard` in front of all jobs, for callers and declarations: what is beyond a limit is refused.
+    """`Jobs` in front of all jobs, for callers and declarations: what is beyond a limit is refused.
 
     A count is renewed every few seconds, beside a limit every 250 ms; between them what comes through this
     process is added. So one process is exact, and of several nodes each may exceed a limit by what the others
@@ -114,7 +114,7 @@ class LimitedJobs:
 
     def __init__(
         self,
-        jobs: Shard,
+        jobs: Jobs,
         *,
         catalogue: Catalogue,
         recall: Recall,

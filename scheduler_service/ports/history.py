@@ -1,5 +1,6 @@
 """The history as turns use it."""
 
+from collections.abc import Container
 from typing import Protocol
 
 import msgspec
@@ -37,6 +38,13 @@ class History(Protocol):
 
     async def flush(self) -> None:
         """Returns when everything appended so far is written. Raises StoreUnavailable."""
+
+    async def dismiss_lost(self, name: str, holders: Container[str], now: int) -> bool:
+        """Gives up a delivery that is pending in the history, durably; False: there is none, or one of
+        `holders` has it. `name` is its id with its tenant, as a job's key; `now` is wall ms.
+
+        Raises StoreError.
+        """
 
     async def close(self) -> None:
         """Writes what was appended, then closes the history."""

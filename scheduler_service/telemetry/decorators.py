@@ -115,6 +115,7 @@ class ObservedHistory:
         self._observe = observers.observe
         self.is_behind = history.is_behind
         self.flush = history.flush
+        self.dismiss_lost = history.dismiss_lost
         self.close = history.close
 
     def append(self, batch: Batch, *, durable: bool) -> None:

@@ -1,4 +1,5 @@
-"""Keys, secrets, calendars: changed while their process dies, each change is there with its line, or neither.
+"""Keys, secrets, calendars, services, lost notifications: changed while their process dies, each change is
+there with its line, or neither.
 
 SPEC section 14, docs/decisions/0106-the-audit-is-written-with-the-change.md.
 """
@@ -8,7 +9,7 @@ import base64
 import shutil
 import threading
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
@@ -27,7 +28,12 @@ SETTINGS = {
 INSIDE = {name.replace(".", "__"): value for name, value in SETTINGS.items()}
 CHANGES = (
     "makeKey", "rotateKey", "revokeKey", "putSecret", "deleteSecret", "putCalendar", "deleteCalendar",
+    "pauseService", "removeService",
 )  # fmt: skip
+
+
+DISMISS = "dismissDelivery"
+NOWHERE = "http://127.0.0.1:1/"
 
 
 class Subject(NamedTuple):
@@ -84,6 +90,10 @@ async def prepare(caller: Inside | Run, change: str, number: int = 0) -> Subject
         path = f"/calendars/{change}-{number}"
         assert (await caller.ask("PUT", path, json={"week": [1]}, headers=ADMIN)).status_code == 200
         return Subject(path)
+    if change in ("pauseService", "removeService"):
+        path = f"/services/{change}-{number}"
+        assert (await caller.ask("PUT", path, json={}, headers=ADMIN)).status_code == 201
+        return Subject(path)
     if change == "makeKey":
         return Subject("/keys")
     made = await caller.ask("POST", "/keys", json={"name": f"k{number}", "role": "viewer"}, headers=ADMIN)
@@ -101,6 +111,9 @@ async def make(caller: Inside | Run, change: str, subject: Subject, number: int 
         "deleteSecret": ("DELETE", subject.path, None),
         "putCalendar": ("PUT", subject.path, {"week": [2]}),
         "deleteCalendar": ("DELETE", subject.path, None),
+        "pauseService": ("POST", f"{subject.path}/pause", None),
+        "removeService": ("DELETE", subject.path, None),
+        DISMISS: ("POST", f"{subject.path}/dismiss", {}),
     }[change]
     return await caller.ask(method, path, json=body, headers=ADMIN)
 
@@ -134,6 +147,13 @@ async def is_made(caller: Inside | Run, change: str, subject: Subject, number: i
         weeks = [one["week"] for one in listed if f"/calendars/{one['name']}" == subject.path]
         assert weeks in ([[1]], [[2]] if change == "putCalendar" else [])
         return weeks != [[1]]
+    if change in ("pauseService", "removeService"):
+        read = await caller.ask("GET", subject.path, headers=ADMIN)
+        return bool(read.status_code == 404 or read.json()["data"]["paused"])
+    if change == DISMISS:
+        (found,) = (await caller.ask("GET", "/deliveries", headers=ADMIN)).json()["data"]["items"]
+        assert found["state"] in ("pending", "dismissed")
+        return bool(found["state"] == "dismissed")
     listed = (await caller.ask("GET", "/secrets", headers=ADMIN)).json()["data"]["items"]
     values = [one["values"] for one in listed if f"/secrets/{one['name']}" == subject.path]
     assert values in ([1], [2] if change == "putSecret" else [])
@@ -150,12 +170,34 @@ async def outcomes(caller: Inside | Run, change: str, subject: Subject) -> list[
     return [one["outcome"] for one in lines]
 
 
-@pytest.mark.parametrize("change", CHANGES)
+async def lose(folder: Path) -> Subject:
+    """A notification without a guarantee that is in the memory of a process when that ends."""
+    told = [{"url": NOWHERE, "stateEquals": ["finalFailed"]}]
+    job = {
+        "jobName": "j",
+        "timer": {"period": "external"},
+        "request": [{"url": NOWHERE}],
+        "notification": told,
+    }
+    async with open_inside(folder, **INSIDE) as inside:
+        for path, body in (("/jobs/j", job | {"notification": told}), ("/jobs/j/trigger", {})):
+            assert (await inside.ask("POST", path, json=body, headers=ADMIN)).is_success
+
+        async def find_pending() -> Any:
+            listed = await inside.ask("GET", "/deliveries?state=pending", headers=ADMIN)
+            return listed.json()["data"]["items"]
+
+        (found,) = await inside.until(find_pending, "it is pending")
+    return Subject(f"/deliveries/{found['deliveryId']}")
+
+
+@pytest.mark.parametrize("change", [*CHANGES, DISMISS])
 async def test_a_death_at_each_write_leaves_nothing_half(change: str, tmp_path: Path) -> None:
     """No line: nothing was changed. A line `asked`: it was, or was not. A line `done`: it was."""
     images = Images(tmp_path / "data")
+    lost = await lose(tmp_path / "data") if change == DISMISS else None
     async with open_inside(tmp_path / "data", faults=images, **INSIDE) as inside:
-        subject = await prepare(inside, change)
+        subject = lost or await prepare(inside, change)
         images.begin(tmp_path / "images")
         answer = await make(inside, change, subject)
         made = images.end()

@@ -6,6 +6,7 @@ from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.turn_events import Created
+from scheduler_service.domain.wire import write_holder
 from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.background_tasks import STOPPING, Tasks, close_history, wait_for_rest
 from scheduler_service.hosts.clock import TimedRelease
@@ -15,7 +16,14 @@ from scheduler_service.hosts.dapr.cluster_jobs import LONGEST_TURN_MS, ClusterJo
 from scheduler_service.hosts.dapr.direct_creation import DirectCreation
 from scheduler_service.hosts.dapr.first_turns import FirstLoads, FirstRings
 from scheduler_service.hosts.dapr.handover import Handovers
-from scheduler_service.hosts.dapr.heartbeat import CUT_OFF, DRAINING, RUNNING, ActiveActors
+from scheduler_service.hosts.dapr.heartbeat import (
+    CUT_OFF,
+    DRAINING,
+    OFF,
+    OFFLINE_AFTER_MS,
+    RUNNING,
+    ActiveActors,
+)
 from scheduler_service.hosts.dapr.leaving import Deactivation, LastTurns, Leaving
 from scheduler_service.hosts.dapr.node import DaprParts, LocalJobs
 from scheduler_service.hosts.dapr.reminders import ReminderAlarms, Ring
@@ -66,6 +74,7 @@ class DaprHost(Host):
         self._sweep = sweep
         self.active = local.active
         self.heartbeat = parts.cluster.heartbeat
+        self._nodes = parts.cluster.nodes
         self.store = store
         self.alarms = local.alarms
         self.first_loads = first_loads
@@ -83,6 +92,13 @@ class DaprHost(Host):
     def peek(self, job_id: str) -> CatalogueEntry | None:
         """Nothing: another node may have a newer entry, so the catalogue is read."""
         return None
+
+    async def other_holders(self) -> frozenset[str]:
+        """The other nodes with fresh heartbeats, and the store: whoever has what is durable settles it."""
+        seen_since = self._clock.now().steady - OFFLINE_AFTER_MS
+        known = await self._nodes.list()  # of a moment ago this node may not know one that has just started
+        alive = {node.holder for node in known if node.state != OFF and node.seen_at > seen_since}
+        return frozenset({"", *map(write_holder, alive - {self.heartbeat.holder})})
 
     @property
     def is_healthy(self) -> bool:
@@ -219,7 +235,9 @@ def build_dapr_host(parts: DaprParts) -> DaprHost:
     )
     local = _make_local_jobs(parts, client.ring, lambda: effects)
     send_guard = NodeSendGuard(node=parts, store=store, redelivery=redelivery)
-    effects = EffectHandlers(parts, store=store, send_guard=send_guard, redelivery=redelivery)
+    effects = EffectHandlers(
+        parts, store=store, send_guard=send_guard, redelivery=redelivery, holder=parts.holder
+    )
     turn = _make_turn(parts, local, store, effects.act)
     last_turns = LastTurns(node=parts, local=local, store=store, turn=turn)
     deactivation = Deactivation(node=parts, local=local, last_turns=last_turns, tasks=tasks)

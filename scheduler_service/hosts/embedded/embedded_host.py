@@ -202,6 +202,7 @@ def _effects_of(parts: EmbeddedParts, redelivery: Redelivery) -> EffectHandlers:
         store=parts.store,
         send_guard=OpenSendGuard(),
         redelivery=redelivery,
+        holder=parts.holder,
         most_body_bytes=parts.limits.body_bytes,
     )
 

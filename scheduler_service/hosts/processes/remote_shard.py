@@ -149,7 +149,7 @@ NO_HOLDER = Holder("", "")
 
 
 class RemoteShard:
-    """The shard behind `worker`; implements `shards.Shard`. `definition` is that of the store.
+    """The shard behind `worker`; implements `shards.ProcessShard`. `definition` is that of the store.
 
     Each method is called in the worker process; all raise StoreError. Where the process stands still, reads
     and what callers change raise it after 2 s, the service's own work when it is started anew; a few seconds
@@ -193,7 +193,7 @@ class RemoteShard:
         """Tries a notification at once; False: there is none."""
         return await self._worker.order(rpc_methods.RESEND, name)
 
-    async def dismiss(self, name: str) -> bool:
+    async def dismiss_here(self, name: str) -> bool:
         """Gives a notification up; False: there is none."""
         return await self._worker.order(rpc_methods.DISMISS, name)
 
@@ -259,7 +259,7 @@ class WorkerService:
                 rpc_methods.FORGET.served_by(store.forget),
                 rpc_methods.FLUSH.served_by(lambda _: host.flush()),
                 rpc_methods.RESEND.served_by(host.resend),
-                rpc_methods.DISMISS.served_by(host.dismiss),
+                rpc_methods.DISMISS.served_by(host.dismiss_here),
                 rpc_methods.RESEND_OUTBOX.served_by(lambda _: host.resend_outbox()),
             )
         )

@@ -10,11 +10,11 @@ import msgspec
 
 from scheduler_service.domain.replies import Reply
 from scheduler_service.engine.decision import Job
-from scheduler_service.hosts.host import Host, HostStatus
+from scheduler_service.hosts.host import Dismiss, Host, HostStatus, dismiss_anywhere
 from scheduler_service.hosts.processes.remote_shard import RemoteShard, WorkerHandle
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command, Compile, Definition, Deliver
-from scheduler_service.ports.errors import StoreError, StoreUncertain
+from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import OpenStore, ServiceStore
 
 Result = TypeVar("Result")
@@ -64,9 +64,6 @@ class Shard(Protocol):
     async def resend(self, name: str) -> bool:
         """Tries a notification at once; False: there is none. `name`: its id and tenant, as a job's key."""
 
-    async def dismiss(self, name: str) -> bool:
-        """Gives a notification up; False: there is none."""
-
     async def resend_outbox(self) -> int:
         """Tries all notifications in the outbox; returns how many."""
 
@@ -81,11 +78,32 @@ class Shard(Protocol):
         """What is not ready, as text."""
 
 
-class Shards:
-    """Several shards as one `Shard`; `shard_of` has the number of each job's."""
+class ProcessShard(Shard, Protocol):
+    """The jobs of one process. All raise StoreError."""
 
-    def __init__(self, *, shards: Sequence[Shard], shard_of: ShardOf) -> None:
+    async def dismiss_here(self, name: str) -> bool:
+        """Gives a notification up that is in its memory, or in the store; False: there is none."""
+
+
+class Jobs(Shard, Protocol):
+    """All jobs of a service. All raise StoreError."""
+
+    async def dismiss(self, name: str) -> bool:
+        """Gives a notification up; False: there is none, or another node has it.
+
+        One that was lost with its process is given up in the history.
+        """
+
+
+class Shards:
+    """Several shards as `Jobs`; `shard_of` has the number of each job's.
+
+    `dismiss_lost` gives up what is pending in the history alone (`Host.dismiss_lost`).
+    """
+
+    def __init__(self, *, shards: Sequence[ProcessShard], shard_of: ShardOf, dismiss_lost: Dismiss) -> None:
         self._shards = shards
+        self._dismiss_own_lost = dismiss_lost
         self._shard_of = shard_of
 
     async def deliver(self, job_id: str, command: Command) -> Reply:
@@ -120,8 +138,17 @@ class Shards:
         return await self._any(shard.resend(name) for shard in self._shards)
 
     async def dismiss(self, name: str) -> bool:
-        """Gives a notification up, in whichever shard it is."""
-        return await self._any(shard.dismiss(name) for shard in self._shards)
+        """Gives a notification up, in whichever shard it is or was."""
+        return await dismiss_anywhere(name, here=self._dismiss_here, lost=self._dismiss_lost)
+
+    async def _dismiss_here(self, name: str) -> bool:
+        return await self._any(shard.dismiss_here(name) for shard in self._shards)
+
+    async def _dismiss_lost(self, name: str) -> bool:
+        if missing := self.missing:  # what it left may not be in the history yet
+            raise StoreUnavailable(f"not ready: {', '.join(missing)}; ask again in a moment")
+        await self.flush()
+        return await self._dismiss_own_lost(name)
 
     async def resend_outbox(self) -> int:
         """Tries the notifications in the outboxes of all shards."""
@@ -201,7 +228,10 @@ class Processes(msgspec.Struct, frozen=True, kw_only=True):
 
     def jobs(self, own: Host) -> Host | Shards:
         """The jobs of all shards; `own` has that of the service's own process."""
-        return Shards(shards=(own, *self.remotes), shard_of=self.shard_of) if self.remotes else own
+        if not self.remotes:
+            return own
+        shards: Sequence[ProcessShard] = (own, *self.remotes)
+        return Shards(shards=shards, shard_of=self.shard_of, dismiss_lost=own.dismiss_lost)
 
 
 def build_processes(*, count: int, store: OpenStore, shard_of: ShardOf, compiler: Compile) -> Processes:

@@ -35,7 +35,6 @@ from scheduler_service.persistence.history.queries import (
     select_planned,
 )
 from scheduler_service.persistence.history.row_shapes import (
-    delivery_batch,
     delivery_wire,
     execution_wire,
     firing_wire,
@@ -55,7 +54,6 @@ from scheduler_service.persistence.history.sums import (
     collect_outcomes,
 )
 from scheduler_service.persistence.sql.database import DatabaseThreads
-from scheduler_service.ports.history import Batch
 
 READERS = 2
 PAGE_BYTES = 4 << 20
@@ -123,15 +121,6 @@ class HistoryReads:
         selection = sa.select(deliveries).where(table.delivery_id == delivery_id, table.tenant == tenant)
         found = await self._run(lambda connection: connection.execute(selection).first())
         return None if found is None else delivery_wire(found)
-
-    async def pending_delivery(self, tenant: str, delivery_id: str) -> Batch | None:
-        """The record of a delivery that is pending here, as its turn made it; None: there is none."""
-        table = deliveries.c
-        wanted = (table.delivery_id == delivery_id, table.tenant == tenant, table.state == "pending")
-        found = await self._run(
-            lambda connection: connection.execute(sa.select(deliveries).where(*wanted)).first()
-        )
-        return None if found is None else delivery_batch(found)
 
     async def execution(
         self, tenant: str, execution_id: str, request_counts: int | None = None

@@ -4,7 +4,7 @@ Of what is written a repetition does nothing, and what is newer wins.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.execution import DeliveryState
+from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.records import (
     Audited,
     DeliveryRecord,
@@ -49,6 +50,7 @@ class DeliveryDetail(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     tries: tuple[DeliveryTry, ...] = ()
     exchange: Exchange | None = None
     next_try_at: int | None = None
+    holder: str = ""
 
 
 PIECE = 128
@@ -207,6 +209,7 @@ def _entry_row(key: Execution, found: list[Entry]) -> Row:
 
 
 def _delivery_row(batch: Batch, record: DeliveryRecord, given_up: int | None) -> Row:
+    detail = DeliveryDetail(record.tries, record.exchange, record.next_try_at, record.holder)
     return (
         record.delivery_id,
         batch.uid,
@@ -221,7 +224,7 @@ def _delivery_row(batch: Batch, record: DeliveryRecord, given_up: int | None) ->
         record.created_at or batch.at,
         batch.at,
         len(record.tries),
-        msgspec.msgpack.encode(DeliveryDetail(record.tries, record.exchange, record.next_try_at)),
+        msgspec.msgpack.encode(detail),
         given_up,
     )
 
@@ -280,6 +283,24 @@ def mark_dropped(dialect: Dialect, connection: sa.Connection, dropped: Iterable[
         table, of = executions.c, json_rows(sa.literal(msgspec.json.encode(keys).decode())).c
         is_one = dialect.among((table.uid, table.execute_number), (of.name, of.number))
         connection.execute(sa.update(executions).values(dropped=1).where(is_one))
+
+
+def dismiss_lost(connection: sa.Connection, name: str, holders: Container[str], now: int) -> bool:
+    """Gives up a delivery that is pending here, unless one of `holders` has it; whether it did.
+
+    `name` is its id with its tenant, as a job's key; `now` is wall ms.
+    """
+    (tenant, delivery_id), table = read_job_key(name), deliveries.c
+    is_own = (table.delivery_id == delivery_id) & (table.tenant == tenant)
+    is_pending = is_own & (table.state == DeliveryState.PENDING.value)
+    found = connection.execute(sa.select(table.payload, table.at).where(is_pending)).first()
+    detail = None if found is None else msgspec.msgpack.decode(found.payload, type=DeliveryDetail)
+    if found is None or detail is None or detail.holder in holders:
+        return False
+    left = msgspec.msgpack.encode(msgspec.structs.replace(detail, next_try_at=None, holder=""))
+    given_up = {"state": DeliveryState.DISMISSED.value, "payload": left, "at": max(found.at, now)}
+    connection.execute(sa.update(deliveries).where(is_pending).values(given_up))
+    return True
 
 
 def _columns(table: sa.Table, *but: str) -> tuple[str, ...]:

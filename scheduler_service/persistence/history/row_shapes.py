@@ -5,16 +5,15 @@ from collections.abc import Iterable
 import msgspec
 import sqlalchemy as sa
 
-from scheduler_service.domain.execution import DeliveryState, write_execution_id
+from scheduler_service.domain.execution import write_execution_id
 from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.moments import rfc3339
-from scheduler_service.domain.records import AttemptEnded, DeliveryRecord, Exchange, ResultKept
+from scheduler_service.domain.records import AttemptEnded, Exchange, ResultKept
 from scheduler_service.domain.texts import cut, progress_fraction
 from scheduler_service.domain.wire import Headers
 from scheduler_service.persistence.history.answer_room import AnswerBudget
 from scheduler_service.persistence.history.queries import Wire
 from scheduler_service.persistence.history.row_merging import DeliveryDetail
-from scheduler_service.ports.history import Batch
 
 MESSAGE_CHARACTERS = 200
 """So much of the message of a failure a list shows; its attempt in full shows all of it."""
@@ -83,26 +82,6 @@ def delivery_wire(row: sa.Row[tuple[object, ...]]) -> Wire:
         "requestCounts": row.request_counts,
         **notification_wire(row),
     }
-
-
-def delivery_batch(row: sa.Row[tuple[object, ...]]) -> Batch:
-    """The record that the row of a delivery was made of."""
-    detail = _DETAIL.decode(row.payload)
-    record = DeliveryRecord(
-        delivery_id=row.delivery_id,
-        execute_number=row.execute_number,
-        request_counts=row.request_counts,
-        event=row.event,
-        url=row.url,
-        state=DeliveryState(row.state),
-        name=row.name,
-        created_at=row.created_at,
-        tries=detail.tries,
-        exchange=detail.exchange,
-        next_try_at=detail.next_try_at,
-        tried=len(detail.tries),
-    )
-    return Batch(row.uid, row.job_id, row.tenant, 0, row.at, (record,))
 
 
 def notification_wire(row: sa.Row[tuple[object, ...]], room: AnswerBudget | None = None) -> Wire:

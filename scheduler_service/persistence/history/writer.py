@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError
 from functools import partial
 from typing import TypeVar
@@ -19,6 +19,7 @@ from scheduler_service.persistence.history.row_merging import (
     Rows,
     WriteExecutions,
     coalesce,
+    dismiss_lost,
     insert_rows,
     mark_dropped,
     write_singly,
@@ -146,6 +147,11 @@ class HistoryWriter:
             self._changed.notify()
         with short_turns():
             await asyncio.wrap_future(waiter)
+
+    async def dismiss_lost(self, name: str, holders: Container[str], now: int) -> bool:
+        """As `ports.history.History`: in a transaction of its own, after what was appended so far."""
+        await self.flush()
+        return await self.perform(lambda connection: dismiss_lost(connection, name, holders, now))
 
     async def perform(self, work: Work[T]) -> T:
         """Runs `work` in a transaction of its own on the writer's thread; for clean-up in small batches.

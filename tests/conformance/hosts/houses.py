@@ -85,6 +85,7 @@ class DaprHouse(Handles):
         self.points = Points(self.freeze)
         self.nodes: dict[str, DaprNode] = {}
         self.gone: list[DaprNode] = []
+        self.written: list[MemoryHistory] = []
         self.targets = [self.sender]
 
     async def start(self) -> "DaprHouse":
@@ -135,7 +136,8 @@ class DaprHouse(Handles):
             **self.make_parts(process, clock),
         )
         host = build_dapr_host(parts)
-        history.store = host.store
+        history.store, history.processes = host.store, self.written
+        self.written.append(history)
         await self.world.join(name, host)
         await host.start()
         node = self.nodes[name] = DaprNode(process, host, client, history, shared, parts)

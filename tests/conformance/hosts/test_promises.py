@@ -14,6 +14,7 @@ from scheduler_service.domain.moments import HOUR
 from scheduler_service.domain.records import (
     AttemptEnded,
     Audited,
+    DeliveryRecord,
     ExecutionRecord,
     FeedbackSeen,
     FiringRecord,
@@ -44,7 +45,7 @@ from scheduler_service.domain.wire import Answer, Fault, FaultKind
 from scheduler_service.engine.template_scope import feedback_token
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.state import Remembered
-from tests.conformance.hosts.houses import AnyHouse
+from tests.conformance.hosts.houses import AnyHouse, DaprHouse, DaprNode
 from tests.unit.hosts.house import asynchronous, describe
 
 pytestmark = pytest.mark.anyio
@@ -532,6 +533,61 @@ async def test_a_promised_notification_survives(house: AnyHouse) -> None:
     await house.recover()
     assert house.sender.urls() == [hook]
     assert house.delivery_states()["finalSucceed"] == "delivered"
+
+
+async def test_a_notification_that_was_lost_is_given_up(house: AnyHouse) -> None:
+    """Without a guarantee it was in memory alone, and is pending in the history (SPEC section 7)."""
+    hook = "http://target.test/hook"
+    await house.create(notification=[{"url": hook, "stateEquals": ["finalSucceed"]}])
+    house.sender.answers(hook, *[500] * 9)
+    await house.trigger()
+    await house.settle()
+    assert house.delivery_states() == {"finalSucceed": "pending"}
+    (name,) = {one.delivery_id for one in house.records() if isinstance(one, DeliveryRecord)}
+    await house.crash()
+    await house.recover()
+    house.sender.requests.clear()
+    assert not await house.host.resend(name)
+    assert not await house.host.dismiss(f"acme|{name}"), "it is none of another tenant"
+    assert await house.host.dismiss(name)
+    assert house.delivery_states() == {"finalSucceed": "dismissed"}
+    assert not await house.host.dismiss(name)
+    await house.advance(120_000)
+    assert house.sender.urls() == []
+
+
+async def test_of_two_nodes_a_living_one_keeps_its_notification(cluster: DaprHouse) -> None:
+    """It is not lost while the node lives that has it; that one can give it up, and another one after it."""
+    hook, two = "http://target.test/hook", await cluster.add("two")
+    cluster.sender.answers(hook, *[500] * 9)
+    for job_id in map(str, range(8)):
+        await cluster.create(job_id, notification=[{"url": hook, "stateEquals": ["finalSucceed"]}])
+        await cluster.trigger(job_id)
+    await cluster.settle()
+    here = [f"{uid}-1-0" for uid in uids_of(cluster.nodes["one"])]
+    there = [f"{uid}-1-0" for uid in uids_of(two)]
+    assert here
+    assert there
+    for name in there[1:]:
+        assert not await cluster.host.dismiss(name)
+        assert await two.host.dismiss(name)
+    await cluster.crash("two")
+    assert not await cluster.host.dismiss(there[0]), "nobody knows yet that it is gone"
+    await cluster.recover()
+    assert await cluster.host.dismiss(there[0])
+    assert await cluster.host.dismiss(here[0])
+
+
+def uids_of(node: DaprNode) -> list[str]:
+    """The jobs of which it has notifications in memory."""
+    records = [one for batch, _ in node.history.batches for one in batch.records]
+    return sorted(
+        {
+            one.delivery_id.rsplit("-", 2)[0]
+            for one in records
+            if isinstance(one, DeliveryRecord) and one.holder.startswith(f"{node.name} ")
+        }
+    )
 
 
 async def test_history_hears_of_what_a_dead_process_recorded(house: AnyHouse) -> None:

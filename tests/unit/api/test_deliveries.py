@@ -22,12 +22,14 @@ async def test_what_cannot_be_sent_again_is_told_why(client: httpx.AsyncClient) 
     """The words of a 409 fit each state; another node may have what this one has not."""
     for delivery, said in (
         ("done", "is delivered, and not pending any more"),
-        ("left", "is pending, and is not at this node: another one has it, or it was lost with"),
+        ("left", "is pending, and was lost with the process that had it, so it cannot be sent again"),
         ("spent", "is failed, and what was to be sent is not kept any more: replay the execution"),
     ):
         answer = await client.post(f"/deliveries/{delivery}/resend")
         assert (answer.status_code, said in answer.json()["detail"]) == (409, True), answer.text
-    assert (await client.post("/deliveries/left/dismiss")).status_code == 409
+    answer = await client.post("/deliveries/left/dismiss")
+    told = "the delivery 'left' is pending, and another node has it: ask that one"
+    assert (answer.status_code, answer.json()["detail"]) == (409, told)
 
 
 async def test_notifications_of_a_job_are_of_the_caller_s_own() -> None:

@@ -2,13 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 import msgspec
 
 from client_sdk.models import parse_definition
-from scheduler_service.domain.execution import ExecutionState
+from scheduler_service.domain.execution import DeliveryState, ExecutionState
+from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.records import DeliveryRecord, ExecutionRecord, Record
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.turn_events import Created, Event, Triggered
@@ -71,6 +72,8 @@ CORE = Core(compile_stored)
 class MemoryHistory(History):
     """Keeps what it is given; confirms durable batches to its store when it is flushed.
 
+    `processes` are the histories of all that write the same one, this among them.
+
     A flush hangs until `gate` is set, where there is one, and raises `fault`, where there is one.
     """
 
@@ -82,6 +85,7 @@ class MemoryHistory(History):
         self.store = store
         self.journal = journal
         self.batches: list[tuple[Batch, bool]] = []
+        self.processes = [self]
         self.flushed = 0
         self.is_closed = False
 
@@ -99,6 +103,26 @@ class MemoryHistory(History):
             raise self.fault
         self.flushed = len(self.batches)
         await self.store.written([(batch.uid, batch.sequence) for batch, durable in self.batches if durable])
+
+    async def dismiss_lost(self, name: str, holders: Container[str], now: int) -> bool:
+        await self.flush()
+        given = [batch for history in self.processes for batch, _ in history.batches]
+        known = [
+            (len(one.tries), batch.at, number, batch, one)
+            for number, batch in enumerate(given)
+            for one in batch.records
+            if isinstance(one, DeliveryRecord) and write_job_key(batch.tenant, one.delivery_id) == name
+        ]
+        if not known:
+            return False
+        *_, batch, latest = max(known)
+        if latest.state != DeliveryState.PENDING or latest.holder in holders:
+            return False
+        dismissed = msgspec.structs.replace(
+            latest, state=DeliveryState.DISMISSED, next_try_at=None, holder=""
+        )
+        self.append(msgspec.structs.replace(batch, at=now, records=(dismissed,)), durable=False)
+        return True
 
     async def close(self) -> None:
         self.journal.append(("history closed",))
@@ -215,6 +239,7 @@ class House(Handles):
         self.boot += 1
         self.store = MemoryStore(self.disk, self.journal)
         self.history = MemoryHistory(self.store, self.journal)
+        self.history.processes = [*getattr(self, "lost", ()), self.history]
         self.sender = ScriptedSender(self.journal)
         # Who runs is in the memory of a process, and heard of anew after a start; here at once.
         losses = Losses(

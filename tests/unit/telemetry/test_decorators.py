@@ -1,5 +1,7 @@
 """Metrics and traces stand in front of the ports of every host, and cost nothing where there are none."""
 
+from collections.abc import Container
+
 from scheduler_service.ports.history import Batch, History
 from scheduler_service.telemetry.decorators import NO_DECORATORS, TurnObservers, observed
 from scheduler_service.telemetry.log_summaries import Tally
@@ -23,6 +25,10 @@ class KeptHistory:
 
     async def flush(self) -> None:
         """Everything is written."""
+
+    async def dismiss_lost(self, name: str, holders: Container[str], now: int) -> bool:
+        """Nothing is there."""
+        return False
 
     async def close(self) -> None:
         """Nothing to close."""

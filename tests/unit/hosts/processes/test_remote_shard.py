@@ -35,7 +35,7 @@ async def stand_still(method: str, argument: bytes) -> bytes:
     "ask",
     [
         lambda shard: shard.resend("delivery"),
-        lambda shard: shard.dismiss("delivery"),
+        lambda shard: shard.dismiss_here("delivery"),
         lambda shard: shard.forget("job"),
     ],
     ids=["resend", "dismiss", "forget"],

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_service.app.store_opening import shard_of
+from scheduler_service.hosts.host import Dismiss
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.shards import Shards, make_shard_of
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
@@ -26,11 +27,19 @@ class Told:
     def __init__(self, say: Callable[[], bool], *, hangs: bool = False) -> None:
         self._say = say
         self._hangs = hangs
+        self.flushes = 0
+        self.missing: list[str] = []
 
     async def resend(self, delivery_id: str) -> bool:
         if self._hangs:
             await asyncio.Event().wait()
         return self._say()
+
+    async def dismiss_here(self, delivery_id: str) -> bool:
+        return self._say()
+
+    async def flush(self, job_id: str | None = None) -> None:
+        self.flushes += 1
 
 
 def failing(error: Exception) -> Told:
@@ -43,8 +52,16 @@ def failing(error: Exception) -> Told:
 
 
 async def resend(*told: Told) -> bool:
-    shards: Any = told
-    return await Shards(shards=shards, shard_of=lambda _: 0).resend("d")
+    return await join(told).resend("d")
+
+
+def join(told: Any, dismiss_lost: Dismiss | None = None) -> Shards:
+    """Several as one."""
+
+    async def lose(name: str) -> bool:
+        return False
+
+    return Shards(shards=told, shard_of=lambda _: 0, dismiss_lost=dismiss_lost or lose)
 
 
 YES, NO = Told(lambda: True), Told(lambda: False)
@@ -61,6 +78,29 @@ async def test_an_error_counts_where_nobody_knows() -> None:
     assert not await resend(NO, NO)
     with pytest.raises(StoreUncertain):
         await resend(NO, failing(StoreUnavailable("away")), failing(StoreUncertain("perhaps")))
+
+
+async def test_what_is_lost_is_given_up_when_no_process_has_it() -> None:
+    """The history of each is written before; not while one cannot say, or has not read what it has."""
+    lost: list[str] = []
+
+    async def dismiss(name: str) -> bool:
+        assert all(one.flushes for one in told)
+        lost.append(name)
+        return True
+
+    told = [Told(lambda: False), Told(lambda: bool(lost)), Told(lambda: False)]
+    shards = join(told, dismiss)
+    told[1].missing = ["worker 1"]
+    with pytest.raises(StoreUnavailable, match="not ready: worker 1"):
+        await shards.dismiss("d")
+    with pytest.raises(StoreUnavailable, match="away"):
+        await join((*told, failing(StoreUnavailable("away"))), dismiss).dismiss("d")
+    assert lost == []
+    told[1].missing = []
+    assert await shards.dismiss("d")
+    assert await join((NO, YES), dismiss).dismiss("e")
+    assert lost == ["d"]
 
 
 PROCESSES = 3

@@ -4,8 +4,9 @@ import sys
 import threading
 
 import pytest
+from msgspec.structs import replace
 
-from scheduler_service.domain.execution import FiringOutcome
+from scheduler_service.domain.execution import DeliveryState, FiringOutcome
 from scheduler_service.domain.records import DeliveryRecord, DeliveryTry, FiringRecord
 from scheduler_service.persistence.history.queries import DeliveryQuery, FiringQuery
 from scheduler_service.persistence.history.row_merging import PIECE, with_breaks
@@ -41,13 +42,31 @@ async def test_the_delivery_with_more_tries_wins(room: Room) -> None:
     for at, record in ((1, delivery("pending", 0)), (5, delivery("outbox", 4)), (3, delivery("pending", 2))):
         room.writer.append(batch(0, record, at=START + at), durable=False)
         await room.writer.flush()
-        pending = await room.reads.pending_delivery("default", "d1")
-        assert pending == (batch(0, record, at=START + 1) if at == 1 else None)
     room.writer.append(batch(0, delivery("dismissed", 4), at=START + 9), durable=False)
     await room.writer.flush()
     (item,) = (await room.reads.deliveries(DeliveryQuery(tenant="default"))).items
     assert item["state"] == "dismissed"
     assert len(item["attempts"]) == 4  # type: ignore[arg-type]
+
+
+async def test_a_delivery_that_nobody_has_is_given_up(room: Room) -> None:
+    """After what was recorded of it; not one that somebody has, is over, or is another tenant's."""
+    tries = (DeliveryTry(at=START, status=500, duration=3),)
+    pending = DeliveryRecord(
+        "d1", 1, 1, "finalFailed", "http://127.0.0.1/n", DeliveryState.PENDING, "n", START, tries, tried=1
+    )
+    held = replace(pending, next_try_at=START + 9, holder="two 7")
+    room.writer.append(batch(0, held, at=START + 5), durable=False)
+    for name, holders in (("d1", {"two 7"}), ("acme|d1", set[str]()), ("d2", set[str]())):
+        assert not await room.writer.dismiss_lost(name, holders, START + 8)
+    (before,) = (await room.reads.deliveries(DeliveryQuery(tenant="default"))).items
+    assert await room.writer.dismiss_lost("d1", {"two 8", ""}, START + 2)
+    (after,) = (await room.reads.deliveries(DeliveryQuery(tenant="default"))).items
+    assert after == before | {"state": "dismissed", "nextTryAt": None}
+    assert not await room.writer.dismiss_lost("d1", (), START + 9)
+    room.writer.append(batch(0, held, at=START + 4), durable=False)
+    await room.writer.flush()
+    assert (await room.reads.deliveries(DeliveryQuery(tenant="default"))).items == [after], "it came late"
 
 
 @pytest.mark.parametrize("count", [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE])
