@@ -104,23 +104,19 @@ def bridge() -> Bridge:
 
 
 async def test_an_outcome_comes_home_as_call_ended(bridge: Bridge) -> None:
-    """Once, and then the call is not alive any more."""
+    """Once, and then the call is not alive any more; while it is on its way it is not sent again."""
     bridge.calls.call("job", TOKEN, REQUEST)
     assert bridge.calls.alive("uid") == (TOKEN,)
     await bridge.settle()
     assert bridge.taken == [CallEnded(TOKEN, Answer(200, body=b"{}"))]
     assert bridge.calls.alive("uid") == ()
     assert len(bridge.calls) == 0
-
-
-async def test_a_call_that_is_alive_is_not_sent_twice(bridge: Bridge) -> None:
-    """Neither while it is in flight nor while its answer is on its way home."""
     bridge.is_away = True
     bridge.calls.call("job", TOKEN, REQUEST)
     await bridge.settle()
     bridge.calls.call("job", TOKEN, REQUEST)
     await bridge.settle()
-    assert bridge.sender.urls() == [URL]
+    assert bridge.sender.urls() == [URL] * 2
     assert bridge.calls.alive("uid") == (TOKEN,)
 
 
@@ -137,7 +133,7 @@ async def test_an_answer_is_offered_with_growing_pauses_until_it_is_taken(bridge
 
 
 async def test_a_large_answer_is_counted_until_its_job_has_taken_it(bridge: Bridge) -> None:
-    """A small one is not."""
+    """A small one is not; nor is one whose taker has been stopped."""
     bridge.is_away = True
     bridge.sender.answers(URL, Answer(200, body=bytes(65_537)), Answer(200, body=bytes(65_536)))
     bridge.calls.call("job", TOKEN, REQUEST)
@@ -148,10 +144,6 @@ async def test_a_large_answer_is_counted_until_its_job_has_taken_it(bridge: Brid
     bridge.is_away = False
     await bridge.advance(5_000)
     assert (len(bridge.taken), bridge.room.sizes) == (2, [])
-
-
-async def test_a_large_answer_of_who_is_stopped_is_not_counted_any_more(bridge: Bridge) -> None:
-    """Nobody has taken it."""
     bridge.is_away = True
     bridge.sender.answers(URL, Answer(200, body=bytes(65_537)))
     bridge.calls.call("job", TOKEN, REQUEST)
@@ -173,7 +165,7 @@ async def test_an_answer_is_given_up_when_its_lease_ends() -> None:
 
 
 async def test_an_abandoned_call_is_stopped(bridge: Bridge) -> None:
-    """Its outcome goes nowhere."""
+    """Its outcome goes nowhere; so do those of all that is in flight when they are stopped."""
     bridge.sender.hold(URL)
     bridge.calls.call("job", TOKEN, REQUEST)
     await bridge.settle()
@@ -181,6 +173,12 @@ async def test_an_abandoned_call_is_stopped(bridge: Bridge) -> None:
     bridge.calls.abandon(TOKEN)
     bridge.sender.release(URL)
     await bridge.settle()
+    assert bridge.taken == []
+    assert len(bridge.calls) == 0
+    bridge.sender.hold(URL)
+    bridge.calls.call("job", TOKEN, REQUEST)
+    await bridge.settle()
+    await bridge.calls.stop()
     assert bridge.taken == []
     assert len(bridge.calls) == 0
 
@@ -210,16 +208,6 @@ async def test_an_inform_is_sent_once_and_awaited_by_nobody(bridge: Bridge) -> N
     await bridge.settle()
     assert len(bridge.sender.requests) == 1_001
     assert bridge.taken == []
-
-
-async def test_stopping_ends_what_is_in_flight(bridge: Bridge) -> None:
-    """And tells nobody."""
-    bridge.sender.hold(URL)
-    bridge.calls.call("job", TOKEN, REQUEST)
-    await bridge.settle()
-    await bridge.calls.stop()
-    assert bridge.taken == []
-    assert len(bridge.calls) == 0
 
 
 class ClosedGate:
@@ -340,12 +328,18 @@ class Scene:
 
 
 async def test_each_outcome_is_shown_and_passed_on() -> None:
-    """An answer and a fault alike."""
+    """An answer and a fault alike; what did not leave is not shown, and the end is passed on."""
     outcomes = [Answer(204, elapsed=3), Fault(FaultKind.EGRESS, "no", 1)]
     scene = Scene(*outcomes)
     assert [await scene.sender.send(SENT) for _ in outcomes] == outcomes
     assert scene.shown == outcomes
     assert scene.words == []
+    scene = Scene(NotSent())
+    with pytest.raises(NotSent):
+        await scene.sender.send(SENT)
+    assert (scene.shown, scene.words) == ([], [])
+    await scene.sender.close()
+    assert scene.behind.is_closed
 
 
 async def test_a_broken_sender_is_a_fault_that_is_counted() -> None:
@@ -356,16 +350,6 @@ async def test_a_broken_sender_is_a_fault_that_is_counted() -> None:
     assert outcome.kind is FaultKind.CONNECT
     assert scene.shown == [outcome]
     assert scene.words == ["sender_failed"]
-
-
-async def test_what_did_not_leave_is_no_call() -> None:
-    """It is passed on, and not shown; so is the end."""
-    scene = Scene(NotSent())
-    with pytest.raises(NotSent):
-        await scene.sender.send(SENT)
-    assert (scene.shown, scene.words) == ([], [])
-    await scene.sender.close()
-    assert scene.behind.is_closed
 
 
 async def test_a_long_run_of_missed_firings_is_counted_outside_the_turn(house: House) -> None:
