@@ -115,10 +115,7 @@ async def test_a_renewed_lease_counts_anew(bench: Bench) -> None:
     assert (renewed.until, renewed.lease, renewed.renew, renewed.cancelled) == (1_999, 1_000, 300, False)
     assert await bench.queues.renew(leased.lease, 1_999) is None
     assert await bench.queues.renew("nobody's", 0) is None
-
-
-async def test_no_reply_counts_after_the_lease(bench: Bench) -> None:
-    """At the lease's very end it is lost, whether or not anybody has looked."""
+    # At the lease's very end it is lost, whether or not anybody has looked
     await bench.publish(lease=1_000)
     (leased,) = await bench.claim()
     assert await bench.queues.complete(leased.lease, DONE, 1_000) is False
@@ -165,16 +162,12 @@ async def are_known(bench: Bench, leases: list[str]) -> list[bool | EndedPart]:
 
 
 async def test_completions_are_known_for_a_day(bench: Bench) -> None:
-    """With the first one that comes later than that they are forgotten: the store does not grow for ever."""
+    """For a day, and so many of the newest: the store does not grow for ever."""
     day = 24 * 3_600_000
     leases = [await completed(bench, at) for at in (1, 2, day + 1)]
     assert await are_known(bench, leases) == [True, True, True]
     leases.append(await completed(bench, day + 2))
     assert await are_known(bench, leases) == [False, True, True, True]
-
-
-async def test_so_many_completions_are_known(bench: Bench) -> None:
-    """The newest ones: an instance that completes very many within a day does not fill the store."""
     cast("Any", bench.queues).max_completions = 2
     leases = [await completed(bench) for _ in range(4)]
     assert await are_known(bench, leases) == [False, False, True, True]
@@ -300,10 +293,7 @@ async def test_who_is_no_longer_named_loses_the_part(bench: Bench) -> None:
     assert await bench.queues.complete(leased.lease, DONE, 1) is False
     assert await bench.claim("a") == ()
     assert len(await bench.claim("b")) == 1
-
-
-async def test_who_is_still_named_goes_on(bench: Bench) -> None:
-    """Only the others' leases end."""
+    # Only the others' leases end
     (name,) = await bench.publish()
     (leased,) = await bench.claim("a")
     await bench.write(ReconfigureParts(name, QueueOptions(specific=("a", "b"), priority=3)))
@@ -326,20 +316,14 @@ async def test_a_lease_can_be_ended_early(bench: Bench) -> None:
     assert await bench.claim("b", now=11) == ()
     assert len(await bench.claim("b", now=12)) == 1
     assert await bench.queues.free(Freeing("default", "work", "uid-9-9-0-0", 12)) is None
-
-
-async def test_a_start_gives_back_no_lease_that_was_ended(bench: Bench) -> None:
-    """What was freed stays so, whatever comes next: the start that follows a crash, for example."""
+    # What was freed stays so, whatever comes next: the start that follows a crash, for example
     (name,) = await bench.publish(delay=0)
     (leased,) = await bench.claim("a")
     assert await bench.queues.free(Freeing("default", "work", write_part_id(name), 5)) is not None
     await bench.queues.extend(6)
     assert await bench.queues.renew(leased.lease, 7) is None
     assert len(await bench.claim("b", now=7)) == 1
-
-
-async def test_the_last_lease_that_is_ended_ends_the_part(bench: Bench) -> None:
-    """As one that was not renewed does."""
+    # As one that was not renewed does
     (name,) = await bench.publish(retries=0)
     await bench.claim("a")
     freed = await bench.queues.free(Freeing("default", "work", write_part_id(name), 5))

@@ -37,13 +37,14 @@ async def test_a_committed_turn_is_loaded_as_it_was(store: OpenStore) -> None:
     assert stored is not None
     assert (stored.entry, stored.document, stored.sequence) == (written.entry, b"\x00\x01\xfe", 1)
     assert stored.due == Due(wall=10, steady=20)
-
-
-async def test_an_unknown_job_is_none(store: OpenStore) -> None:
-    """Nothing is loaded, and no definition, of a job that never was."""
+    # Nothing is loaded, and no definition, of a job that never was
     assert await store.load("nobody") is None
     assert await store.definition("nobody", 1) is None
     assert await store.catalogue.get("nobody") is None
+    # The host's steady line goes on from what was saved; never saved, it is 0
+    assert await store.clock_skew() == 0
+    await store.save_clock_skew(-(10**12))
+    assert await store.clock_skew() == -(10**12)
 
 
 async def test_all_that_a_turn_writes_is_one_transaction(store: OpenStore) -> None:
@@ -352,10 +353,7 @@ async def test_the_first_of_a_key_stays(store: OpenStore) -> None:
     assert await store.remember_first(later, 1_001)
     assert await store.recall("operations/a", "key", 0) == later
     assert await store.remember_first(Remembered("operations/a", "other", b"", b"", created_at=1), 0)
-
-
-async def test_an_answer_that_was_put_in_before_is_the_first(store: OpenStore) -> None:
-    """Both are written in the order in which they were put in, also in one group."""
+    # Both are written in the order in which they were put in, also in one group
     some = [Remembered("operations/a", "key", b"", b"%d" % n, created_at=1_000) for n in range(2)]
     kept = await asyncio.gather(store.remember(some[0]), store.remember_first(some[1], 0))
     assert kept == [None, False]
@@ -373,13 +371,6 @@ async def test_a_life_takes_its_answers_along(store: OpenStore) -> None:
     assert await store.recall("jobs/b/trigger", "key", 0) == of_other
 
 
-async def test_the_clock_skew_is_kept(store: OpenStore) -> None:
-    """The host's steady line goes on from what was saved; never saved, it is 0."""
-    assert await store.clock_skew() == 0
-    await store.save_clock_skew(-(10**12))
-    assert await store.clock_skew() == -(10**12)
-
-
 async def test_a_closed_store_says_so(store: OpenStore) -> None:
     """What was handed in is answered; then every call raises StoreUnavailable. A second close is none."""
     answer = store.commit(commit())
@@ -392,6 +383,9 @@ async def test_a_closed_store_says_so(store: OpenStore) -> None:
         assert told.value.is_public
     with pytest.raises(StoreUnavailable, match="closed"):
         await store.catalogue.get("job")
+    # It says so, as for one write
+    with pytest.raises(StoreUnavailable):
+        await store.commit_all([commit("a")])
 
 
 async def test_who_asks_need_not_be_a_task(store: OpenStore) -> None:
@@ -426,12 +420,13 @@ async def test_a_value_that_cannot_be_stored_fails_alone(store: OpenStore, bad: 
 
 
 async def test_turns_of_many_jobs_are_one_group(store: OpenStore) -> None:
-    """Each has its own verdict, in order; what conflicts fails alone."""
+    """Each has its own verdict, in order; what conflicts fails alone. An empty group is answered."""
     await store.commit(commit("taken"))
     verdicts = await store.commit_all([commit("a"), commit("taken"), commit("b")])
     assert [type(verdict) for verdict in verdicts] == [type(None), StoreConflict, type(None)]
     assert await store.load("a") is not None
     assert await store.load("b") is not None
+    assert await store.commit_all([]) == []
 
 
 async def test_over_nothing_means_not_even_a_destroyed_job(store: OpenStore) -> None:
@@ -442,15 +437,3 @@ async def test_over_nothing_means_not_even_a_destroyed_job(store: OpenStore) -> 
     await store.commit(commit(expected=1, sequence=2, document=None, state=JobState.DESTROYED))
     with pytest.raises(StoreConflict):
         await store.commit(commit(expected=NOTHING, sequence=3))
-
-
-async def test_nothing_in_a_group_is_nothing_done(store: OpenStore) -> None:
-    """An empty group is answered."""
-    assert await store.commit_all([]) == []
-
-
-async def test_a_closed_store_takes_no_group(store: OpenStore) -> None:
-    """It says so, as for one write."""
-    await store.close()
-    with pytest.raises(StoreUnavailable):
-        await store.commit_all([commit("a")])

@@ -127,7 +127,7 @@ async def test_what_is_asked_at_one_moment_is_one_answer(redis: RedisServer, val
     await contexts.close()
 
 
-async def test_a_full_server_refuses_what_it_has_no_room_for(redis: RedisServer) -> None:
+async def test_a_full_server_refuses_what_it_has_no_room_for(redis: RedisServer, valve: Valve) -> None:
     """The other calls of the moment are carried out."""
     contexts = Listener().use(redis.address)
     await contexts.put("job", 1, b"one", ())
@@ -143,10 +143,7 @@ async def test_a_full_server_refuses_what_it_has_no_room_for(redis: RedisServer)
     assert found == b"one"
     await contexts.put("job", 2, b"two", ())
     await contexts.close()
-
-
-async def test_a_server_that_becomes_a_replica_is_left(redis: RedisServer, valve: Valve) -> None:
-    """Another one is the master by now: the next call connects anew."""
+    # Another one is the master by now: the next call connects anew
     contexts = Listener().use(await valve.open())
     await contexts.put("job", 1, b"one", ())
     with redis.client as client:

@@ -33,10 +33,7 @@ async def test_reads_never_wait_for_the_writer(tmp_path: Path) -> None:
     await answer
     assert await store.load("job") is not None
     await store.close()
-
-
-async def test_the_file_is_the_owners_alone(tmp_path: Path) -> None:
-    """The file holds the keys of feedback tokens: no other user may read it or its log."""
+    # The file holds the keys of feedback tokens: no other user may read it or its log
     store = await SqliteStateStore.open(folder=tmp_path / "new")
     await store.commit(commit())
     for name in ("state.db", "state.db-wal"):
@@ -101,6 +98,14 @@ def test_what_was_written_comes_into_the_file(tmp_path: Path) -> None:
     checkpoints.close()
     assert rows_without_log(tmp_path) == 1
     writing.close()
+    # Where nothing is written the thread sleeps; `close` ends it
+    writing = open_logged(tmp_path)
+    statements: list[str] = []
+    beside = open_beside(str(tmp_path / "state.db"))
+    beside.set_trace_callback(statements.append)
+    Checkpoints(connection=beside, pause=0.0).close()
+    assert statements == []
+    writing.close()
 
 
 def test_an_array_as_large_as_allowed_waits_for_no_checkpoint(tmp_path: Path) -> None:
@@ -129,17 +134,6 @@ def test_after_many_bytes_the_pause_ends(tmp_path: Path) -> None:
     assert asked.wait(10)
     checkpoints.close()
     assert rows_without_log(tmp_path) == 1
-    writing.close()
-
-
-def test_nothing_is_done_for_nothing(tmp_path: Path) -> None:
-    """Where nothing is written the thread sleeps; `close` ends it."""
-    writing = open_logged(tmp_path)
-    statements: list[str] = []
-    beside = open_beside(str(tmp_path / "state.db"))
-    beside.set_trace_callback(statements.append)
-    Checkpoints(connection=beside, pause=0.0).close()
-    assert statements == []
     writing.close()
 
 

@@ -51,10 +51,7 @@ async def test_timers_stay_where_none_are_given(table: SqlServiceTable) -> None:
     await table.put(msgspec.structs.replace(FULL, address=None))
     assert await table.timers("default", "shop") == b"[1]"
     assert [one.address for one in await table.services()] == [None]
-
-
-async def test_a_large_declaration_is_whole(table: SqlServiceTable) -> None:
-    """A second declaration replaces it."""
+    # A second declaration replaces it
     timers = bytes(range(256)) * ((4 << 20) // 256)
     await table.put(FULL, timers)
     assert await table.timers("default", "shop") == timers
