@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from scheduler_service.persistence.common.fault_points import FaultPoint
+from tests.fault_points import EachPoint
 from tests.faults.inside import Inside, open_inside
 from tests.faults.processes import Crashed, Run, start_run
 
@@ -44,7 +45,7 @@ class Subject(NamedTuple):
     key_id: str = ""
 
 
-class Images:
+class Images(EachPoint):
     """Copies the data folder before and after each commit, as a process that dies there leaves it."""
 
     def __init__(self, folder: Path) -> None:
@@ -63,15 +64,9 @@ class Images:
             self._target = None
             return self.made
 
-    def before(self, point: str) -> None:
-        self._copy(point)
-
-    def after(self, point: str) -> None:
-        self._copy(point)
-
-    def _copy(self, point: str) -> None:
+    def at(self, place: str) -> None:
         with self._gate:
-            if self._target is None or point != FaultPoint.HISTORY:
+            if self._target is None or not place.endswith(FaultPoint.HISTORY):
                 return
             image = self._target / str(len(self.made))
             # Others of the process write meanwhile, which a crash would cut off as well.

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from scheduler_service.ports.errors import StoreError
+from tests.fault_points import Breaking
 from tests.faults.inside import Inside, open_inside
 from tests.faults.stories import Sweep
 from tests.faults.target import open_target
@@ -17,33 +18,9 @@ from tests.faults.target import open_target
 PASSAGES = (2, 9)
 
 
-class Breaking:
-    """Raises, once, at the n-th passage of `place` after `arm`."""
-
-    def __init__(self, place: str, passage: int) -> None:
-        self._place = place
-        self._left = passage
-        self._is_armed = False
-
-    def arm(self) -> None:
-        """Counts from here on."""
-        self._is_armed = True
-
-    @property
-    def has_broken(self) -> bool:
-        return self._left <= 0
-
-    def before(self, point: str) -> None:
-        self._pass(f"before {point}")
-
-    def after(self, point: str) -> None:
-        self._pass(f"after {point}")
-
-    def _pass(self, place: str) -> None:
-        if self._is_armed and place == self._place:
-            self._left -= 1
-            if self._left == 0:
-                raise sqlite3.OperationalError("disk I/O error")
+def breaking_disk(place: str, passage: int) -> Breaking:
+    """Fails once, at the n-th passage of `place`."""
+    return Breaking(place, sqlite3.OperationalError("disk I/O error"), passage=passage)
 
 
 class Patient(Inside):
@@ -56,10 +33,10 @@ class Patient(Inside):
 
 async def fail_once(folder: Path, place: str, passage: int) -> bool:
     """One story over a store that fails once; False: it ended before the failure."""
-    faults = Breaking(place, passage)
+    faults = breaking_disk("", passage)
     async with open_target() as target:
         async with open_inside(folder, faults=faults, notification__interval_seconds=0.2) as inside:
-            faults.arm()
+            faults.place = place
             story = Sweep(target, 1)
             patient = Patient(inside.service, inside.log)
             try:
@@ -83,8 +60,7 @@ async def test_a_write_that_fails_once_changes_no_outcome(tmp_path: Path, place:
 
 async def start_over(folder: Path, passage: int) -> bool:
     """A start whose store fails once, another one, and a story; whether the first start was refused."""
-    faults, is_refused = Breaking("before state.commit", passage), True
-    faults.arm()
+    faults, is_refused = breaking_disk("before state.commit", passage), True
     with contextlib.suppress(StoreError):
         async with open_inside(folder, faults=faults):
             is_refused = False

@@ -17,6 +17,7 @@ from scheduler_service.app.store_opening import shard_of
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.settings import load_settings
+from tests.fault_points import EachPoint
 from tests.faults.processes import LOOK, PATIENCE
 from tests.unit.engine.rig import definition
 
@@ -62,7 +63,7 @@ def _runs(pid: int) -> bool:
         return False
 
 
-class Death:
+class Death(EachPoint):
     """Kills the worker process at passage number `at` of the service's own durable writes."""
 
     def __init__(self, at: int) -> None:
@@ -70,13 +71,7 @@ class Death:
         self._gate = threading.Lock()
         self._passed = 0
 
-    def before(self, point: str) -> None:
-        self._pass()
-
-    def after(self, point: str) -> None:
-        self._pass()
-
-    def _pass(self) -> None:
+    def at(self, place: str) -> None:
         with self._gate:
             self._passed += 1
             if self._passed == self._at:

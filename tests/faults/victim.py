@@ -22,6 +22,7 @@ from scheduler_service.ports.sending import MayGo, Sender, always
 from scheduler_service.settings import load_settings
 from scheduler_service.telemetry.decorators import PortDecorators
 from scheduler_service.telemetry.logs import EventLog
+from tests.fault_points import EachPoint
 
 
 class Order(msgspec.Struct):
@@ -42,7 +43,7 @@ class Order(msgspec.Struct):
     limits: dict[str, tuple[int, int]] = {}
 
 
-class Points:
+class Points(EachPoint):
     """Counts the passages of the points that are in `only` (none: all), and kills at the chosen one.
 
     Implements the fault points of store and history, on their threads, and serves the sender, on the loop.
@@ -53,13 +54,7 @@ class Points:
         self._count = 0
         self._gate = threading.Lock()
 
-    def before(self, point: str) -> None:
-        self._pass(f"before {point}")
-
-    def after(self, point: str) -> None:
-        self._pass(f"after {point}")
-
-    def _pass(self, name: str) -> None:
+    def at(self, name: str) -> None:
         order = self._order
         if order.only and name not in order.only and name.split()[1] not in order.only:
             return

@@ -42,6 +42,7 @@ from scheduler_service.hosts.host_parts import DEFAULT_LIMITS, HostLimits
 from scheduler_service.hosts.job_cache import CachedJob, JobCache, LockedJob, OpenBytes, weigh_open
 from scheduler_service.language.json_values import LARGE_BYTES
 from scheduler_service.ports.delivery import Command
+from tests.present import present
 from tests.unit.hosts.house import START, House, describe
 from tests.unit.hosts.turn_rig import Bench
 
@@ -332,8 +333,7 @@ async def test_a_body_that_has_grown_counts_after_a_crash(bench: Bench) -> None:
     await bench.run(Triggered(params=b'{"p":"%s"}' % (b"x" * 1_000)))
     counted = weigh_open(bench.cached.document)
     later = Bench(bench.disk, boot=2)
-    job = await later.turn.load(later.cached)
-    assert job is not None
+    job = present(await later.turn.load(later.cached))
     assert weigh_open(job.document) == counted > 90_000
 
 
@@ -357,8 +357,7 @@ async def test_bodies_that_have_grown_are_limited_together(bench: Bench) -> None
 async def test_a_job_that_is_dropped_takes_no_room(bench: Bench) -> None:
     """It is destroyed, or could not be loaded again."""
     cache = JobCache(most=9, most_bytes=1 << 20, open_bytes=bench.open_bytes)
-    locked = cache.seize("job")
-    assert locked is not None
+    locked = present(cache.seize("job"))
     bench.open_bytes.note(locked.cached, 50)
     cache.leave(locked)
     assert (len(cache), bench.open_bytes.total) == (0, 0)
@@ -430,8 +429,7 @@ def in_cache() -> tuple[Bench, JobCache, LockedJob]:
     """A job that a cache has, and counts when it is left."""
     bench = Bench()
     cache = JobCache(most=9, most_bytes=1 << 20, open_bytes=bench.open_bytes)
-    locked = cache.seize("job")
-    assert locked is not None
+    locked = present(cache.seize("job"))
     bench.cached = locked.cached
     return bench, cache, locked
 

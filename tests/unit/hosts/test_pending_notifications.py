@@ -5,6 +5,7 @@ from typing import Any
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.hosts.pending_notifications import LARGE_BODY_BYTES, PendingNotifications, leave_body
+from tests.present import present
 
 SIZE = LARGE_BODY_BYTES + 1
 
@@ -31,8 +32,7 @@ def test_those_of_an_earlier_process_are_the_older_ones() -> None:
     for number in range(60, 120):
         pending.put(delivery(number, 1, durable=False))
     pending.put_first([delivery(number, 1, durable=False) for number in range(45)])
-    found = pending.superfluous("uid")
-    assert found is not None
+    found = present(pending.superfluous("uid"))
     assert found.ordinal == 0
 
 
@@ -48,8 +48,7 @@ def test_only_so_many_large_bodies_are_in_memory() -> None:
     pending.put(delivery(2))
     pending.put(delivery(4))
     assert in_memory(pending) == [1, 2]
-    left = pending.get("uid-1-4")
-    assert left is not None
+    left = present(pending.get("uid-1-4"))
     assert left.is_body_stored
     unbounded = PendingNotifications(most_body_bytes=None)
     for number in range(4):

@@ -19,6 +19,7 @@ from scheduler_service.persistence.sqlite.folder import REPAIRING, FolderLock
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import FolderUnusable, StoreDamaged, StoreLocked, StoreRefused
 from scheduler_service.settings import Settings
+from tests.present import present
 from tests.unit.engine.rig import Rig
 from tests.unit.persistence.folders import divide
 from tests.unit.persistence.samples import add_page, commit, page_of_0_1_0
@@ -82,8 +83,7 @@ def test_every_table_can_be_read_by_rowid(folder: Path) -> None:
 
 async def leave_journal(folder: Path) -> Path:
     """What a crash of 0.1.0 leaves: `job`, whose row is damaged, and whose later turn is in the journal."""
-    document = Rig(qos=1).create().document
-    assert document is not None
+    document = present(Rig(qos=1).create().document)
     state = encode(document)
     store = await SqliteStateStore.open(folder=folder)
     await store.commit(commit("job", document=state))
@@ -100,8 +100,7 @@ async def test_a_job_with_a_later_turn_in_the_journal_is_kept(tmp_path: Path) ->
     copy = await leave_journal(tmp_path)
     assert repair_folder(copy, history(copy), now=0) == []
     store = await SqliteStateStore.open(folder=copy)
-    found = await store.load("job")
-    assert found is not None
+    found = present(await store.load("job"))
     assert found.sequence == 2
     await store.close()
 
@@ -179,8 +178,7 @@ async def damaged(tmp_path: Path) -> Path:
     data, copy = tmp_path / "data", tmp_path / "damaged"
     data.mkdir()
     migrate_folder(data, history(data))
-    document = Rig(qos=1).create().document
-    assert document is not None
+    document = present(Rig(qos=1).create().document)
     state = encode(document)
     store = await SqliteStateStore.open(folder=data)
     for name in ("first", *(f"job-{number}" for number in range(JOBS)), "lost"):

@@ -4,7 +4,6 @@ import asyncio
 import os
 import resource
 import signal
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from scheduler_service.persistence.sqlite.folder import FolderLock
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreError, StoreUncertain
 from scheduler_service.ports.state import Commit, OpenStore
+from tests.fault_points import EachPoint
 from tests.forked import Forked
 from tests.unit.persistence.samples import batch, commit, delivery
 
@@ -35,7 +35,7 @@ def fork(*arguments: object) -> Forked:
     return Forked(command, cwd=ROOT, environ=os.environ)
 
 
-class Killer:
+class Killer(EachPoint):
     """Kills this process at the n-th passage of a point, counted from 1; 0: never."""
 
     def end(self) -> None:
@@ -45,13 +45,7 @@ class Killer:
     def __init__(self, passage: int) -> None:
         self._left = passage
 
-    def before(self, point: str) -> None:
-        self._pass()
-
-    def after(self, point: str) -> None:
-        self._pass()
-
-    def _pass(self) -> None:
+    def at(self, place: str) -> None:
         self._left -= 1
         if self._left == 0:
             self.end()
@@ -166,21 +160,3 @@ if __name__ == "__main__":
 def answered(lines: Sequence[str]) -> int:
     """The last turn that was answered as durable."""
     return max((int(line) for line in lines if line.strip().isdigit()), default=0)
-
-
-class Breaking:
-    """Raises once, at `place`; empty or None: not yet, or not again."""
-
-    def __init__(self, place: str) -> None:
-        self.place: str | None = place
-
-    def before(self, point: str) -> None:
-        self._break(f"before {point}")
-
-    def after(self, point: str) -> None:
-        self._break(f"after {point}")
-
-    def _break(self, place: str) -> None:
-        if place == self.place:
-            self.place = None
-            raise sqlite3.OperationalError("disk I/O error")

@@ -7,6 +7,7 @@ import pytest
 from scheduler_service.domain.effects import PublishParts, ReconfigureParts, WithdrawParts
 from scheduler_service.domain.leases import Claim, EndedPart, Freeing, LeaseHolder
 from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart, QueueOptions, write_part_id
+from tests.present import present
 from tests.unit.persistence.queue_bench import DONE, REQUEST, Bench
 
 pytestmark = pytest.mark.anyio
@@ -110,8 +111,7 @@ async def test_a_renewed_lease_counts_anew(bench: Bench) -> None:
     """From the renewal on; one that has ended cannot be renewed."""
     await bench.publish(lease=1_000, renew=300)
     (leased,) = await bench.claim()
-    renewed = await bench.queues.renew(leased.lease, 999)
-    assert renewed is not None
+    renewed = present(await bench.queues.renew(leased.lease, 999))
     assert (renewed.until, renewed.lease, renewed.renew, renewed.cancelled) == (1_999, 1_000, 300, False)
     assert await bench.queues.renew(leased.lease, 1_999) is None
     assert await bench.queues.renew("nobody's", 0) is None
@@ -231,8 +231,7 @@ async def test_withdrawn_parts(bench: Bench) -> None:
     (leased,) = await bench.claim("a")
     await bench.write(WithdrawParts("uid", 1, 1))
     assert await bench.claim("b") == ()
-    renewed = await bench.queues.renew(leased.lease, 10)
-    assert renewed is not None
+    renewed = present(await bench.queues.renew(leased.lease, 10))
     assert renewed.cancelled
     completed = await bench.queues.complete(leased.lease, DONE, 20)
     assert isinstance(completed, EndedPart)
@@ -277,8 +276,7 @@ async def test_new_options_count_from_the_next_claim_and_renewal(bench: Bench) -
     (leased,) = await bench.claim()
     await bench.write(ReconfigureParts(name, QueueOptions(lease=9_000, renew=3_000, retries=0)))
     assert leased.until == 1_000
-    renewed = await bench.queues.renew(leased.lease, 500)
-    assert renewed is not None
+    renewed = present(await bench.queues.renew(leased.lease, 500))
     assert (renewed.until, renewed.renew) == (9_500, 3_000)
     (ended,) = (await bench.queues.sweep(9_500)).ended
     assert ended.part_id == write_part_id(name)
@@ -307,8 +305,7 @@ async def test_a_lease_can_be_ended_early(bench: Bench) -> None:
     part_id = write_part_id(name)
     assert await bench.queues.free(Freeing("default", "else", part_id, 5)) is None
     assert await bench.queues.free(Freeing("other", "work", part_id, 5)) is None
-    freed = await bench.queues.free(Freeing("default", "work", part_id, 5))
-    assert freed is not None
+    freed = present(await bench.queues.free(Freeing("default", "work", part_id, 5)))
     assert [change.is_lost for change in freed.freed[0].changes] == [False, True]
     assert (freed.ended, freed.next_look) == ((), 12)
     assert await bench.queues.free(Freeing("default", "work", part_id, 5)) is None
@@ -326,8 +323,7 @@ async def test_a_lease_can_be_ended_early(bench: Bench) -> None:
     # As one that was not renewed does
     (name,) = await bench.publish(retries=0)
     await bench.claim("a")
-    freed = await bench.queues.free(Freeing("default", "work", write_part_id(name), 5))
-    assert freed is not None
+    freed = present(await bench.queues.free(Freeing("default", "work", write_part_id(name), 5)))
     assert [(one.name, one.end.error) for one in freed.ended] == [(name, "timeout")]
     assert await bench.queues.ended("", 9) == list(freed.ended)
 
@@ -338,8 +334,7 @@ async def test_a_lease_that_is_handed_back_is_no_retry(bench: Bench) -> None:
     (leased,) = await bench.claim("a")
     part_id = write_part_id(name)
     assert await bench.queues.free(Freeing("default", "work", part_id, 5, lease="other")) is None
-    freed = await bench.queues.free(Freeing("default", "work", part_id, 5, lease=leased.lease))
-    assert freed is not None
+    freed = present(await bench.queues.free(Freeing("default", "work", part_id, 5, lease=leased.lease)))
     assert [change.is_lost for change in freed.freed[0].changes] == [False, True]
     assert await bench.queues.renew(leased.lease, 5) is None
     (again,) = await bench.claim("b", now=5)

@@ -18,6 +18,7 @@ from scheduler_service.hosts.background_tasks import LightTasks
 from scheduler_service.ports.catalogue import JobQuery
 from scheduler_service.ports.errors import StoreConflict, StoreUnavailable
 from scheduler_service.ports.state import NOTHING, Commit, OpenStore, Remembered, Settlement
+from tests.present import present
 from tests.unit.persistence.queue_bench import REQUEST
 from tests.unit.persistence.samples import RECORDS, batch, commit, delivery
 
@@ -33,8 +34,7 @@ async def test_a_committed_turn_is_loaded_as_it_was(store: OpenStore) -> None:
         object_id="o", parent_job="p", parent_execution=3, live=1, waiting=2, system=True, job_name="名x",
     )  # fmt: skip
     await store.commit(written)
-    stored = await store.load("job")
-    assert stored is not None
+    stored = present(await store.load("job"))
     assert (stored.entry, stored.document, stored.sequence) == (written.entry, b"\x00\x01\xfe", 1)
     assert stored.due == Due(wall=10, steady=20)
     # Nothing is loaded, and no definition, of a job that never was
@@ -60,8 +60,7 @@ async def test_all_that_a_turn_writes_is_one_transaction(store: OpenStore) -> No
     )  # fmt: skip
 
     async def written() -> tuple[object, ...]:
-        stored = await store.load("job")
-        assert stored is not None
+        stored = present(await store.load("job"))
         return (
             stored.document,
             await store.definition("uid-job", 1),
@@ -83,8 +82,7 @@ async def test_an_id_is_taken_once(store: OpenStore) -> None:
     """Of two creations of one id the first one wins, in one group of writes too (SPEC section 10)."""
     ends = await commit_together(store, [commit(document=b"1"), commit(document=b"2")])
     assert [type(end) for end in ends] == [type(None), StoreConflict]
-    stored = await store.load("job")
-    assert stored is not None
+    stored = present(await store.load("job"))
     assert stored.document == b"1"
 
 
@@ -128,8 +126,7 @@ async def test_writes_take_effect_in_their_order(store: OpenStore) -> None:
     """Turns of one job that are handed in without waiting build on each other."""
     turns = [commit(expected=n, document=str(n).encode(), live=n % 2) for n in range(100)]
     assert await commit_together(store, turns) == [None] * 100
-    stored = await store.load("job")
-    assert stored is not None
+    stored = present(await store.load("job"))
     assert (stored.document, stored.sequence) == (b"99", 100)
 
 
@@ -137,16 +134,14 @@ async def test_a_change_of_the_face_and_of_the_turn_are_both_kept(store: OpenSto
     """Every member of the entry is written by every turn, whether or not it comes from the definition."""
     await store.commit(commit())
     await store.commit(commit(expected=1, execute_number=4, live=1, next_fire=None))
-    stored = await store.load("job")
-    assert stored is not None
+    stored = present(await store.load("job"))
     assert (stored.entry.execute_number, stored.entry.next_fire, stored.entry.job_name) == (
         4,
         None,
         "name of job",
     )
     await store.commit(commit(expected=2, job_name="other", state=JobState.PAUSED, labels={"k": "v"}))
-    stored = await store.load("job")
-    assert stored is not None
+    stored = present(await store.load("job"))
     assert (stored.entry.job_name, stored.entry.state, stored.entry.labels) == (
         "other", JobState.PAUSED, {"k": "v"},
     )  # fmt: skip
@@ -159,8 +154,7 @@ async def test_a_destroyed_job_keeps_counters_and_definitions_and_rings_no_more(
     await store.commit(commit(definition=b"{1}", due=Due(wall=1, steady=1)))
     gone: dict[str, Any] = {"state": JobState.DESTROYED, "document": None, "due": Due(wall=1, steady=1)}
     await store.commit(commit(expected=1, execute_number=7, **gone))
-    stored = await store.load("job")
-    assert stored is not None
+    stored = present(await store.load("job"))
     assert (stored.document, stored.entry.execute_number, stored.due) == (None, 7, Due())
     assert await store.definition("uid-job", 1) == b"{1}"
 
@@ -171,8 +165,7 @@ async def test_a_new_life_begins_over_a_destroyed_one(store: OpenStore, expected
     await store.commit(commit(definition=b"{1}"))
     await store.commit(commit(expected=1, document=None, state=JobState.DESTROYED))
     await store.commit(commit(expected=expected, uid="next", sequence=1, definition=b"{2}", execute_number=1))
-    stored = await store.load("job")
-    assert stored is not None
+    stored = present(await store.load("job"))
     assert (stored.entry.uid, stored.sequence, stored.document) == ("next", 1, b"doc")
     assert await store.definition("uid-job", 1) == b"{1}"
     assert await store.definition("next", 1) == b"{2}"
@@ -207,8 +200,7 @@ async def test_a_life_ends_is_forgotten_and_begins_within_one_group(store: OpenS
         store.commit(commit(uid="next", definition=b"{2}")),
     ]
     assert [await answer for answer in answers] == [None, None, True, None]
-    stored = await store.load("job")
-    assert stored is not None
+    stored = present(await store.load("job"))
     assert stored.entry.uid == "next"
     assert await store.definition("uid-job", 1) is None
     assert await store.definition("next", 1) == b"{2}"

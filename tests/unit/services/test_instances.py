@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.services.instances import OFFLINE_AFTER, Instance, Instances
+from tests.present import present
 
 TENANT, SERVICE = "default", "billing"
 
@@ -36,12 +37,10 @@ def test_a_heartbeat_renews_it_and_says_how_it_is(instances: Instances) -> None:
     """Heartbeat `{load, draining}`; what is left out stays as it was (SPEC section 13)."""
     instances.register(instance("a"))
     assert ids(instances, 9_999) == ["a"]
-    renewed = instances.renew(TENANT, SERVICE, "a", 9_000, load=0.5, draining=True)
-    assert renewed is not None
+    renewed = present(instances.renew(TENANT, SERVICE, "a", 9_000, load=0.5, draining=True))
     assert (renewed.load, renewed.draining, renewed.seen) == (0.5, True, 9_000)
     assert ids(instances, 18_999) == ["a"]
-    again = instances.renew(TENANT, SERVICE, "a", 12_000)
-    assert again is not None
+    again = present(instances.renew(TENANT, SERVICE, "a", 12_000))
     assert (again.load, again.draining) == (0.5, True)
     assert ids(instances, 22_000) == []
     # After a restart of the scheduler the instance has to register again (SPEC section 13)

@@ -6,6 +6,7 @@ from scheduler_service.services.instances import Instances
 from scheduler_service.services.rate_windows import ClaimRate
 from scheduler_service.services.router import MemoryRouter, Terms
 from tests.manual_clock import ManualClock
+from tests.present import present
 
 LIMIT = RateLimit(2, 1_000)
 
@@ -18,8 +19,7 @@ async def test_a_claim_may_take_longer_than_the_limit_counts() -> None:
     async def take(allowed: int) -> tuple[Leased, ...]:
         assert allowed == LIMIT.count
         clock.advance(LIMIT.per)
-        rate = router.rate_of("default", "work")
-        assert rate is not None
+        rate = present(router.rate_of("default", "work"))
         limit, window = rate
         assert window.wait(limit, clock.now().steady) == 0
         window.take(clock.now().steady)
@@ -27,7 +27,6 @@ async def test_a_claim_may_take_longer_than_the_limit_counts() -> None:
 
     claims = ClaimRate(rate_of=router.rate_of, clock=clock)
     assert await claims.claim("default", "work", 2, take) == ((), None)
-    rate = router.rate_of("default", "work")
-    assert rate is not None
+    rate = present(router.rate_of("default", "work"))
     rate[1].take(clock.now().steady)
     assert rate[1].wait(LIMIT, clock.now().steady) == LIMIT.per

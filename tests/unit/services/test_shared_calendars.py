@@ -8,6 +8,7 @@ from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.services.shared_calendars import Calendars, find_holidays
 from scheduler_service.timing.calendar_days import Calendar
 from tests.manual_clock import ManualClock
+from tests.present import present
 from tests.rows import each_row
 from tests.unit.services.memory_calendars import MemoryCalendars
 from tests.unit.timing.timers import at
@@ -26,9 +27,7 @@ def day(text: str) -> int:
 
 
 def found(calendars: Calendars) -> Calendar:
-    calendar = calendars.find("default", "china")
-    assert calendar is not None
-    return calendar
+    return present(calendars.find("default", "china"))
 
 
 async def test_what_one_process_stores_another_one_knows() -> None:
@@ -48,8 +47,7 @@ async def test_what_one_process_stores_another_one_knows() -> None:
     await there.look()
     assert found(there) is calendar
     assert there.find("team", "china") is None
-    known = here.get("default", "china")
-    assert known is not None
+    known = present(here.get("default", "china"))
     assert await here.remove(known) is not None
     assert await here.remove(known) is None
     await there.look()

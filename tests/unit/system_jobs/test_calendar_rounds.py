@@ -12,6 +12,7 @@ from scheduler_service.ports.shared_tables import StoredCalendar
 from scheduler_service.services.shared_calendars import Calendars, CalendarUsers, find_name
 from scheduler_service.system_jobs.calendar_rounds import SETTLED_MS, TAKEN_OVER_MS, CalendarRounds
 from tests.manual_clock import ManualClock
+from tests.present import present
 from tests.rows import each_row
 from tests.unit.api.stores import START
 from tests.unit.api.world import World, definition, start
@@ -49,9 +50,7 @@ class Told:
         return answer
 
     async def put(self, name: str = "work") -> StoredCalendar:
-        stored = await self.calendars.put("default", name, {})
-        assert stored is not None
-        return stored
+        return present(await self.calendars.put("default", name, {}))
 
     async def put_jobs(self) -> None:
         """Three use the calendar, others none or another one."""
@@ -113,8 +112,7 @@ async def test_a_job_that_was_created_by_the_earlier_days_follows(told: Told) ->
 @pytest.mark.parametrize("is_killed", [False, True])
 async def test_a_calendar_that_was_removed_under_a_new_job_is_restored(is_killed: bool, told: Told) -> None:
     """Also by another process, where who removed it was killed; its jobs go on as if it had not been gone."""
-    removed = await told.calendars.remove(await told.put())
-    assert removed is not None
+    removed = present(await told.calendars.remove(await told.put()))
     told.rounds.tell(removed)
     await told.put_jobs()
     if is_killed:
@@ -125,8 +123,7 @@ async def test_a_calendar_that_was_removed_under_a_new_job_is_restored(is_killed
     assert told.calendars.get("default", "work") is None
     told.clock.advance(TAKEN_OVER_MS + 1)
     assert not await told.rounds.round()
-    found = told.calendars.get("default", "work")
-    assert found is not None
+    found = present(told.calendars.get("default", "work"))
     assert (found.version, found.changed_at, found.document) == (3, START, b"{}")
     assert await told.rounds.round()
     assert told.told == [("on0", 3), ("on1", 3), ("on2", 3)]
@@ -136,8 +133,7 @@ async def test_a_calendar_that_was_removed_under_a_new_job_is_restored(is_killed
 async def test_a_removed_calendar_that_nobody_uses_stays_away(told: Told) -> None:
     """And one that was stored anew meanwhile is not what it was before."""
     for name in ("work", "new"):
-        removed = await told.calendars.remove(await told.put(name))
-        assert removed is not None
+        removed = present(await told.calendars.remove(await told.put(name)))
         told.rounds.tell(removed)
     told.clock.advance(SETTLED_MS + 1)
     assert await told.rounds.round()

@@ -32,6 +32,7 @@ from scheduler_service.ports.errors import (
 )
 from scheduler_service.ports.state import Remembered
 from tests.conformance.hosts.houses import DaprHouse, freeze, lose_next_claim
+from tests.present import present
 from tests.unit.hosts.house import describe
 
 pytestmark = pytest.mark.anyio
@@ -145,8 +146,7 @@ async def test_a_destroyed_job_whose_row_is_removed_begins_anew(cluster: DaprHou
     await cluster.create()
     assert isinstance(await cluster.trigger(), Started)
     await cluster.settle()
-    entry = await cluster.catalogue.get("job")
-    assert entry is not None
+    entry = present(await cluster.catalogue.get("job"))
     assert (entry.uid, entry.execute_number) == ("uid2", 1)
 
 
@@ -283,6 +283,5 @@ async def test_answers_are_kept_for_a_time(cluster: DaprHouse, qos: int) -> None
 
 async def kept(cluster: DaprHouse) -> Sequence[Remembered]:
     """The answers in the job's row."""
-    row = await cluster.node.shared.load("job")
-    assert row is not None
+    row = present(await cluster.node.shared.load("job"))
     return read_row_state(row.state or b"").messages

@@ -20,6 +20,7 @@ from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.state import Remembered
 from tests.conformance.hosts.houses import DaprHouse
+from tests.present import present
 from tests.unit.hosts.house import asynchronous, describe
 from tests.unit.persistence.samples import delivery
 
@@ -33,8 +34,7 @@ async def grow_old(cluster: DaprHouse, job_id: str = "job", age: int = 0, **memb
 
     The row was claimed `age` ms ago.
     """
-    row = await cluster.node.shared.load(job_id)
-    assert row is not None
+    row = present(await cluster.node.shared.load(job_id))
     kept = read_row_state(row.state or b"")
     old = OldState(1, row.sequence, GONE, row.entry, row.due, kept.document, **members)
     bare = (
@@ -61,8 +61,7 @@ async def test_an_execution_of_an_old_node_goes_on(cluster: DaprHouse) -> None:
     await cluster.crash()
     await cluster.advance(20_000)
     assert cluster.executions() == {1: State.SUCCEEDED}
-    row = await cluster.node.shared.load("job")
-    assert row is not None
+    row = present(await cluster.node.shared.load("job"))
     assert row.state is not None
 
 
@@ -136,8 +135,7 @@ async def test_a_lost_state_is_restored_from_the_catalogue() -> None:
         await grow_old(cluster)
         cluster.world.state.clear()
         await cluster.advance(20_000)
-        job = await cluster.host.read("job")
-        assert job is not None
+        job = present(await cluster.host.read("job"))
         assert job.document is not None
         assert (job.document.head.uid, job.document.head.owner) == ("uid1", "billing")
         assert set(asked) == {("job", "uid1")}
@@ -148,8 +146,7 @@ async def test_a_lost_state_is_restored_from_the_catalogue() -> None:
 async def test_a_state_of_a_newer_program_is_left_alone(cluster: DaprHouse) -> None:
     """In a rolling upgrade: a node that does not know its format does nothing with it, and says why."""
     await cluster.create(timer={"dueTime": "5s", "period": "0s"})
-    row = await cluster.node.shared.load("job")
-    assert row is not None
+    row = present(await cluster.node.shared.load("job"))
     newer = msgspec.msgpack.encode([99, *msgspec.msgpack.decode(row.state or b"")[1:]])
     await write(cluster, newer)
     await cluster.crash()

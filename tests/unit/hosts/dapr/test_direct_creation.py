@@ -19,6 +19,7 @@ from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.state import Remembered
 from tests.conformance.hosts.houses import DaprHouse, DaprNode, freeze, moved
+from tests.present import present
 from tests.unit.hosts.house import describe
 
 pytestmark = pytest.mark.anyio
@@ -43,8 +44,7 @@ async def test_no_sidecar_is_asked_before_the_answer(cluster: DaprHouse) -> None
     assert await create(cluster, array(*names)) == [Taken()] * 300
     assert cluster.points.seen["before claims"] == 2
     assert cluster.points.seen["before claim"] == 0
-    entry = await cluster.catalogue.get("job7")
-    assert entry is not None
+    entry = present(await cluster.catalogue.get("job7"))
     assert (entry.state, entry.uid, entry.revision) == (JobState.ACTIVE, "uid8", 1)
 
 
@@ -95,8 +95,7 @@ async def test_any_event_may_be_the_first(cluster: DaprHouse, first: str) -> Non
     await cluster.settle()
     wanted = {"destroy": (JobState.DESTROYED, 1), "update": (JobState.ACTIVE, 2)}
     for name in names:
-        entry = await cluster.catalogue.get(name)
-        assert entry is not None
+        entry = present(await cluster.catalogue.get(name))
         assert (entry.state, entry.revision) == wanted.get(first, (JobState.ACTIVE, 1))
     await cluster.crash("one")
     await cluster.advance(20_000)
@@ -270,8 +269,7 @@ async def test_a_creation_meets_a_destruction(cluster: DaprHouse, nodes: int) ->
         ends = await asyncio.gather(*pair)
         created, destroyed = ends if number % 2 else reversed(ends)
         assert created == Taken()
-        entry = await cluster.catalogue.get(job_id)
-        assert entry is not None
+        entry = present(await cluster.catalogue.get(job_id))
         was_there = destroyed == Taken()
         assert was_there or isinstance(destroyed, Refusal)
         assert (entry.state is JobState.DESTROYED) == was_there

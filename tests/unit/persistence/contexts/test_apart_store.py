@@ -17,6 +17,8 @@ from scheduler_service.persistence.contexts.apart_store import (
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import Commit, StoredJob
+from tests.fault_points import Breaking
+from tests.present import present
 from tests.unit.engine.rig import running
 from tests.unit.persistence.memory_contexts import MemoryContexts
 from tests.unit.persistence.samples import commit
@@ -26,23 +28,6 @@ class Death(Exception):
     """The process dies here."""
 
 
-class DiesAt:
-    """Ends the process before or after the put, at `place`; empty: not."""
-
-    def __init__(self) -> None:
-        self.place = ""
-
-    def before(self, point: str) -> None:
-        self._die(f"before {point}")
-
-    def after(self, point: str) -> None:
-        self._die(f"after {point}")
-
-    def _die(self, place: str) -> None:
-        if place == self.place:
-            raise Death
-
-
 class Stage:
     """One job in a row and in a store of contexts, and the processes that write it, one after the other."""
 
@@ -50,7 +35,7 @@ class Stage:
         self.store = store
         self.contexts = MemoryContexts()
         self.log: list[str] = []
-        self.faults = DiesAt()
+        self.faults = Breaking("", Death())
         self.starts = 0
         self.sequence = 0
         self.begin()
@@ -103,8 +88,7 @@ async def stage() -> AsyncIterator[Stage]:
 
 def in_flight(attempts: int = 1) -> bytes:
     """A document with a call in flight; each number of `attempts` is another document."""
-    document = running(qos=1).document
-    assert document is not None
+    document = present(running(qos=1).document)
     context = document.contexts[1]
     assert isinstance(context.phase, Calling)
     return encode(document.__class__(document.head, {1: context.__class__(context.phase, attempts)}))
@@ -120,8 +104,7 @@ async def test_the_row_has_the_document_without_contexts_and_a_turn_gets_all(sta
     await stage.commit(at_rest())
     assert (stage.contexts.puts, await stage.load()) == (0, at_rest())
     await stage.commit(in_flight())
-    row = await stage.read()
-    assert row is not None
+    row = present(await stage.read())
     assert row.document is not None
     assert is_apart(row.document)
     assert len(row.document) < len(in_flight())
@@ -260,8 +243,7 @@ async def test_a_load_beside_turns_of_the_job_gets_one_of_its_states(stage: Stag
     async def read() -> StoredJob | None:
         return rows.pop() if rows else await stage.read()
 
-    found = await stage.keeper.load(read)
-    assert found is not None
+    found = present(await stage.keeper.load(read))
     assert (found.document, stage.log) == (in_flight(3), [])
 
 
@@ -321,8 +303,7 @@ async def test_a_row_of_a_backup_names_nothing_that_came_later(stage: Stage) -> 
     async def read() -> StoredJob | None:
         return backup
 
-    found = await stage.keeper.load(read)
-    assert found is not None
+    found = present(await stage.keeper.load(read))
     assert (found.document, stage.log) == (at_rest(), ["contexts_lost"])
     kept: Commit = (await stage.put(in_flight(4))).commit
     assert kept.document is not None

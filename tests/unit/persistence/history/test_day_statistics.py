@@ -27,6 +27,7 @@ from scheduler_service.persistence.history.history_reads import HistoryReads
 from scheduler_service.persistence.history.retention import Retention
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.ports.errors import StoreUnavailable
+from tests.fault_points import Breaking
 from tests.unit.persistence.history.conftest import MakeRoom, Room
 from tests.unit.persistence.history.reading import TODAY, count, counted, days_of, ended, write
 from tests.unit.persistence.history.samples import START, batch, execution
@@ -109,25 +110,10 @@ async def test_an_end_that_comes_before_its_beginning_counts(room: Room) -> None
     assert await counted(room) == 1
 
 
-class Lost:
-    """Loses the answer of the first commit: it is durable, and nobody knows."""
-
-    is_told = False
-
-    def before(self, point: str) -> None:
-        """Nothing has happened yet."""
-
-    def after(self, point: str) -> None:
-        """The connection breaks here."""
-        if not self.is_told:
-            self.is_told = True
-            raise StoreUnavailable("the answer was lost")
-
-
 @pytest.mark.parametrize("url", ["file", "postgresql", "mariadb"], indirect=True)
 async def test_a_commit_without_an_answer_counts_once(make_room: MakeRoom, url: str) -> None:
     """What is written is written again, since it may not have been: the executions are counted once."""
-    room = make_room(url, faults=Lost())
+    room = make_room(url, faults=Breaking("after history.commit", StoreUnavailable("the answer was lost")))
     for number in range(1, 51):
         room.writer.append(ended(number), durable=True)
     with pytest.raises(StoreUnavailable):

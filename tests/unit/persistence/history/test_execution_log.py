@@ -7,6 +7,7 @@ from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.records import DeliveryRecord, DeliveryTry, FeedbackSeen, Noted
 from scheduler_service.persistence.history.answer_room import MOST_NOTIFICATIONS
 from scheduler_service.persistence.history.execution_log import LINE_CHARACTERS, MOST_LINES
+from tests.present import present
 from tests.unit.persistence.history.conftest import Room
 from tests.unit.persistence.history.reading import write, write_one_of_everything
 from tests.unit.persistence.history.samples import START, batch, execution
@@ -17,8 +18,7 @@ pytestmark = pytest.mark.anyio
 async def test_the_log_is_in_order_of_time(room: Room) -> None:
     """SPEC section 10: items in order of time with `at`, `kind`, `requestCounts`, `step`, `text`; paged."""
     await write_one_of_everything(room)
-    whole = await room.reads.log("default", "u1-1")
-    assert whole is not None
+    whole = present(await room.reads.log("default", "u1-1"))
     kinds = [item["kind"] for item in whole.items]
     assert kinds == [
         "created",
@@ -40,10 +40,8 @@ async def test_the_log_is_in_order_of_time(room: Room) -> None:
         "step": 1,
         "text": "went on after a crash",
     }
-    first = await room.reads.log("default", "u1-1", limit=8)
-    assert first is not None
-    rest = await room.reads.log("default", "u1-1", limit=8, cursor=first.next_cursor)
-    assert rest is not None
+    first = present(await room.reads.log("default", "u1-1", limit=8))
+    rest = present(await room.reads.log("default", "u1-1", limit=8, cursor=first.next_cursor))
     assert first.items + rest.items == whole.items
     assert rest.next_cursor is None
 
@@ -65,8 +63,7 @@ async def test_the_log_says_what_triggered_an_execution(file_room: Room) -> None
 async def test_lines_are_cut(file_room: Room) -> None:
     """A report is whole in the execution; the log has its beginning."""
     await write(file_room, batch(1, execution(), FeedbackSeen(1, 1, START, b"x" * 4_000)))
-    log = await file_room.reads.log("default", "u1-1")
-    assert log is not None
+    log = present(await file_room.reads.log("default", "u1-1"))
     assert log.items[0]["text"] == "x" * (LINE_CHARACTERS - 1) + "…"
 
 
@@ -87,8 +84,7 @@ async def test_pages_neither_skip_nor_repeat_lines_of_one_moment(room: Room) -> 
     seen: list[object] = []
     cursor = None
     for late in range(20):
-        page = await room.reads.log("default", "u1-1", limit=2, cursor=cursor)
-        assert page is not None
+        page = present(await room.reads.log("default", "u1-1", limit=2, cursor=cursor))
         seen += page.items
         cursor = page.next_cursor
         if cursor is None:
@@ -106,8 +102,7 @@ async def test_of_a_long_log_the_newest_lines_are_kept(file_room: Room) -> None:
     for first in range(0, count, 5_000):
         await write(file_room, batch(first + 2, *records[first : first + 5_000]))
     await write(file_room, batch(1, execution()))
-    log = await file_room.reads.log("default", "u1-1", limit=MOST_LINES + 10)
-    assert log is not None
+    log = present(await file_room.reads.log("default", "u1-1", limit=MOST_LINES + 10))
     assert [item["kind"] for item in log.items[:3]] == ["created", "left_out", "note"]
     assert [item["text"] for item in log.items[2:]] == [str(number) for number in range(50, count)]
 
@@ -124,7 +119,6 @@ async def test_tries_of_older_notifications_are_left_out_of_a_log(file_room: Roo
         for number in range(MOST_NOTIFICATIONS + 1)
     ]
     await write(file_room, batch(1, execution()), batch(0, *told))
-    log = await file_room.reads.log("default", "u1-1", limit=MOST_NOTIFICATIONS + 10)
-    assert log is not None
+    log = present(await file_room.reads.log("default", "u1-1", limit=MOST_NOTIFICATIONS + 10))
     assert [item["kind"] for item in log.items[:3]] == ["created", "left_out", "notification"]
     assert len(log.items) == MOST_NOTIFICATIONS + 2

@@ -23,6 +23,7 @@ from scheduler_service.persistence.common.pagination import CursorError, mark_li
 from scheduler_service.persistence.history.history_reads import FoundResult
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery, FiringQuery
 from scheduler_service.ports.errors import StoreUnavailable
+from tests.present import present
 from tests.unit.persistence.history.conftest import Room
 from tests.unit.persistence.history.reading import write
 from tests.unit.persistence.history.samples import START, attempt, batch, execution
@@ -151,8 +152,7 @@ async def test_a_result_is_read_where_it_is_asked_for(room: Room) -> None:
     assert found == FoundResult(
         ExecutionState.SUCCEEDED, None, None, dropped=False, result=ResultKept(1, body, 200, "text/plain")
     )
-    in_full = await room.reads.execution("default", "u1-1")
-    assert in_full is not None
+    in_full = present(await room.reads.execution("default", "u1-1"))
     brief = {
         "status": 200,
         "contentType": "text/plain",
@@ -161,8 +161,7 @@ async def test_a_result_is_read_where_it_is_asked_for(room: Room) -> None:
         "bytes": 100_000,
     }
     assert (in_full["result"], len(in_full["attempts"]), in_full["detail"]) == (brief, 1, "kept")
-    log = await room.reads.log("default", "u1-1")
-    assert log is not None
+    log = present(await room.reads.log("default", "u1-1"))
     assert body.decode() not in str(log)
     without = await room.reads.result("default", "u1-2")
     assert without == FoundResult(ExecutionState.SUCCEEDED, None, None, dropped=False, result=None)
@@ -293,8 +292,7 @@ async def test_a_cursor_of_another_list_is_refused(file_room: Room) -> None:
     room = file_room
     await write(room, *(batch(number, execution(number)) for number in range(1, 4)))
     asked = ExecutionQuery(tenant="default", job_id="job", planned_from=0, limit=1)
-    cursor = (await room.reads.executions(asked)).next_cursor
-    assert cursor is not None
+    cursor = present((await room.reads.executions(asked)).next_cursor)
     for other in ({"job_id": "other"}, {"job_id": None}, {"state": ExecutionState.SUCCEEDED}):
         with pytest.raises(CursorError, match="filters"):
             await room.reads.executions(replace(asked, cursor=cursor, **other))
@@ -441,8 +439,7 @@ async def test_free_text_comes_back_unchanged(room: Room, conformance: Any) -> N
     page = await room.reads.executions(ExecutionQuery(tenant="default", limit=len(strings)))
     columns = [text.replace("\0", nul) for text in strings]
     assert [(one["error"], one["reason"]) for one in page.items[::-1]] == [(one, one) for one in columns]
-    log = await room.reads.log("default", "u1-1", limit=len(strings) + 1)
-    assert log is not None
+    log = present(await room.reads.log("default", "u1-1", limit=len(strings) + 1))
     assert [one["text"] for one in log.items if one["kind"] == "note"] == strings
 
 

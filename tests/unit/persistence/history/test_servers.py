@@ -17,6 +17,7 @@ from scheduler_service.persistence.history.row_merging import coalesce, insert_r
 from scheduler_service.persistence.tables.service_table import SqlServiceTable
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.history import Batch
+from tests.present import present
 from tests.unit.persistence.history.conftest import MakeRoom, Room
 from tests.unit.persistence.history.samples import START, attempt, batch, execution, turns_of
 from tests.unit.persistence.servers import DatabaseServer, make_database
@@ -62,8 +63,7 @@ async def test_nodes_that_write_the_same_at_once_write_it_once(rooms: tuple[Room
             rooms[1].writer.append(one, durable=True)
     await asyncio.gather(*(room.writer.flush() for room in rooms))
     assert await states(rooms[0]) == [(number, "succeeded") for number in range(100, 0, -1)]
-    full = await rooms[1].reads.execution("default", "u007-7")
-    assert full is not None
+    full = present(await rooms[1].reads.execution("default", "u007-7"))
     assert [len(one["steps"]) for one in full["attempts"]] == [1]  # type: ignore[attr-defined]
     assert [len(room.confirmed) for room in rooms] == [200, 200]
 
@@ -205,8 +205,7 @@ async def test_what_no_text_may_hold_is_written_as_a_mark(make_room: MakeRoom, p
     await room.writer.flush()
     page = await room.reads.executions(ExecutionQuery(tenant="default", error="a\0b"))
     assert [item["error"] for item in page.items] == ["a\ufffdb"]
-    log = await room.reads.log("default", "u1-1")
-    assert log is not None
+    log = present(await room.reads.log("default", "u1-1"))
     assert log.items[0]["text"] == "c\0d"
     assert room.troubles == []
 

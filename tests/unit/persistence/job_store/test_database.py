@@ -24,6 +24,7 @@ from scheduler_service.persistence.sql.database import OpenDatabase
 from scheduler_service.persistence.sql.sqlite import SqliteDialect
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import Settlement
+from tests.fault_points import EachPoint
 from tests.unit.persistence.samples import claim, delivery
 
 pytestmark = pytest.mark.anyio
@@ -160,7 +161,7 @@ def test_what_is_large_is_several_groups_in_order() -> None:
     assert [work.value for group, _ in groups for work in group] == values
 
 
-class Disk:
+class Disk(EachPoint):
     """A disk that is full while it is told to be, before or after a commit; and a clock."""
 
     def __init__(self, when: str) -> None:
@@ -169,14 +170,8 @@ class Disk:
         self.told: list[str | None] = []
         self._when = when
 
-    def before(self, point: str) -> None:
-        self._fail("before")
-
-    def after(self, point: str) -> None:
-        self._fail("after")
-
-    def _fail(self, when: str) -> None:
-        if self.is_full and when == self._when:
+    def at(self, place: str) -> None:
+        if self.is_full and place.startswith(self._when):
             raise sqlite3.OperationalError("database or disk is full")
 
     def open(self) -> JobDatabase:

@@ -33,6 +33,7 @@ from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.persistence.tables.service_table import SqlServiceTable
 from scheduler_service.ports.catalogue import JobQuery
 from scheduler_service.settings import Settings
+from tests.present import present
 from tests.unit.persistence.history.samples import START, batch, execution
 from tests.unit.persistence.queue_bench import DONE
 from tests.unit.persistence.samples import claim, commit
@@ -72,8 +73,7 @@ async def check_history(url: str) -> None:
     reads = HistoryReads(database=database)
     writer = HistoryWriter(database=database, on_written=lambda _: None, on_trouble=lambda _: None)
     services = SqlServiceTable(database=database)
-    before = await reads.execution("default", "u1-2")
-    assert before is not None
+    before = present(await reads.execution("default", "u1-2"))
     assert [len(one["steps"]) for one in before["attempts"]] == [1]  # type: ignore[attr-defined]
     assert [one["event"] for one in before["notifications"]] == ["succeed"]  # type: ignore[attr-defined]
     assert len((await reads.firings(FiringQuery(uid="u1"))).items) == 2
@@ -142,8 +142,7 @@ async def test_a_cluster_goes_on(old: Old) -> None:
     assert await nodes.next_epoch() == 2
     assert await nodes.keep_app_id("another") == "punctual"
     await shared.claim(claim(missed=3, expected=1))
-    found = await shared.load("job")
-    assert found is not None
+    found = present(await shared.load("job"))
     assert (found.sequence, found.entry.missed) == (2, 3)
     await database.close()
 
@@ -228,8 +227,7 @@ async def test_a_data_folder_goes_on(tmp_path: Path) -> None:
     assert check_folder(tmp_path, history) == []
     store = await SqliteStateStore.open(folder=tmp_path)
     assert (store.node_id, store.boot) == ("node-one", 2)
-    stored = await store.load("job")
-    assert stored is not None
+    stored = present(await store.load("job"))
     assert (stored.document, stored.due) == (b"doc", Due(wall=5_000))
     assert await store.definition("uid-job", 1) == b"{1}"
     await store.commit(commit("job", expected=1, missed=7))

@@ -14,7 +14,7 @@ from scheduler_service.persistence.job_store.state_store import MAX_CONFIRMED
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreDamaged, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import Commit
-from tests.unit.persistence.crashing import Breaking
+from tests.fault_points import Breaking
 from tests.unit.persistence.samples import add_page, batch, commit, page_of_0_1_0
 
 pytestmark = pytest.mark.anyio
@@ -79,7 +79,7 @@ async def test_a_later_row_wins_over_a_turn_of_0_1_0(folder: Path) -> None:
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_records_of_a_commit_in_doubt_are_kept(folder: Path, when: str) -> None:
     """Where the end of a commit is unknown, the file decides; records go when the history has them."""
-    faults = Breaking("")
+    faults = Breaking("", sqlite3.OperationalError("disk I/O error"))
     store = await SqliteStateStore.open(folder=folder, faults=faults)
     await store.commit(commit())
     await store.commit(turn())
@@ -116,7 +116,7 @@ async def test_confirmed_records_go_many_at_a_time(folder: Path) -> None:
 
 async def test_confirmations_in_doubt_are_no_leak(folder: Path) -> None:
     """The history has these records, whatever became of the commit that was to delete them."""
-    faults = Breaking("")
+    faults = Breaking("", sqlite3.OperationalError("disk I/O error"))
     store = await SqliteStateStore.open(folder=folder, faults=faults)
     await store.commit_all([commit(f"j{number}", batch=batch(number)) for number in range(MAX_CONFIRMED)])
     faults.place = f"before {FaultPoint.COMMIT}"

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_service.persistence.common.fault_points import FaultPoint
 from scheduler_service.persistence.sqlite import folder
 from scheduler_service.persistence.sqlite.database import open_reading
 from scheduler_service.persistence.sqlite.folder import is_divided
 from scheduler_service.persistence.sqlite.schema import MIGRATIONS, upgrade
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import FolderUnusable, StoreRefused, StoreTooNew
+from tests.fault_points import Breaking, EachPoint
 from tests.unit.persistence.folders import (
     JOBS,
     TABLES,
@@ -31,9 +33,10 @@ from tests.unit.persistence.folders import (
 from tests.unit.persistence.samples import add_page, page_of_0_1_0
 
 pytestmark = pytest.mark.anyio
+BEFORE = f"before {FaultPoint.GATHER}"
 
 
-class Camera:
+class Camera(EachPoint):
     """Copies the folder before and after each commit."""
 
     def __init__(self, folder: Path, images: Path) -> None:
@@ -42,31 +45,10 @@ class Camera:
         images.mkdir()
         self.taken: list[Path] = []
 
-    def before(self, point: str) -> None:
-        self._take()
-
-    def after(self, point: str) -> None:
-        self._take()
-
-    def _take(self) -> None:
+    def at(self, place: str) -> None:
         image = self._images / str(len(self.taken))
         copy(self._folder, image)
         self.taken.append(image)
-
-
-class Failing:
-    """Fails before the n-th commit, counted from 1."""
-
-    def __init__(self, commit: int) -> None:
-        self._left = commit
-
-    def before(self, point: str) -> None:
-        self._left -= 1
-        if self._left == 0:
-            raise sqlite3.OperationalError("database or disk is full")
-
-    def after(self, point: str) -> None:
-        return
 
 
 @pytest.fixture
@@ -133,9 +115,10 @@ async def test_a_crash_on_the_way_loses_nothing(crashed: Path, whole: list[Place
 @pytest.mark.parametrize("commit", [1, 4, 9])
 async def test_a_full_disk_is_told_and_gone_on_from(crashed: Path, whole: list[Place], commit: int) -> None:
     """A failure on the way refuses the start with a message; the next start goes on."""
+    full = sqlite3.OperationalError("database or disk is full")
     divide(crashed, 2)
     with pytest.raises(FolderUnusable, match="disk is full"):
-        gather_all(crashed, faults=Failing(commit))
+        gather_all(crashed, faults=Breaking(BEFORE, full, passage=commit))
     gather_all(crashed)
     check_gathered(crashed, whole)
 

@@ -20,6 +20,8 @@ from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.catalogue import JobQuery
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import NOTHING, Remembered
+from tests.fault_points import Breaking
+from tests.present import present
 from tests.unit.persistence import damaged_deliveries
 from tests.unit.persistence.queue_bench import Bench
 from tests.unit.persistence.samples import batch, commit, delivery
@@ -100,30 +102,15 @@ async def test_a_damaged_id_of_a_delivery_holds_up_none_behind_it(tmp_path: Path
     await store.close()
 
 
-class Break:
-    """Raises once after a commit, when `is_set`: what the file has is unknown."""
-
-    is_set = False
-
-    def before(self, point: str) -> None:
-        """Nothing happens."""
-
-    def after(self, point: str) -> None:
-        if self.is_set and point == FaultPoint.COMMIT:
-            self.is_set = False
-            raise OSError("the disk went away")
-
-
 async def test_after_a_doubt_the_table_is_asked_how_rows_stand(tmp_path: Path) -> None:
     """What memory knew of a row that was written in doubt would refuse the next turn."""
-    faults = Break()
+    faults = Breaking("", OSError("the disk went away"))
     store = await SqliteStateStore.open(folder=tmp_path, faults=faults)
     await store.commit(commit("job", expected=NOTHING, sequence=1, definition=b"1"))
-    faults.is_set = True
+    faults.place = f"after {FaultPoint.COMMIT}"
     with pytest.raises(StoreUncertain):
         await store.commit(commit("job", expected=1, sequence=2, definition=b"2", revision=2))
-    found = await store.load("job")
-    assert found is not None
+    found = present(await store.load("job"))
     assert found.sequence == 2
     await store.commit(commit("job", expected=2, sequence=3, revision=2))
     await store.close()
@@ -140,8 +127,7 @@ async def test_a_read_has_all_that_was_answered_and_waits_for_no_writer(tmp_path
     assert [one.next_fire for one in (await store.catalogue.list(JobQuery(tenant=None))).items] == [5]
     gate.opened.set()
     await under_way
-    entry = await store.catalogue.get("job")
-    assert entry is not None
+    entry = present(await store.catalogue.get("job"))
     found = [entry, *(await store.catalogue.list(JobQuery(tenant=None))).items]
     found += await store.catalogue.upcoming(0, 100, 10)
     assert [one.next_fire for one in found] == [6, 6, 6]

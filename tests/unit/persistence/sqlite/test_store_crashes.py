@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,14 @@ import pytest
 from scheduler_service.persistence.common.fault_points import FaultPoint
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
-from tests.unit.persistence.crashing import Breaking, answered, changing_state, fork
+from tests.fault_points import Breaking
+from tests.present import present
+from tests.unit.persistence.crashing import answered, changing_state, fork
 from tests.unit.persistence.samples import batch, commit, delivery
 
 pytestmark = pytest.mark.anyio
 PATIENCE = 60.0
+DISK_ERROR = sqlite3.OperationalError("disk I/O error")
 
 
 async def check_whole(folder: Path, least: int, most: int) -> None:
@@ -40,8 +44,7 @@ async def test_a_killed_process_loses_nothing_that_was_answered(tmp_path: Path) 
     count = answered(lines)
     assert count >= 19
     store = await SqliteStateStore.open(folder=tmp_path)
-    stored = await store.load("job")
-    assert stored is not None
+    stored = present(await store.load("job"))
     assert stored.sequence in (count, count + 1)
     await store.close()
 
@@ -79,8 +82,7 @@ async def test_a_kill_while_states_grow_and_shrink_leaves_whole_turns(tmp_path: 
     turns = passage // 2
     assert answered(lines) == (passage - 1) // 2
     store = await SqliteStateStore.open(folder=tmp_path)
-    stored = await store.load("job")
-    assert stored is not None
+    stored = present(await store.load("job"))
     assert (stored.sequence, stored.document) == (turns, changing_state(turns))
     assert [item.sequence for item in await store.unwritten(("", 0), 100)] == list(range(1, turns + 1))
     await store.close()
@@ -123,7 +125,9 @@ async def test_a_full_file_refuses_the_group_and_goes_on_with_room(tmp_path: Pat
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_a_failure_says_whether_anything_was_written(tmp_path: Path, when: str) -> None:
     """Before the commit has ended nothing was written; after it, the answer is: unknown."""
-    store = await SqliteStateStore.open(folder=tmp_path, faults=Breaking(f"{when} {FaultPoint.COMMIT}"))
+    store = await SqliteStateStore.open(
+        folder=tmp_path, faults=Breaking(f"{when} {FaultPoint.COMMIT}", DISK_ERROR)
+    )
     is_written = when == "after"
     with pytest.raises(StoreUncertain if is_written else StoreUnavailable):
         await store.commit(commit(batch=batch(), deliveries=(delivery(1),)))
@@ -135,7 +139,9 @@ async def test_a_failure_says_whether_anything_was_written(tmp_path: Path, when:
 
 async def test_a_conflict_stays_a_conflict_where_the_group_fails(tmp_path: Path) -> None:
     """A late one gets its conflict, whatever became of the others."""
-    store = await SqliteStateStore.open(folder=tmp_path, faults=Breaking(f"after {FaultPoint.COMMIT}"))
+    store = await SqliteStateStore.open(
+        folder=tmp_path, faults=Breaking(f"after {FaultPoint.COMMIT}", DISK_ERROR)
+    )
     answers = [store.commit(commit("late", expected=9)), store.commit(commit("job"))]
     failures = await asyncio.gather(*answers, return_exceptions=True)
     assert isinstance(failures[0], StoreConflict)

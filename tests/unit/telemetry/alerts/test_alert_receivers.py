@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from scheduler_service.telemetry.alerts.alert_receivers import RECEIVERS, cut_bytes, read_refusal
+from tests.present import present
 from tests.rows import each_row
 
 HOSTILE = (
@@ -125,8 +126,7 @@ def test_without_an_address_there_is_no_link(name: str) -> None:
 
 def test_dingtalk_is_signed_in_the_query() -> None:
     """An HMAC of `timestamp\\nsecret` with the secret as the key, as base64, percent-encoded."""
-    sign = RECEIVERS["dingtalk"].sign
-    assert sign is not None
+    sign = present(RECEIVERS["dingtalk"].sign)
     signed = sign("https://oapi.test/robot/send?access_token=x", b"{}", "SECtest", 1_767_225_600_000)
     assert signed.body == b"{}"
     assert signed.url == (
@@ -136,8 +136,7 @@ def test_dingtalk_is_signed_in_the_query() -> None:
         "https://oapi.test/send?timestamp=1&sign="
     )
     # An HMAC of nothing with `timestamp\nsecret` as the key
-    sign = RECEIVERS["feishu"].sign
-    assert sign is not None
+    sign = present(RECEIVERS["feishu"].sign)
     signed = sign("https://open.test/hook/x", b'{"msg_type":"text"}', "SECtest", 1_767_225_600_999)
     assert signed.url == "https://open.test/hook/x"
     assert json.loads(signed.body) == {
