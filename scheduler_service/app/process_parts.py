@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -31,7 +31,6 @@ from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.persistence.tables.key_secret_calendar_tables import SqlCalendarTable, SqlSecretTable
 from scheduler_service.ports.clock import Timekeeper
-from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import CallingSender
 from scheduler_service.ports.services import Router
 from scheduler_service.ports.state import OpenStore, StateStore
@@ -47,12 +46,8 @@ from scheduler_service.settings import LoadedSettings, SettingsError
 from scheduler_service.settings.sources import read_seal_keys
 from scheduler_service.system_jobs.alert_jobs import made_here, robots_of
 from scheduler_service.telemetry.log_summaries import Outage
-from scheduler_service.telemetry.readiness import HistoryWatch
 from scheduler_service.transport.pool import RESPONSES_BYTES
 from scheduler_service.transport.secret_completion import CompletingSender
-
-Confirm = Callable[[Sequence[tuple[str, int]]], Awaitable[None]]
-"""Takes the keys of batches that the history has (`ports.state.StateStore.written`)."""
 
 
 class GivenParts(TypedDict):
@@ -121,10 +116,19 @@ class ProcessParts(ABC):
 
     @cached_property
     def writer(self) -> HistoryWriter:
-        """Writes the history."""
-        own, watch = made_here(self.settings), self.telemetry.history_watch
-        # Later: a host is built on the history, and may have the store.
-        return open_writer(lambda keys: self.store.written(keys), self.database, self.log, own, watch)
+        """Writes the history, and tells of it on the thread of the loop.
+
+        The jobs that the product makes for itself are in no sum over all jobs.
+        """
+        loop, log, watch = asyncio.get_running_loop(), self.log, self.telemetry.history_watch
+        return HistoryWriter(
+            database=self.database,
+            # Later: a host is built on the history, and may have the store.
+            on_written=lambda keys: call_on(loop, lambda: _ignore(self.store.written(keys))),
+            on_trouble=lambda trouble: call_on(loop, watch.note, trouble),
+            on_changed=lambda text: call_on(loop, lambda: log("records_changed", error=text)),
+            system_jobs=made_here(self.settings),
+        )
 
     @cached_property
     def secrets(self) -> SecretSources:
@@ -289,36 +293,6 @@ def make_embedded_host(
 def holder_of(store: OpenStore) -> Holder:
     """This process in its present start over the store."""
     return Holder(store.node_id, f"{store.boot}-{os.getpid()}")
-
-
-def open_writer(
-    confirm: Confirm,
-    database: HistoryDatabase,
-    log: Log,
-    own: frozenset[str],
-    watch: HistoryWatch,
-) -> HistoryWriter:
-    """The history's writer; it calls `confirm` with what is written, and tells `watch` and `log` of trouble.
-
-    All of it on the thread of the loop, for who takes what the log says is there.
-    `own` are the jobs that the product makes for itself: they are in no sum over all jobs.
-    """
-    loop = asyncio.get_running_loop()
-
-    def note(trouble: str | None) -> None:
-        watch.note(trouble)
-        if trouble is None:
-            log("history_written_again")
-        else:
-            log("history_not_written", error=trouble)
-
-    return HistoryWriter(
-        database=database,
-        on_written=lambda keys: call_on(loop, lambda: _ignore(confirm(keys))),
-        on_trouble=lambda trouble: call_on(loop, note, trouble),
-        on_changed=lambda text: call_on(loop, lambda: log("records_changed", error=text)),
-        system_jobs=own,
-    )
 
 
 def call_on(loop: asyncio.AbstractEventLoop, work: Callable[..., object], *given: object) -> None:

@@ -50,8 +50,8 @@ class Telemetry:
         self._feed: EventFeed | None = None
         self.occurrences = Occurrences()
         self.standstills = Standstills()
-        self.history_watch = HistoryWatch()
         self.log: Log = OccurrenceLog(log=log, publish=self.occurrences.publish, wall=self._now)
+        self.history_watch = HistoryWatch(self.log)
         self._traces = open_traces(settings, log=self.log)
         self._failed = Tally("observer_failed", log=log)
         life = JobLife(occurrences=self.occurrences, wall=self._now)

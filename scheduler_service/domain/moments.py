@@ -1,14 +1,12 @@
-"""Moments on the two clocks of the product, how they are written, and pauses between tries.
+"""Moments on the two clocks of the product, and how they are written.
 
 Every moment is an integer of milliseconds. `wall` counts from the Unix epoch and follows the system clock:
 firings use it. `steady` does not jump when that clock is set: limits, leases and waits use it, so that they
 keep their remaining time (SPEC section 3, Clock).
 """
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import TypeVar
 
 import msgspec
 
@@ -60,14 +58,3 @@ def rfc3339(moment: int) -> str:
 def _text_of_second(second: int) -> str:
     # Not strftime: it writes the year 92 without zeros.
     return as_datetime(second * SECOND).replace(tzinfo=None).isoformat(timespec="seconds")
-
-
-Pause = TypeVar("Pause", int, float)
-
-
-def doubling_pauses(first: Pause, longest: Pause) -> Iterator[Pause]:
-    """`first`, then twice the pause before, at most `longest`; without end. The unit is the caller's."""
-    pause = first
-    while True:
-        yield pause
-        pause = min(pause * 2, longest)

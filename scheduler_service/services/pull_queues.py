@@ -25,7 +25,7 @@ from scheduler_service.domain.leases import (
     Renewed,
     Swept,
 )
-from scheduler_service.domain.moments import SECOND, doubling_pauses
+from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.parts import PartEnd, write_part_id
 from scheduler_service.domain.registered_services import Kind
 from scheduler_service.domain.replies import Refusal, Reply, Unchanged
@@ -38,6 +38,7 @@ from scheduler_service.ports.queues import Queues
 from scheduler_service.services.pauses import Pauses
 from scheduler_service.services.rate_windows import ClaimRate
 from scheduler_service.services.wait_queues import Waits
+from scheduler_service.timing.backoff import doubling_pauses
 
 PAGE_SIZE = 500
 FIRST_PAUSE, LONGEST_PAUSE = 100, 5 * SECOND

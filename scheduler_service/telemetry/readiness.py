@@ -11,6 +11,7 @@ from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.pacing.slices import until_tick
 from scheduler_service.ports.clock import Clock
+from scheduler_service.ports.log import Log
 
 LOOK_SECONDS = 1.0
 
@@ -125,13 +126,20 @@ class Standstills:
 
 
 class HistoryWatch:
-    """Remembers whether the history can be written."""
+    """Remembers and logs whether the history can be written."""
 
     is_troubled = False
 
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
     def note(self, trouble: str | None) -> None:
-        """A try to write failed; None: it succeeded again. Any thread may call it."""
+        """A try to write failed; None: it succeeded again."""
         self.is_troubled = trouble is not None
+        if trouble is None:
+            self._log("history_written_again")
+        else:
+            self._log("history_not_written", error=trouble)
 
     def lacks(self) -> Sequence[str]:
         """`history`, while it cannot be written."""

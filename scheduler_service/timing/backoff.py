@@ -2,7 +2,8 @@
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from client_sdk.models.fields import JitterKind
 from scheduler_service.domain.moments import DAY
@@ -42,3 +43,14 @@ def digest(seed: str) -> int:
     """A number of 64 bits that depends on `seed` alone, on every machine."""
     data = seed.encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big")
+
+
+Pause = TypeVar("Pause", int, float)
+
+
+def doubling_pauses(first: Pause, longest: Pause) -> Iterator[Pause]:
+    """`first`, then twice the pause before, at most `longest`; without end. The unit is the caller's."""
+    pause = first
+    while True:
+        yield pause
+        pause = min(pause * 2, longest)

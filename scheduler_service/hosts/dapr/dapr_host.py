@@ -12,7 +12,7 @@ from scheduler_service.hosts.background_tasks import STOPPING, Tasks, close_hist
 from scheduler_service.hosts.clock import TimedRelease
 from scheduler_service.hosts.dapr.actor_client import ActorClient
 from scheduler_service.hosts.dapr.actor_turns import ClusterTurns
-from scheduler_service.hosts.dapr.cluster_jobs import LONGEST_TURN_MS, ClusterJobs, NodeSendGuard, TakeOver
+from scheduler_service.hosts.dapr.cluster_jobs import LONGEST_TURN_MS, ClusterJobs, TakeOver
 from scheduler_service.hosts.dapr.direct_creation import DirectCreation
 from scheduler_service.hosts.dapr.first_turns import FirstLoads, FirstRings
 from scheduler_service.hosts.dapr.handover import Handovers
@@ -27,6 +27,7 @@ from scheduler_service.hosts.dapr.heartbeat import (
 from scheduler_service.hosts.dapr.leaving import Deactivation, LastTurns, Leaving
 from scheduler_service.hosts.dapr.node import DaprParts, LocalJobs
 from scheduler_service.hosts.dapr.reminders import ReminderAlarms, Ring
+from scheduler_service.hosts.dapr.send_guard import NodeSendGuard
 from scheduler_service.hosts.dapr.sweep import Sweep
 from scheduler_service.hosts.effect_handlers import EffectHandlers
 from scheduler_service.hosts.host import Host

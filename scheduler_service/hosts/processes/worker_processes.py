@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import msgspec
 
-from scheduler_service.domain.moments import SECOND, doubling_pauses
+from scheduler_service.domain.moments import SECOND
 from scheduler_service.hosts.background_tasks import LEAST_PATIENCE_MS
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.parent import ParentService
@@ -18,6 +18,7 @@ from scheduler_service.hosts.processes.rpc_methods import RpcConnection, WorkerC
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.event_source import Leave, TellInterest
+from scheduler_service.timing.backoff import doubling_pauses
 
 COMMAND = (sys.executable, "-m", "scheduler_service.app.worker_start")
 # The time in which a process ends by itself after its connection is cut; then it is killed.

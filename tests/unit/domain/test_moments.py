@@ -1,12 +1,11 @@
 """How moments are written (SPEC section 10)."""
 
 from datetime import UTC, datetime
-from itertools import islice
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler_service.domain.moments import as_moment, doubling_pauses, rfc3339
+from scheduler_service.domain.moments import as_moment, rfc3339
 from tests.rows import each_row
 
 
@@ -31,11 +30,3 @@ def test_what_is_written_is_read_as_the_same_moment(value: datetime) -> None:
     """Any moment survives the way to its text and back."""
     moment = as_moment(value.replace(tzinfo=UTC))
     assert as_moment(datetime.fromisoformat(rfc3339(moment))) == moment
-
-
-def test_pauses_double_up_to_the_longest() -> None:
-    """Milliseconds stay integers; seconds may be fractions."""
-    assert list(islice(doubling_pauses(100, 1_000), 6)) == [100, 200, 400, 800, 1_000, 1_000]
-    assert list(islice(doubling_pauses(0.5, 3.0), 5)) == [0.5, 1.0, 2.0, 3.0, 3.0]
-    # The pause stays at its ceiling however many tries there are
-    assert next(islice(doubling_pauses(0.1, 5.0), 5_000, None)) == 5.0

@@ -23,7 +23,8 @@ class Parts:
     def __init__(self) -> None:
         self.clock = ManualClock(wall=START)
         self.sidecar: list[str] = ["sidecar"]
-        self.history = HistoryWatch()
+        self.logged: list[str] = []
+        self.history = HistoryWatch(lambda event, **_: self.logged.append(event))
         self.readiness = Readiness(
             parts={"host": list, "sidecar": lambda: self.sidecar, "history": self.history.lacks},
             clock=self.clock,
@@ -62,6 +63,7 @@ async def test_a_history_in_trouble_keeps_nobody_from_work() -> None:
     parts.clock.advance(5_000)
     parts.history.note(None)
     assert parts.states()[2] == ("history", "ready", "05")
+    assert parts.logged == ["history_not_written", "history_written_again"]
 
 
 async def test_what_nobody_asked_about_is_seen_all_the_same() -> None:

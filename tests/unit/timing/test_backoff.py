@@ -1,9 +1,11 @@
 """Waits between retries (SPEC section 6)."""
 
+from itertools import islice
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler_service.timing.backoff import WAIT_MAX, full_jitter, wait
+from scheduler_service.timing.backoff import WAIT_MAX, doubling_pauses, full_jitter, wait
 from tests.rows import each_row
 
 
@@ -46,3 +48,11 @@ def test_a_spread_is_stable_and_within_its_wait() -> None:
     """From nothing to all of it, the same for the same seed."""
     assert {full_jitter(str(seed), 2) for seed in range(100)} == {0, 1, 2}
     assert full_jitter("a", 10**9) == full_jitter("a", 10**9) != full_jitter("b", 10**9)
+
+
+def test_pauses_double_up_to_the_longest() -> None:
+    """Milliseconds stay integers; seconds may be fractions."""
+    assert list(islice(doubling_pauses(100, 1_000), 6)) == [100, 200, 400, 800, 1_000, 1_000]
+    assert list(islice(doubling_pauses(0.5, 3.0), 5)) == [0.5, 1.0, 2.0, 3.0, 3.0]
+    # The pause stays at its ceiling however many tries there are
+    assert next(islice(doubling_pauses(0.1, 5.0), 5_000, None)) == 5.0
