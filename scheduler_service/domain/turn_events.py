@@ -224,3 +224,7 @@ class MissedCounted(Event, frozen=True):
 
     planned_at: int
     count: int
+
+
+BEGINNING = (AlarmRang, Resumed, Triggered, Created, Updated, Activated, Replanned, Backfilled)
+"""Events with which executions begin: their turns know what the tenant's limit leaves, and count for it."""

@@ -8,6 +8,7 @@ from scheduler_service.domain.effects import Abandon, Inform, ReportPause
 from scheduler_service.domain.execution import (
     LIVE,
     PLANNED,
+    WAITING,
     ExecutionState,
     FailureType,
     FiringOutcome,
@@ -173,7 +174,7 @@ def pause_by_end(turn: TurnState, run: Open, reason: str, act: Act) -> None:
     turn.effects.append(ReportPause(reason, run.execute_number))
     turn.records.append(Audited(act, 200, run.execute_number, turn.head.revision))
     for other in list(turn.opens.values()):
-        if other.triggered_by in PLANNED and other.state is ExecutionState.ENQUEUED:
+        if other.triggered_by in PLANNED and other.state in WAITING:
             turn.record_firing(other, FiringOutcome.SKIPPED, reason)
             cancel(turn, other, reason)
 

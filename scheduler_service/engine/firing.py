@@ -1,12 +1,14 @@
 """The timer of a job: due firings become executions, missed ones are recorded (SPEC section 3)."""
 
+from collections.abc import Sequence
+
 from scheduler_service.domain.document import Counting
 from scheduler_service.domain.effects import CountMissed
 from scheduler_service.domain.execution import FiringOutcome, TriggeredBy
 from scheduler_service.domain.moments import DAY, SECOND
 from scheduler_service.domain.records import FiringRecord
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken, Unchanged
-from scheduler_service.domain.turn_events import MissedCounted
+from scheduler_service.domain.turn_events import BEGINNING, Event, MissedCounted
 from scheduler_service.engine.admission import DISABLED, line_up, new_execution, submit
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.turn_state import LATE_AFTER, TurnState, replace
@@ -98,6 +100,16 @@ def fire(turn: TurnState, firing: Firing, *, queued: bool = False) -> None:
     submit(turn, new_execution(turn, TIMER, firing.planned_at, queued=queued, held=held))
 
 
+def fire_or_put_off(turn: TurnState, firings: Sequence[Firing], *, queued: bool) -> None:
+    """Starts those that may begin; the rest stays due, as delayed triggers do, until there is room."""
+    most = turn.may_begin(len(firings))
+    for firing in firings[:most]:
+        fire(turn, firing, queued=queued)
+    turn.spend(most)
+    for firing in firings[most:]:
+        turn.put(new_execution(turn, TIMER, firing.planned_at, queued=queued))
+
+
 def plan_next(turn: TurnState) -> None:
     """Computes the next planned firing after the cursor."""
     following = upcoming(turn.program.timer, turn.head.cursor, turn.head.uid)
@@ -105,10 +117,11 @@ def plan_next(turn: TurnState) -> None:
     turn.change_head(next_fire=_moment_of(following), calendar=0 if rule is None else rule.version)
 
 
-def follow_calendar(turn: TurnState) -> None:
+def follow_calendar(turn: TurnState, event: Event) -> None:
     """Plans anew where the timer's calendar is not at the version by which the next firing was planned.
 
-    What is planned for a moment before the change stays so. From it on the days count as they are now, also
+    What is planned for a moment before the change stays so: it waits for a turn with which executions
+    begin, and for room where the tenant has a limit. From it on the days count as they are now, also
     for moments that have passed since; earlier ones were planned by nobody.
     """
     rule, head = turn.program.timer.rule, turn.head
@@ -116,12 +129,15 @@ def follow_calendar(turn: TurnState) -> None:
         return
     since = turn.now.wall if rule.calendar is None else min(rule.calendar.changed_at, turn.now.wall)
     if head.active and head.next_fire is not None and head.next_fire < since:
+        if turn.is_held_back() or not isinstance(event, BEGINNING):
+            return
         owed = Firing(head.next_fire, head.next_fire)
         turn.change_head(cursor=advance(head.cursor, owed))
         if _is_skipped(turn, owed):
             _record_skipped(turn, MISFIRE, owed.planned_at)
         else:
             fire(turn, owed)
+            turn.spend(1)
     if head.active:
         cursor = turn.head.cursor
         turn.change_head(cursor=replace(cursor, last=max(cursor.last or 0, since - 1)))
@@ -144,6 +160,8 @@ def replan(turn: TurnState, calendar: int = 0) -> Reply:
         return Refusal(RefusalCode.CONFLICT, f"calendar {timer.rule.name!r} is not at {calendar} here yet")
     if not head.active:
         return Unchanged()
+    if timer.rule is not None and timer.rule.version != head.calendar:
+        return Taken()  # what is owed by the version before has to wait: see `follow_calendar`
     if head.next_fire is not None and head.next_fire > now and timer.kind in RECURRING:
         following = upcoming(timer, head.cursor, head.uid)
         passed = replace(head.cursor, last=max(now, head.cursor.last or now))

@@ -2,7 +2,7 @@
 
 from scheduler_service.domain.document import Cursor, Document, Head
 from scheduler_service.domain.effects import Retire
-from scheduler_service.domain.execution import LIVE, PLANNED, ExecutionState, TriggeredBy
+from scheduler_service.domain.execution import LIVE, PLANNED, TriggeredBy
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.replies import Reactivated, Refusal, RefusalCode, Reply, Taken, Unchanged
 from scheduler_service.domain.turn_events import Activated, Created, Paused, Updated
@@ -10,7 +10,13 @@ from scheduler_service.engine.admission import drop, start_queued
 from scheduler_service.engine.attempt import cancel
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.definition_checks import refuse_other_owner, refuse_ownerless
-from scheduler_service.engine.firing import count_from_end, fire, fire_due, plan_next, record_missed
+from scheduler_service.engine.firing import (
+    count_from_end,
+    fire_due,
+    fire_or_put_off,
+    plan_next,
+    record_missed,
+)
 from scheduler_service.engine.notification_events import keep_last_events
 from scheduler_service.engine.parts.queue import reconfigure
 from scheduler_service.engine.turn_state import TurnState, replace
@@ -144,8 +150,7 @@ def activate(turn: TurnState, event: Activated) -> Reply:
     plan_next(turn)
     if back.missed is not None:
         record_missed(turn, back.missed, PAUSED)
-    for firing in back.caught_up:
-        fire(turn, firing, queued=event.misfire == "fire_all")
+    fire_or_put_off(turn, back.caught_up, queued=event.misfire == "fire_all")
     fire_due(turn)
     return Reactivated(back.count)
 
@@ -189,7 +194,7 @@ def _take_offline(turn: TurnState, *, drain: bool) -> None:
         if run.state in LIVE:
             if not drain:
                 cancel(turn, run, PAUSED)
-        elif run.triggered_by in PLANNED and run.state is ExecutionState.ENQUEUED:
+        elif run.triggered_by in PLANNED:
             drop(turn, run, PAUSED)
             if turn.program.timer.kind is TimerKind.ONE_TIME:
                 _owe_again(turn)

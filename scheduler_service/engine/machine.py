@@ -95,7 +95,7 @@ def decide(job: Job, event: Event, now: Now) -> Decision:
     if type(event) is Destroyed:
         return destroy(turn)
     if turn.program.timer.rule is not None:
-        follow_calendar(turn)
+        follow_calendar(turn, event)
     if type(event) is HandedOver:
         return turn.decision(hand_over(turn, event))  # nothing is started any more
     reply = _take(turn, event)

@@ -2,7 +2,7 @@
 
 from scheduler_service.domain.document import Open
 from scheduler_service.domain.errors import Problem
-from scheduler_service.domain.execution import ExecutionState, TriggeredBy
+from scheduler_service.domain.execution import PLANNED, ExecutionState, TriggeredBy
 from scheduler_service.domain.job_key import is_trial
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Started, StartedMany
 from scheduler_service.domain.turn_events import Backfilled, Triggered
@@ -25,7 +25,8 @@ def trigger(turn: TurnState, event: Triggered) -> Reply:
     later = event.planned_at is not None and event.planned_at > turn.now.wall
     if not later and (refusal := _refuse_held_back(turn)) is not None:
         return refusal
-    pending = sum(run.state is ExecutionState.SCHEDULED for run in turn.opens.values())
+    scheduled = (run for run in turn.opens.values() if run.state is ExecutionState.SCHEDULED)
+    pending = sum(run.triggered_by not in PLANNED for run in scheduled)
     if later and pending >= around.pending_triggers:
         return Refusal(
             RefusalCode.LIMIT,
@@ -50,7 +51,8 @@ def trigger(turn: TurnState, event: Triggered) -> Reply:
 def backfill(turn: TurnState, event: Backfilled) -> Reply:
     """Puts an execution of each moment behind all that waits; refuses them all, or none.
 
-    Refuses as `trigger`, and while more than `pending_triggers` would wait.
+    Those that a limit of the tenant lets not begin now stay due. Refuses as `trigger`, and while more than
+    `pending_triggers` would wait.
     """
     most = turn.program.surroundings.pending_triggers
     waiting = sum(run.triggered_by is TriggeredBy.BACKFILL for run in turn.opens.values())
@@ -61,25 +63,33 @@ def backfill(turn: TurnState, event: Backfilled) -> Reply:
             f"they are more than the {most} of limits.pending_triggers; wait for some to end",
         )
     more = _brought(event.params, ()) * len(event.moments)
-    refusal = _refuse(turn, event.params, more, below="/params") or _refuse_held_back(turn)
+    refusal = _refuse(turn, event.params, more, below="/params")
     if refusal is not None:
         return refusal
-    first = turn.head.execute_number + 1
-    for moment in event.moments:
+    first, most = turn.head.execute_number + 1, turn.may_begin(len(event.moments))
+    for place, moment in enumerate(event.moments):
         by, params = TriggeredBy.BACKFILL, event.params
         run = new_execution(turn, by, moment, params=params, queued=True, trace=event.trace)
-        line_up(turn, run)
+        if place < most:
+            line_up(turn, run)
+        else:
+            turn.put(run)
     return StartedMany(first, event.moments, turn.head.uid)
 
 
 def submit_due_triggers(turn: TurnState) -> None:
-    """Takes the delayed triggers that are due, as many as may begin; one whose parameters have no room now
-    stays due.
+    """Takes the delayed triggers that are due, and what had to wait, as many as may begin; one whose
+    parameters have no room now stays due.
     """
     due = _due_triggers(turn)
-    for run in due[: turn.may_begin(len(due))]:
+    may_begin = due[: turn.may_begin(len(due))]
+    for run in may_begin:
         if not turn.lacks_room(_brought(run.params, run.replayed)):
-            submit(turn, run)
+            if run.triggered_by is TriggeredBy.BACKFILL:
+                line_up(turn, run)
+            else:
+                submit(turn, run)
+    turn.spend(len(may_begin))
 
 
 def _refuse(turn: TurnState, params: bytes, more: int, *, below: str) -> Refusal | None:
@@ -118,10 +128,11 @@ def _refuse_held_back(turn: TurnState) -> Refusal | None:
 
 
 def _due_triggers(turn: TurnState) -> list[Open]:
-    """The delayed triggers that are due, in the order of their moments."""
+    """The delayed triggers that are due, in the order of their moments, those of a backfill last."""
     scheduled = (run for run in turn.opens.values() if run.state is ExecutionState.SCHEDULED)
     return sorted(
-        (run for run in scheduled if run.planned_at <= turn.now.wall), key=lambda run: run.planned_at
+        (run for run in scheduled if run.planned_at <= turn.now.wall),
+        key=lambda run: (run.triggered_by is TriggeredBy.BACKFILL, run.planned_at),
     )
 
 

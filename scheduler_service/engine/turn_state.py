@@ -124,6 +124,11 @@ class TurnState:
         held_back = self.held_back
         return most if held_back is None or self.program.system else min(most, held_back.left)
 
+    def spend(self, number: int) -> None:
+        """So many of those that may begin have begun in this turn."""
+        if self.held_back is not None:
+            self.held_back = replace(self.held_back, left=max(self.held_back.left - number, 0))
+
     def program_of(self, run: Open) -> Program:
         """The definition with which `run` started; the current one while it waits."""
         return self.programs[run.revision] if run.revision else self.program

@@ -18,19 +18,14 @@ from scheduler_service.domain.moments import Now
 from scheduler_service.domain.records import ExecutionRecord
 from scheduler_service.domain.replies import ReachedLimit, Recalled, Refusal, Reply
 from scheduler_service.domain.turn_events import (
-    Activated,
+    BEGINNING,
     AlarmRang,
-    Backfilled,
     CallEnded,
-    Created,
     Event,
     FeedbackArrived,
     PartEnded,
     PartProgressed,
-    Replanned,
     Resumed,
-    Triggered,
-    Updated,
 )
 from scheduler_service.domain.wire import Answer, Holder, Token
 from scheduler_service.engine import job_summary
@@ -64,8 +59,6 @@ from scheduler_service.ports.state import NOTHING, StateStore
 Made = TypeVar("Made")
 REPORTS = (FeedbackArrived, PartEnded, PartProgressed)
 """Events whose bodies a context may keep, as it does answers."""
-BEGINNING = (AlarmRang, Resumed, Triggered, Created, Updated, Activated, Replanned, Backfilled)
-"""Events with which executions begin."""
 UNREPORTED_DELAY_MS = 2
 """A turn that was decided ahead and starts so much late at most keeps its records as they are."""
 

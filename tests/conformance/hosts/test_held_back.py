@@ -9,7 +9,8 @@ from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.execution import FiringOutcome
 from scheduler_service.domain.moments import MINUTE, SECOND, Now
 from scheduler_service.domain.records import ExecutionRecord, FiringRecord
-from scheduler_service.domain.replies import Refusal, RefusalCode, Started
+from scheduler_service.domain.replies import Refusal, RefusalCode, Started, StartedMany
+from scheduler_service.domain.turn_events import Backfilled
 from scheduler_service.services.tenant_execution_rates import ExecutionRates
 from tests.conformance.hosts.houses import HOUSES, AnyHouse
 
@@ -83,3 +84,19 @@ async def test_a_trigger_over_the_limit_is_refused_with_its_moment(limited: AnyH
     assert 0 < refused.limit.retry_after <= MINUTE
     await limited.advance(MINUTE)
     assert isinstance(await limited.trigger(), Started)
+
+
+async def test_the_rest_of_a_backfill_outlives_a_crash_and_begins_as_the_limit_allows(
+    limited: AnyHouse,
+) -> None:
+    """Four begin, and the others in each minute that follows; each moment once."""
+    await limited.create(JOBS[0], timer={"dueTime": "0s", "period": "1h"}, qos=1)
+    await limited.settle()
+    past = tuple(limited.clock.now().wall - number * MINUTE for number in range(9, 0, -1))
+    assert isinstance(await limited.deliver(Backfilled(past), JOBS[0]), StartedMany)
+    await limited.advance(SECOND)
+    assert len(begun(limited)) <= MOST
+    await limited.crash()
+    await limited.recover()
+    await limited.advance(4 * MINUTE)
+    assert len(begun(limited)) == 1 + len(past)

@@ -1,8 +1,18 @@
 """What a tenant may not begin now: firings stay due, triggers are refused (SPEC sections 3 and 14)."""
 
+from msgspec.structs import replace
+
+from scheduler_service.domain.execution import ExecutionState as S
 from scheduler_service.domain.moments import MINUTE
-from scheduler_service.domain.replies import ReachedLimit, RefusalCode
-from scheduler_service.domain.turn_events import Activated, AlarmRang, Paused, Triggered, Updated
+from scheduler_service.domain.replies import ReachedLimit, RefusalCode, StartedMany
+from scheduler_service.domain.turn_events import (
+    Activated,
+    AlarmRang,
+    Backfilled,
+    Paused,
+    Triggered,
+    Updated,
+)
 from tests.unit.engine.rig import START, Rig, program, ticking
 
 LIMIT = ReachedLimit("tenant_executions_per_minute", 3, 1_500)
@@ -109,3 +119,57 @@ def test_what_is_owed_while_it_is_held_back_is_in_the_ledger() -> None:
     paused.held_back = None
     paused.deliver(Activated())
     assert paused.ledger() == [(10_000, "skipped", "paused")]
+
+
+PAST = tuple(START - 10_000 * number for number in range(5, 0, -1))
+
+
+def test_what_fits_of_a_backfill_begins_and_the_rest_waits() -> None:
+    """In the order of the moments, behind delayed triggers that are due; a pause ends what waits."""
+    rig = Rig(overlapPolicy="allow", maxConcurrency=9).create()
+    rig.deliver(Triggered(planned_at=START + 1_000))
+    rig.held_back = few = replace(LIMIT, left=2)
+    rig.deliver(Backfilled(PAST))
+    assert rig.reply == StartedMany(2, PAST, "uid")
+    assert rig.states()[1:] == [S.PROCESSING] * 2 + [S.SCHEDULED] * 3
+    rig.held_back = LIMIT
+    rig.stand_still(1_000)
+    before = rig.document
+    rig.deliver(AlarmRang())
+    assert rig.document == before
+    rig.held_back = few
+    rig.deliver(AlarmRang())
+    assert rig.states() == [S.PROCESSING] * 4 + [S.SCHEDULED] * 2
+    assert rig.execution(4).planned_at == PAST[2]
+    rig.deliver(Paused(drain=True))
+    assert rig.states() == [S.PROCESSING] * 4 + [S.CANCELLED] * 2
+    none = Rig().create()
+    none.held_back = LIMIT
+    none.deliver(Backfilled(PAST))
+    assert none.states() == [S.SCHEDULED] * 5
+
+
+def test_of_what_a_resumed_job_catches_up_the_rest_waits() -> None:
+    """It runs in order when there is room, and is in the ledger then."""
+    rig = ticking()
+    rig.deliver(Paused())
+    rig.stand_still(50_000)
+    rig.held_back = replace(LIMIT, left=2)
+    rig.deliver(Activated(misfire="fire_all"))
+    assert rig.states() == [S.PROCESSING, S.ENQUEUED, S.SCHEDULED, S.SCHEDULED]
+    rig.held_back = None
+    rig.deliver(AlarmRang())
+    for _ in range(4):
+        rig.answer()
+    assert rig.states() == [S.SUCCEEDED] * 4
+    assert rig.ledger() == [(moment, "late", None) for moment in (10_000, 20_000, 30_000, 40_000)]
+
+
+def test_in_one_turn_no_more_begin_than_are_left() -> None:
+    """Delayed triggers go first, and the timer has what they leave."""
+    rig = ticking(overlapPolicy="allow", maxConcurrency=9)
+    rig.deliver(Triggered(planned_at=START + 9_000))
+    rig.stand_still(30_500)
+    rig.held_back = replace(LIMIT, left=2)
+    rig.deliver(AlarmRang())
+    assert len(rig.calls()) == 2

@@ -4,11 +4,19 @@ from typing import Any
 
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import DAY, HOUR, MINUTE
-from scheduler_service.domain.replies import Refusal, RefusalCode, Taken
-from scheduler_service.domain.turn_events import Activated, AlarmRang, Paused, Replanned
+from scheduler_service.domain.replies import ReachedLimit, Refusal, RefusalCode, Taken
+from scheduler_service.domain.turn_events import (
+    Activated,
+    AlarmRang,
+    CancelRequested,
+    Event,
+    Paused,
+    Replanned,
+)
 from scheduler_service.engine.compile import with_present_days
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.timing.calendar_days import FREE, Calendar, DaySpan, make_calendar
+from tests.rows import each_row
 from tests.unit.engine.rig import START, Rig
 
 MIDNIGHT = START // DAY * DAY  # Tuesday, 2023-11-14; the tests begin at 22:13:20
@@ -56,6 +64,23 @@ def test_a_change_counts_for_all_that_is_still_to_come() -> None:
     assert days.next() == 48 + 9
     days.rig.pass_time(50 * HOUR)
     assert [(moment + START - MIDNIGHT) / HOUR for moment, _, _ in days.rig.ledger()] == [48 + 9]
+
+
+@each_row("event", [AlarmRang(), Replanned(2)])
+def test_what_is_owed_when_the_calendar_changes_waits_for_the_tenants_limit(event: Event) -> None:
+    """It stays due by the days of before, whatever turn comes, and takes the place of one that is left."""
+    days = Days(period="0 0 9,10 * * ?", misfire={"graceSeconds": 86_400})
+    days.rig.stand_still(24 * HOUR + 10 * HOUR + MINUTE)
+    days.change(1, at=days.rig.wall - MINUTE)
+    days.look()
+    days.rig.held_back = ReachedLimit("tenant_executions_per_minute", 3, 1_500)
+    before = days.rig.document
+    for one in (event, CancelRequested(9)):
+        days.rig.deliver(one)
+        assert days.rig.document == before
+    days.rig.held_back = ReachedLimit("tenant_executions_per_minute", 3, 1_500, left=1)
+    days.rig.deliver(event)
+    assert [(moment + START - MIDNIGHT) / HOUR for moment, _, _ in days.rig.ledger()] == [24 + 9]
 
 
 def test_an_alarm_on_a_day_that_became_free_fires_nothing() -> None:
