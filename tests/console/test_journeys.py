@@ -10,8 +10,6 @@ from tests.console.browsing import Clicks, Console, hold_up
 from tests.console.service import ConsoleService
 from tests.console.starter import Starter
 
-FORTY = 40
-
 
 @pytest.fixture
 def clicks() -> Clicks:

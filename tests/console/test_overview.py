@@ -107,22 +107,6 @@ def test_rows_are_drawn_without_intl(console: Console) -> None:
         assert page.evaluate("made") == ZONE_ALONE, place
 
 
-SHOWN_BEFORE = """
-let frames = 0;
-const count = () => {
-  const isDrawn = document.querySelector("main tbody tr, main .figure") !== null;
-  const page = document.getElementById("application");
-  if (isDrawn && !page.hidden) frames += 1;
-  requestAnimationFrame(count);
-};
-requestAnimationFrame(count);
-const ask = window.fetch;
-window.framesBefore = {};
-window.fetch = (url, options) => {
-  window.framesBefore[new URL(url).pathname] ??= frames;
-  return ask(url, options);
-};
-"""
 """How many frames with rows had begun when something was asked for first."""
 
 

@@ -142,12 +142,6 @@ def test_no_page_asks_what_is_refused(visitor: Console, company: ConsoleService,
     assert violations(page) == []
 
 
-def sign_in_by_key(page: Page, key: str) -> None:
-    page.locator("form input[type=password]").fill(key)
-    page.locator("form button").first.click()
-    page.locator("nav").first.wait_for()
-
-
 def status(service: ConsoleService, key: str) -> int:
     """What a program with this key is answered."""
     headers = {"Authorization": f"Bearer {key}"}

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -86,16 +85,6 @@ class Listening:
             if answer.status_code != 200:
                 await answer.aread()
             yield Stream(answer)
-
-
-def open_silent(url: str) -> socket.socket:
-    """A reader that asks the service at this address for all events and never reads."""
-    host, port = url.removeprefix("http://").split(":")
-    one = socket.socket()
-    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_BUFFER)
-    one.connect((host, int(port)))
-    one.sendall(b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-    return one
 
 
 @asynccontextmanager

@@ -199,8 +199,7 @@ def test_an_update_that_is_refused_changes_nothing(room: Room, chosen: settings)
 @pytest.mark.timeout(1_200)
 @pytest.mark.parametrize("chosen", SWEEPS)
 def test_arrays_are_taken_item_by_item(room: Room, chosen: settings) -> None:
-    """One result per item, in order; what is refused leaves nothing, what is not is there
-    (SPEC section 10)."""
+    """One result per item, in order; what is refused leaves nothing, all else is there (SPEC section 10)."""
 
     @settings(chosen, max_examples=chosen.max_examples // 5)
     @given(st.lists(DEFINITIONS | near_definitions() | JSON, max_size=5))

@@ -34,9 +34,9 @@ PATHS = (
 
 @pytest.fixture
 def strings(conformance: Any, request: pytest.FixtureRequest) -> list[Row]:
-    """Every third one of the naughty strings; `--long`: all."""
+    """Every sixth one of the naughty strings; `--long`: all."""
     found: list[Row] = conformance("naughty_strings.jsonl")
-    return found[:: 1 if request.config.getoption("--long") else 3]
+    return found[:: 1 if request.config.getoption("--long") else 6]
 
 
 async def post(client: httpx.AsyncClient, path: str, value: Any) -> httpx.Response:
@@ -46,11 +46,11 @@ async def post(client: httpx.AsyncClient, path: str, value: Any) -> httpx.Respon
 
 
 async def test_bodies_are_parsed_or_refused(world: World, conformance: Any) -> None:
-    """What must parse is never 400, what must not is always 4xx, nothing is 5xx, and nothing is left over."""
+    """What must parse is never 400, what must not is 4xx, nothing 5xx; a body goes to half of the paths."""
     data_of(await world.client.post("/jobs/j", json=definition(overlapPolicy="allow")), 201)
-    for row in conformance("json_bodies.jsonl"):
+    for number, row in enumerate(conformance("json_bodies.jsonl")):
         body = base64.b64decode(row["body_base64"])
-        for path in PATHS:
+        for path in PATHS[number % 2 :: 2]:
             answer = await world.client.post(path, content=body, headers=JSON)
             assert answer.status_code < 500, (row["id"], path)
             if not answer.is_success:

@@ -109,20 +109,11 @@ async def test_executions_are_counted_by_outcome_and_type_of_failure(counted: Wo
     assert found.value("punctual_instances", service="billing", state="online") == 1
     assert found.value("punctual_jobs", state="active") >= 6  # with those of the system
     assert found.value("punctual_store_up", store="state") == 1
-
-
-async def test_every_known_outcome_is_there_from_the_start(counted: World) -> None:
-    """With 0: the first increase of a series that is not there would not be seen."""
-    found = await scrape(counted)
+    # With 0: the first increase of a series that is not there would not be seen
     assert found.value("punctual_executions_total", outcome="terminated", error="timeout") == 0
     assert found.value("punctual_deliveries_total", outcome="outbox") == 0
     assert found.value("punctual_calls_total", outcome="connect") == 0
-
-
-async def test_only_named_jobs_have_figures_of_their_own(counted: World) -> None:
-    """No other id of a job, no URL and no text of a target is a label."""
-    await work(counted)
-    found = await scrape(counted)
+    # No other id of a job, no URL and no text of a target is a label
     assert found.value("punctual_job_executions_total", job_id="named", outcome="succeeded") == 2
     assert {one["job_id"] for one in found.labels("punctual_job_executions_total")} == {"named"}
     values = {
@@ -234,10 +225,7 @@ async def test_a_request_is_a_line_with_its_route() -> None:
     ]
     assert len(lines[3]["method"]) == 20
     assert SECRET not in json.dumps([{**line, "method": ""} for line in lines])
-
-
-async def test_a_refused_caller_has_no_role() -> None:
-    """And is a line all the same."""
+    # A refused caller has no role, and is a line all the same
     lines: list[dict[str, Any]] = []
     async with running(server={"key": KEY}) as world:
         async with watched(world, lines) as client:

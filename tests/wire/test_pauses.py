@@ -145,20 +145,6 @@ async def test_a_removed_service_is_not_paused_any_more() -> None:
         assert data_of(await world.client.get("/services/shop"))["paused"] is False
 
 
-async def test_a_job_that_its_target_no_longer_knows_says_so() -> None:
-    """410 with `X-Job-State: gone` pauses it; started again it is paused for no reason."""
-    async with running() as world:
-        world.target.answers("/run", Reply(410, headers={"X-Job-State": "gone"}))
-        created = data_of(await world.client.post("/jobs/j", json=definition()), 201)
-        assert created["pauseReason"] is None
-        started = data_of(await world.client.post("/jobs/j/trigger", json={}))
-        await world.ended(started["executionId"])
-        found = data_of(await world.client.get("/jobs/j"))
-        assert (found["state"], found["pauseReason"]) == ("paused", "gone")
-        assert data_of(await world.client.put("/jobs/j?active=1"))["pauseReason"] is None
-        assert data_of(await world.client.put("/jobs/j?active=0"))["pauseReason"] == "paused"
-
-
 async def test_the_history_shows_what_was_asked_and_what_was_said() -> None:
     """The request as the instance was given it, and the data of a failed part beside its error."""
     async with running() as world:

@@ -34,8 +34,7 @@ async def listed(client: httpx.AsyncClient, query: str = "") -> list[int]:
 
 
 async def test_an_execution_is_told_in_full(world: World) -> None:
-    """Attempts, steps, requests and responses with masked headers, a log in order of time
-    (SPEC sections 10, 14)."""
+    """Attempts, steps, exchanges with masked headers, a log in order of time (SPEC sections 10, 14)."""
     step = {
         "url": "service://jobswork/run?x=1",
         "headers": {"Authorization": "Bearer hidden-one", "X-Own": "shown"},

@@ -55,7 +55,7 @@ async def test_pages_of_each_sorting_show_all_jobs_once(client: httpx.AsyncClien
     """Sorted by anything, from either end, pages of two show what the whole list shows (SPEC section 10)."""
     for number in range(7):
         await create(client, f"j{number}", timer={"dueTime": f"{number % 3 + 1}h", "period": "1h"})
-    described = data_of_document(await client.get("/openapi.json"))
+    described = (await client.get("/openapi.json")).json()
     sorts = [one for one in described["paths"]["/jobs"]["get"]["parameters"] if one["name"] == "sort"]
     for sort in sorts[0]["schema"]["enum"]:
         whole = await ids(client, f"sort={sort}")
@@ -69,68 +69,6 @@ async def test_pages_of_each_sorting_show_all_jobs_once(client: httpx.AsyncClien
                 break
             cursor = f"&cursor={page['nextCursor']}"
         assert paged == whole, sort
-
-
-def data_of_document(response: httpx.Response) -> Any:
-    """The description of the API."""
-    assert response.status_code == 200
-    return response.json()
-
-
-async def test_a_key_is_known_for_a_day(world: World) -> None:
-    """`Idempotency-Key` is honoured for 24 h (SPEC section 10)."""
-    await create(world.client, overlapPolicy="allow")
-    headers = {"idempotency-key": "daily"}
-    numbers = []
-    for pause in (0, 86_000, 800):
-        world.clock.advance(pause * 1_000)
-        await world.settle()
-        numbers.append(data_of(await world.client.post("/jobs/j/trigger", headers=headers))["executeNumber"])
-    assert numbers == [1, 1, 2]
-
-
-async def test_nothing_of_a_disabled_job_runs(world: World) -> None:
-    """Its firings are in the ledger, none is promised, triggers are 409; enabled it goes on (section 2)."""
-    client = world.client
-    await create(client, timer={"dueTime": "10s", "period": "10s"}, disabled=True)
-    later = "/upcoming?to=2026-01-02T00:00:00Z"
-    await world.advance(25)
-    assert world.target.at("/run") == []
-    ledger = data_of(await client.get("/jobs/j/firings"))["items"]
-    assert [(one["outcome"], one["reason"], one["executionId"]) for one in ledger] == [
-        ("skipped", "disabled", None)
-    ] * 2
-    shown = data_of(await client.get("/jobs/j"))
-    assert (shown["state"], shown["disabled"], shown["nextFireTime"]) == ("active", True, None)
-    for path in (later, f"{later}&jobId=j"):
-        assert data_of(await client.get(path))["items"] == []
-    assert data_of(await client.get("/counts/upcoming?bucketSeconds=60&buckets=10"))["total"]["value"] == 0
-    refused = await client.post("/jobs/j/trigger")
-    assert (refused.status_code, pointers(refused)) == (409, [("/jobId", "disabled")])
-    data_of(await client.put("/jobs/j?disabled=false"))
-    assert len(data_of(await client.get(f"{later}&jobId=j&perJob=3"))["items"]) == 3
-    started = data_of(await client.post("/jobs/j/trigger?delaySeconds=2"))
-    await world.advance(1)
-    data_of(await client.put("/jobs/j", json={"disabled": True}))
-    run = await world.advance(1) or await world.ended(started["executionId"])
-    assert (run["state"], run["reason"]) == ("skipped", "disabled")
-    replay = await client.post(f"/executions/{started['executionId']}/replay")
-    assert (replay.status_code, pointers(replay)) == (409, [("/jobId", "disabled")])
-    data_of(await client.put("/jobs/j?disabled=false"))
-    await world.advance(5)
-    assert len(world.target.at("/run")) == 1
-
-
-async def test_a_family_that_goes_in_a_circle_is_destroyed_too(client: httpx.AsyncClient) -> None:
-    """A job may name its own grandchild as parent; the walk ends all the same."""
-    await create(client, "a", parentJob="b", parentJobExecution=1)
-    await create(client, "b", parentJob="a", parentJobExecution=1)
-    await create(client, "s", parentJob="s", parentJobExecution=1)
-    assert sorted(data_of(await client.delete("/main/destroyByParentJob?parentJobId=a"))["jobs"]) == [
-        "a",
-        "b",
-    ]
-    assert data_of(await client.delete("/main/destroyByParentJob?parentJobId=s"))["jobs"] == ["s"]
 
 
 async def test_system_jobs_are_the_scheduler_s_own(client: httpx.AsyncClient) -> None:
@@ -208,10 +146,7 @@ async def test_a_node_shows_when_it_started(world: World) -> None:
     assert len(set(shown)) == 1
     age = START / 1_000 - datetime.fromisoformat(shown[0]).timestamp()
     assert 0 < age <= process_age() / 1_000
-
-
-async def test_a_node_shows_its_process_and_what_it_stands_on(world: World) -> None:
-    """The figures of the node are the sums over its processes."""
+    # Its process, and what it stands on: the figures of the node are the sums over its processes
     [node] = data_of(await world.client.get("/nodes"))["items"]
     [process] = node["processes"]
     assert (process["shard"], process["pid"], process["state"]) == (0, os.getpid(), "running")

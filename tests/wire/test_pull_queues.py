@@ -161,9 +161,7 @@ async def test_cancelled_work_hears_of_it() -> None:
 
 
 async def test_completing_again_after_a_restart(tmp_path: Path) -> None:
-    """An accepted completion whose answer was lost in a crash is answered 200 by the next scheduler; one that
-    says something else is not, nor is one of a lease that was never completed.
-    """
+    """One that was accepted is 200 again; what says something else, or was never completed, is 409."""
     async with running(store={"data": str(tmp_path)}) as world:
         await create(world)
         execution = await trigger(world)
@@ -193,19 +191,6 @@ async def test_publishing_is_idempotent_with_reset() -> None:
         second = data_of(answer)["executionId"]
         assert second != first
         assert [one["executionId"] for one in await claim(world, most=5)] == [second]
-
-
-async def test_lead_time() -> None:
-    """Work is handed out three seconds early, marked with its moment."""
-    async with running() as world:
-        posted = definition(request=[{"url": "queue://work"}], timer={"period": "0s", "dueTime": "10s"})
-        data_of(await world.client.post("/jobs/j", json=posted), 201)
-        await world.advance(6.9)
-        assert await claim(world) == []
-        await world.advance(0.1)
-        (item,) = await claim(world)
-        assert item["scheduledAt"] == "2026-01-01T00:00:10.000Z"
-        assert item["request"]["headers"]["X-Scheduled-At"] == item["scheduledAt"]
 
 
 @each_row(

@@ -1,5 +1,4 @@
-"""The SDK's worker on the real pull queues: done, retried, lost, cancelled, stopped
-(SPEC sections 13, 16)."""
+"""The SDK's worker on real pull queues: done, retried, lost, cancelled, stopped (SPEC sections 13, 16)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -110,8 +110,7 @@ async def test_its_requests_go_out_as_the_document_shows(job: World) -> None:
 
 
 async def test_it_is_checked_every_four_seconds(job: World) -> None:
-    """The first check 4 s after the chain, then every 4 s; each is a GET that notifies
-    (SPEC sections 5, 7)."""
+    """The first check 4 s after the chain, then every 4 s; each GET notifies (SPEC sections 5, 7)."""
     job.target.answers(CHECK, status(""), status("", progress="60%"))
     await fire(job)
     await job.advance(3.999)
@@ -170,8 +169,7 @@ async def test_a_500_is_retried_with_a_backoff_of_one_and_a_half(job: World) -> 
 
 
 async def test_work_that_takes_too_long_is_retried_as_timeout(job: World) -> None:
-    """15 s without an outcome is `timeout`: retried 5 s and 10 s later, then the end
-    (SPEC sections 5, 6, 7)."""
+    """15 s without an outcome is `timeout`: retried after 5 s and 10 s, then over (SPEC sections 5, 6, 7)."""
     job.target.always(CHECK, status(""))
     await fire(job)
     await job.advance(90)
@@ -184,8 +182,7 @@ async def test_work_that_takes_too_long_is_retried_as_timeout(job: World) -> Non
 
 
 async def test_an_error_of_the_business_has_its_own_policy(job: World) -> None:
-    """`error1` from a check: retried after 3 s and 6 s; a code that no policy names ends it
-    (SPEC sections 5, 6)."""
+    """`error1` of a check: retried after 3 s and 6 s; a code of no policy ends it (SPEC sections 5, 6)."""
     job.target.answers(CHECK, *[status("failed", error="error1")] * 2, status("failed", error="error9"))
     await fire(job)
     await job.advance(60)
@@ -261,8 +258,7 @@ async def test_a_notification_that_fails_is_tried_three_times_more(job: World) -
 
 
 async def test_it_can_be_paused_resumed_triggered_and_destroyed(job: World) -> None:
-    """`active` 0 takes it offline, 1 starts it from now; a trigger runs it; DELETE ends it
-    (SPEC section 10)."""
+    """`active` 0 takes it offline, 1 starts it anew; a trigger runs it; DELETE ends it (SPEC section 10)."""
     data_of(await job.client.put("/jobs/20220125?active=0"))
     await fire(job)
     assert job.target.seen == []

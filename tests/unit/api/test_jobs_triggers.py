@@ -137,8 +137,7 @@ async def test_reset_starts_what_ended_so_afresh(client: httpx.AsyncClient, worl
 
 
 async def test_feedback_decides_an_asynchronous_attempt(world: World) -> None:
-    """Token first (403), then the form (422); the deciding one repeated 200; later ones 409
-    (SPEC section 5)."""
+    """Token first (403), then the form (422); the deciding one again 200; later ones 409 (SPEC section 5)."""
     async with world.client() as client:
         uid = (await client.post("/jobs/j1", json=definition(**{"async": True}))).json()["data"]["uid"]
         await client.post("/jobs/j1/trigger")

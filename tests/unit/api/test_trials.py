@@ -34,10 +34,7 @@ async def ids(client: httpx.AsyncClient, **query: Any) -> list[str]:
 
 
 async def test_a_definition_is_run_once(client: httpx.AsyncClient, world: World) -> None:
-    """With its parameters, whatever its timer, also where it is disabled; it is followed by the usual reads.
-
-    It is in no list.
-    """
+    """With its parameters, whatever its timer, also disabled; reads follow it, and no list has it."""
     data = await attempt(client, jobId="a", timer={"period": "@daily"}, active=0, disabled=True)
     assert data["executeNumber"] == 1
     await world.answer_calls()

@@ -91,11 +91,7 @@ TEXTS = RIGHT[:-1] + ',\n"checkUrl": "http://x:0/",\n"timer": "{\\"period\\": \\
     ],
 )
 def test_lint_says_what_is_wrong_and_where(ran: Ran, name: str, text: str, said: tuple[str, ...]) -> None:
-    """`FILE:LINE:COLUMN: error: POINTER: …`, exit code 1 (16).
-
-    Timers, templates and JSONPath are compiled as the service does it. A `checkUrl` or `timer` that is a text
-    has no members to point to, as the service answers (5).
-    """
+    """`FILE:LINE:COLUMN: error: POINTER: …`, as the service compiles it; exit code 1 (16)."""
     code, out, err = ran("lint", written(text, name))
     assert (code, "definitions are wrong" in err) == (1, True)
     assert [one for one in said if f"{name}{one}" not in out] == []

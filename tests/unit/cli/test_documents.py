@@ -241,10 +241,7 @@ PIECES = [*"{}[]:,'\"\\/*ab1.-+e \n\tu0x", "true", "null", "NaN", "Infinity", "/
 
 @given(st.lists(st.sampled_from(PIECES), max_size=9).map("".join))
 def test_another_reader_of_json5_agrees(text: str) -> None:
-    """What is read has the value that the package json5 gives it; what is refused it refuses too.
-
-    But for NaN and Infinity, which JSON cannot hold, and a name that is given twice.
-    """
+    """The package json5, but for NaN and Infinity, which JSON cannot hold, and a name that is given twice."""
     try:
         value = Json5Reader(text).read()
     except Json5Error as error:

@@ -124,10 +124,7 @@ def test_an_execution_is_a_page(page: Page) -> None:
 
 
 def test_an_answer_that_leaves_out_older_records_says_so(page: Page) -> None:
-    """In a sentence, with what shows more. Whatever was dropped is named.
-
-    Attempts cannot be counted then, as where one of several is shown.
-    """
+    """With what shows more. Attempts cannot be counted then, as where one of several is shown."""
     more = "--request-counts shows one attempt, 'executions log' more lines"
     partial = page(detail="partial")
     assert f"detail       older records or bodies are left out; {more}\n" in partial

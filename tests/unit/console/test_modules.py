@@ -84,10 +84,7 @@ def test_statements_of_two_modules_stay_apart() -> None:
     """One that ends without a semicolon does not call the brackets of the next one."""
     second = 'import { a } from "./a.js";\n(a);\nexport const b = 1;'
     assert "const a = 1\n;\n(a);" in core(core__a="export const a = 1", core__b=second).text
-
-
-def test_comments_on_lines_of_their_own_go() -> None:
-    """Those beside code stay, and so does what only looks like one."""
+    # Comments on lines of their own go; those beside code stay, and so does what only looks like one
     text = "// one\n  /* two\n   lines */\na(); // stays\nb('// no comment');\n/* stays */ c();\n/* last */"
     assert read_module("x.js", text).text == "a(); // stays\nb('// no comment');\n/* stays */ c();\n"
 
@@ -100,6 +97,9 @@ def test_exports_are_found() -> None:
         "export class I extends G {}\nexport const { j, k } = c;\nasync function l() {}\n"
     )
     assert sorted(read_module("x.js", text).exports) == ["I", "a", "b", "d", "f", "j", "k"]
+    # What only looks like an import is taken: members of these names, `import(…)` and `import.meta`
+    text = "const a = {\nimport: 1,\nexport() {},\n};\nimport(a);\nimport.meta.url;\n"
+    assert read_module("x.js", text).text == text
 
 
 @each_row(
@@ -120,12 +120,6 @@ def test_other_forms_are_refused(text: str) -> None:
     """The message names file and line."""
     with pytest.raises(ModuleError, match=r"^core/x\.js:2: this form is not taken"):
         read_module("core/x.js", f"a();\n{text}\n")
-
-
-def test_what_only_looks_like_it_is_taken() -> None:
-    """Members of these names, `import(…)` and `import.meta`."""
-    text = "const a = {\nimport: 1,\nexport() {},\n};\nimport(a);\nimport.meta.url;\n"
-    assert read_module("x.js", text).text == text
 
 
 @each_row(

@@ -195,10 +195,7 @@ def test_every_exit_code_is_documented() -> None:
     """In the table of docs/cli.md, as in the module that defines them."""
     documented = {int(cells[0]): cells[1] for cells in rows(read("docs/cli.md")) if cells[0].isdigit()}
     assert set(documented) == {int(code) for code in Exit}
-
-
-def test_every_system_variable_is_documented() -> None:
-    """In the table of templates."""
+    # Every system variable is in the table of templates
     page = read("docs/templates.md")
     for name in SYSTEM_VARIABLES:
         assert f"`{name}`" in page
@@ -253,16 +250,10 @@ def test_every_kind_has_a_row() -> None:
     _, _, section = read("docs/events.md").partition("\n## Kinds\n")
     named = {cells[0].strip("`") for cells in rows(section.partition("\n## ")[0]) if "`" in cells[0]}
     assert named == {kind.value for kind in OccurrenceKind}
-
-
-def test_the_sdk_knows_every_kind() -> None:
-    """Its words are those of the service."""
+    # The words of the SDK are those of the service
     (words, *_) = get_args(answers.EventKind)
     assert set(get_args(words)) == {kind.value for kind in OccurrenceKind}
-
-
-def test_every_member_is_named() -> None:
-    """On the page, in camelCase."""
+    # Every member is named on the page, in camelCase
     page = read("docs/events.md")
     members = [field.alias or name for name, field in answers.Event.model_fields.items()]
     assert [name for name in members if f"`{name}`" not in page] == []
@@ -283,10 +274,7 @@ def test_every_attribute_is_documented() -> None:
     table = read(TRACES).partition("\n| span |")[2].partition("\n\n")[0]
     assert used == set(ATTRIBUTE.findall(table))
     assert len(used) > 15
-
-
-def test_every_variable_is_documented() -> None:
-    """With the setting that it gives."""
+    # Every variable is documented, with the setting that it gives
     table = read(TRACES).partition("\n| variable |")[2].partition("\n\n")[0]
     known = {name for names in PLAIN.values() for name in names} | {ENDPOINT[1], PROTOCOL[1]}
     assert known <= set(re.findall(r"OTEL_[A-Z_]+[A-Z]", table))

@@ -34,6 +34,9 @@ def test_every_test_that_is_named_exists() -> None:
     """In its file, at the top level: a rule without a test is not held."""
     named = NAMED_TEST.findall(read(PAGE) + read(ORDERS))
     assert [f"{path}::{name}" for path, name in named if name not in functions_of(path)] == []
+    # A rule has one line
+    rules = [rule for rule, _ in rows()]
+    assert sorted(rules) == sorted(set(rules))
 
 
 @each_row(("rule", "tests"), rows())
@@ -42,12 +45,6 @@ def test_every_rule_has_a_test(rule: str, tests: str) -> None:
     named = tests.split("<br>")
     assert all(NAMED_TEST.fullmatch(one.strip()) for one in named), tests
     assert len(set(named)) == len(named), tests
-
-
-def test_no_rule_stands_twice() -> None:
-    """A rule has one line."""
-    rules = [rule for rule, _ in rows()]
-    assert sorted(rules) == sorted(set(rules))
 
 
 def test_each_section_of_the_contract_is_there() -> None:

@@ -124,8 +124,7 @@ WRONG: list[dict[str, Any]] = [
 
 @each_row("members", WRONG)
 def test_a_wrong_definition_is_never_found(members: dict[str, Any]) -> None:
-    """The cache accepts nothing that the compiler refuses: the compiler reports what is wrong
-    (SPEC section 10)."""
+    """The cache accepts nothing that the compiler refuses, which reports what is wrong (SPEC section 10)."""
     cache = cache_of(request=[{"url": URL, "body": {"n": 1}}])
     base: dict[str, Any] = {"request": [{"url": URL, "body": {"n": 2}}]}
     text = write(definition(**{**base, **members}))

@@ -85,8 +85,7 @@ def test_a_token_that_the_target_repeats_is_not_made_known(by: str) -> None:
 
 
 def test_a_failing_request_of_an_asynchronous_chain_is_told_by_its_status() -> None:
-    """Its key is the HTTP status code, `500` where there is none; what succeeds is not told
-    (SPEC section 7)."""
+    """Its key is the HTTP status, `500` where there is none; what succeeds is not told (SPEC section 7)."""
     steps = [{"url": "http://target.test/1"}, {"url": "http://target.test/2"}]
     rig = started(timeoutSeconds=600, request=steps, notification=[{"url": "http://caller.test/"}])
     rig.answer(200)

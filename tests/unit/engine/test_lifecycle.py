@@ -250,8 +250,7 @@ def test_second_answer_changes_nothing() -> None:
 
 
 def test_system_jobs_are_kept() -> None:
-    """A system job is triggered and paused like any other, but neither replaced nor destroyed
-    (SPEC section 11)."""
+    """One is triggered and paused like any other, but neither replaced nor destroyed (SPEC section 11)."""
     own: dict[str, Any] = {"system": True, "request": [{"url": "system://clean"}]}
     rig = Rig(**own).create()
     rig.programs |= {2: program(), 3: program(**own, jobDescription="changed")}

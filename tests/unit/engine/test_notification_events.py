@@ -221,8 +221,7 @@ def test_a_delivery_names_the_tenant_of_its_job() -> None:
 )
 @each_row("how", ["limit", "call"])
 def test_a_timeout_that_is_500_finds_who_names_timeout(wanted: list[Any], events: int, how: str) -> None:
-    """Where no entry names 500, those that name `timeout` are told; one without keys once
-    (SPEC section 5)."""
+    """Where none names 500, those that name `timeout` are told, one without keys once (SPEC section 5)."""
     entries = [{"url": "http://caller.test/", "stateEquals": keys} for keys in wanted]
     rig = triggered(notification=entries, timeoutSeconds=5)
     if how == "limit":

@@ -29,10 +29,7 @@ def delivery(**values: object) -> Delivery:
     [(False, False, "failed"), (True, True, "outbox"), (False, True, "failed")],
 )
 def test_three_retries_twenty_seconds_apart(outbox: bool, durable: bool, end: str) -> None:
-    """Four tries in all; what still fails has failed, or with a guarantee stays in the outbox.
-
-    What is durable for want of memory alone has none.
-    """
+    """Four tries in all; then it has failed, or stays in the outbox, where it has a guarantee of its own."""
     one = delivery(outbox=outbox, durable=durable)
     assert is_guaranteed(one) is (end == "outbox")
     for _ in range(3):

@@ -238,10 +238,7 @@ async def test_those_that_are_not_read_for_longest_are_cut() -> None:
     unread(bench, 30)
     assert cut_at(bench, 3 * UNREAD_SECONDS, first, second, third) == [True, True, False]
     assert bench.connections.events.counts == {"overUnread": 2}
-
-
-async def test_who_reads_is_not_cut() -> None:
-    """However slowly, and however much others leave unread."""
+    # However slowly, and however much others leave unread
     bench = Bench(most=99)
     slow = unread(bench, 100)
     for moment in range(1, 5):

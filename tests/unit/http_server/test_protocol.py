@@ -173,10 +173,7 @@ async def test_only_so_many_lines_are_read() -> None:
     assert statuses(read) == [200]
     assert statuses(refused) == [431]
     assert stage.app.seen == ["GET /"]
-
-
-async def test_trailers_are_counted_and_dropped() -> None:
-    """A name that comes after the body is none of the head, and an endless one is refused."""
+    # A name that comes after the body is none of the head, and an endless one is refused
     async with served() as stage:
         read = await stage.exchange(CHUNKED + b"1\r\na\r\n0\r\nAuthorization: b\r\n\r\n" + LAST)
         refused = await stage.exchange(CHUNKED + b"1\r\na\r\n0\r\nX: ", b"b" * 100_000)
@@ -332,9 +329,7 @@ async def test_half_a_body_ends_after_a_time() -> None:
         assert await read_all(reader) == b""
         await stage.app.gone.wait()
         writer.close()
-
-
-async def test_an_answer_that_is_not_read_ends_after_a_time() -> None:
+    # An answer that is not read ends after a time, too
     async with served(stall_seconds=0.2) as stage:
         _, writer = await stage.connect()
         writer.write(get("/large"))

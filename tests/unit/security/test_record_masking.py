@@ -1,5 +1,4 @@
-"""Masking: no secret reaches the history, and everything else reaches it unchanged
-(SPEC sections 12 and 14)."""
+"""No secret reaches the history, and everything else reaches it unchanged (SPEC sections 12 and 14)."""
 
 import json
 from typing import Any

@@ -1,16 +1,12 @@
 """Cron as text: fields, dialects, normal forms and refusals (SPEC section 3)."""
 
-from datetime import UTC, datetime
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_service.domain.errors import ExpressionError
-from scheduler_service.domain.moments import as_moment
 from scheduler_service.timing.cron import parse_cron
 from scheduler_service.timing.cron_text import MACROS
-from scheduler_service.timing.zones import load_zone
 from tests.rows import each_row
 
 
@@ -60,32 +56,6 @@ def test_refusals_name_the_field_and_the_value(text: str, field: str, value: str
     assert value in refusal.value.message
     assert refusal.value.column == column
     assert refusal.value.code == "invalid"
-
-
-def at(text: str) -> int:
-    return as_moment(datetime.fromisoformat(text))
-
-
-def fires(expression: str, start: str, count: int, zone: str = "UTC") -> list[str]:
-    cron, rules = parse_cron(expression), load_zone(zone)
-    found, moment = [], at(start)
-    while len(found) < count and (moment := cron.next(moment, rules)) is not None:
-        found.append(datetime.fromtimestamp(moment / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S"))
-    return found
-
-
-def test_unix_days_are_joined_by_or():
-    """In Unix cron a day fires when either restricted day field has it."""
-    assert fires("0 0 13 * 5", "2026-02-01T00:00:00+00:00", 4) == [
-        f"2026-02-{day}T00:00:00" for day in ("06", "13", "20", "27")
-    ]
-    assert fires("0 0 14 * 5", "2026-02-12T00:00:00+00:00", 2) == [
-        "2026-02-13T00:00:00",
-        "2026-02-14T00:00:00",
-    ]
-    assert fires("0 0 * * 0", "2026-02-01T00:00:00+00:00", 1) == fires(
-        "0 0 * * 7", "2026-02-01T00:00:00+00:00", 1
-    )
 
 
 @each_row(

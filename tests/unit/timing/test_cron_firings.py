@@ -296,3 +296,17 @@ def test_milliseconds_do_not_hide_a_firing():
     assert cron.next(1_999, utc) == 2_000
     assert cron.previous(2_000, utc) == 1_000
     assert cron.previous(2_001, utc) == 2_000
+
+
+def test_unix_days_are_joined_by_or():
+    """In Unix cron a day fires when either restricted day field has it."""
+    assert fires("0 0 13 * 5", "2026-02-01T00:00:00+00:00", 4) == [
+        f"2026-02-{day}T00:00:00" for day in ("06", "13", "20", "27")
+    ]
+    assert fires("0 0 14 * 5", "2026-02-12T00:00:00+00:00", 2) == [
+        "2026-02-13T00:00:00",
+        "2026-02-14T00:00:00",
+    ]
+    assert fires("0 0 * * 0", "2026-02-01T00:00:00+00:00", 1) == fires(
+        "0 0 * * 7", "2026-02-01T00:00:00+00:00", 1
+    )

@@ -1,5 +1,4 @@
-"""The source's timer list over a scheduler and instances that are killed, drained and wiped
-(SPEC sections 11, 13)."""
+"""The source's timer list over deaths and drains of scheduler and instances (SPEC sections 11, 13)."""
 
 import asyncio
 import json

@@ -97,21 +97,6 @@ def test_variables_of_an_orchestrator_are_named_in_a_line(tmp_path: Path) -> Non
     assert done.stderr.count("PUNCTUAL_PORT, PUNCTUAL_SERVICE_HOST") == 1
 
 
-def test_a_hangup_ends_nothing(tmp_path: Path) -> None:
-    """Of a terminal that closes, to all processes; a line says that settings are read at the start (14)."""
-    with serve(tmp_path / "data", "--workers", "2") as process:
-        url = process.wait_for_url()
-        [node] = httpx.get(f"{url}/nodes", timeout=20).json()["data"]["items"]
-        pids = [one["pid"] for one in node["processes"]]
-        for pid in pids:
-            os.kill(pid, signal.SIGHUP)
-        assert "read at its start" in process.wait_for_line('"hangup_ignored"').string
-        [node] = httpx.get(f"{url}/nodes", timeout=20).json()["data"]["items"]
-        assert [(one["pid"], one["state"]) for one in node["processes"]] == [(pid, "running") for pid in pids]
-        assert process.stop() == 0
-        assert sum('"hangup_ignored"' in line for line in process.err) == 1
-
-
 def test_closed_descriptors_are_no_place_for_a_database(tmp_path: Path) -> None:
     """0 to 2 are /dev/null then, in worker processes too: no line of the log lands in a file (14)."""
     port, data = str(free_port()), tmp_path / "data"
@@ -186,7 +171,7 @@ def test_a_configuration_file_without_egress_refuses_loopback(tmp_path: Path) ->
 
 
 def test_the_processes_of_a_service_are_shown(tmp_path: Path) -> None:
-    """Each with its shard and its own start; one that is killed is missing, then another one (14)."""
+    """Each with its shard and its own start. None ends by a hangup; one that is killed is replaced (14)."""
     began = time.time()
     with serve(tmp_path / "data", "--workers", "2") as process:
         url = process.wait_for_url()
@@ -199,8 +184,16 @@ def test_the_processes_of_a_service_are_shown(tmp_path: Path) -> None:
             started = datetime.fromisoformat(one["startedAt"]).timestamp()
             assert began - 1 < started < time.time()
         assert node["jobsHeld"] == sum(one["jobsHeld"] for one in node["processes"])
+        # A terminal that closes: to all processes, and a line says that settings are read at the start
+        for pid in pids:
+            os.kill(pid, signal.SIGHUP)
+        assert "read at its start" in process.wait_for_line('"hangup_ignored"').string
+        [node] = httpx.get(f"{url}/nodes", timeout=20).json()["data"]["items"]
+        assert [(one["pid"], one["state"]) for one in node["processes"]] == [(pid, "running") for pid in pids]
         os.kill(pids[1], signal.SIGKILL)
         assert another_pid(url, pids[1]) != pids[1]
+        assert process.stop() == 0
+        assert sum('"hangup_ignored"' in line for line in process.err) == 1
 
 
 def another_pid(url: str, dead: int) -> int:

@@ -101,10 +101,7 @@ async def test_an_id_that_no_header_can_have_does_not_count() -> None:
     service = Service([b"id: 7-1\n\nid: \xc3\xa9\n\nid: 7\x01\n\n"], [frame(2)])
     await anext(service.follow())
     assert service.asked == [None, "7-1"]
-
-
-async def test_an_event_that_is_nested_too_deep_is_unreadable() -> None:
-    """As one that is not JSON."""
+    # One that is nested too deep is unreadable, as one that is not JSON
     with pytest.raises(Unreadable, match="not JSON"):
         await anext(Service([b"data: " + b"[" * 100_000 + b"\n\n"]).follow())
 

@@ -84,18 +84,12 @@ def test_timer_may_be_a_string() -> None:
         == parse(timer={"dueTime": "0s", "period": "5m"}).timer
     )
     assert parse(timer="").timer is None
-
-
-def test_check_url_may_be_a_string() -> None:
-    """A `checkUrl` given as a string is a GET of that url (SPEC section 5)."""
+    # A `checkUrl` given as a string is a GET of that url
     assert (
         parse(checkUrl="http://a/").check_url
         == parse(checkUrl={"method": "GET", "url": "http://a/"}).check_url
     )
-
-
-def test_codes_are_kept_as_given() -> None:
-    """`errorEquals` and `stateEquals` are a string or a list, kept as given (SPEC sections 6, 7)."""
+    # `errorEquals` and `stateEquals` are a string or a list, kept as given
     definition = parse(
         retry=[{"errorEquals": "500"}, {"errorEquals": ["5xx", "timeout"]}],
         notification=[{"url": "http://a/", "stateEquals": ""}, {"url": "http://a/"}],
@@ -105,10 +99,7 @@ def test_codes_are_kept_as_given() -> None:
     # The fields for `service://` and `queue://` are part of the wire format (SPEC section 4)
     routed = step(route="shard", tags=["a"], parallelism=2, priority=-1, leaseSeconds=60, sign="main")[0]
     assert isinstance(parse(request=[routed]).request[0], RequestStep)
-
-
-def test_methods_are_upper_case() -> None:
-    """`post` and `POST` are the same method, so that equal definitions compare equal (SPEC section 10)."""
+    # `post` and `POST` are the same method, so that equal definitions compare equal
     assert parse(request=step(method="put")).request[0].method == "PUT"
 
 
@@ -299,8 +290,7 @@ def test_nothing_but_a_model_error_leaves_the_parser(members: dict[str, Any]) ->
 
 
 def test_a_label_is_named_without_a_colon() -> None:
-    """Filters write `label=name:value`: a name with a colon, or none, could never be asked for
-    (SPEC section 10)."""
+    """Filters write `label=name:value`: a name with a colon, or none, is never found (SPEC section 10)."""
     for name in ("a:b", ""):
         with pytest.raises(ModelError, match="without ':'"):
             parse(labels={name: "x"})

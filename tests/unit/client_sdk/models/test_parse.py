@@ -61,10 +61,7 @@ def test_one_object_for_a_list_is_told_so() -> None:
     posted = {"jobId": "j", "jobName": "n", "request": {"url": "http://t.test"}}
     with pytest.raises(ModelError, match=r"write it in \[ and \], as a list of one step"):
         parse_definition(posted)
-
-
-def test_each_error_is_told_once() -> None:
-    """However often it was found."""
+    # Each error is told once, however often it was found
     problem = Problem("/a", "type", "a is wrong")
     assert ModelError([problem, problem]).problems == (problem,)
 
@@ -143,10 +140,7 @@ def test_unknown_members_of_an_answer_are_kept() -> None:
     # OpenAPI names the states that this version knows
     schema = answers.Triggered.model_json_schema(mode="serialization")
     assert "terminated" in schema["properties"]["state"]["enum"]
-
-
-def test_a_word_of_a_later_version_is_kept() -> None:
-    """A state that this version does not know is that text."""
+    # A state that this version does not know is that text
     assert answers.Triggered.model_validate(TRIGGERED | {"state": "frozen"}).state == "frozen"
 
 

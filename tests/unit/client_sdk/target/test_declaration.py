@@ -139,10 +139,7 @@ def test_the_defaults_are_those_of_the_scheduler() -> None:
     assert options.delay == DELAY_SECONDS * 1_000
     plain = parse_definition({"jobName": "n", "request": [{"url": "queue://q"}]})
     assert plain.timeout_seconds == USUAL_SECONDS
-
-
-def test_work_of_a_worker_can_be_claimed_again() -> None:
-    """By default; a given limit stays as it is."""
+    # Work of a worker can be claimed again, by default; a given limit stays as it is
 
     @job(queue="work")
     def plain() -> None: ...

@@ -311,9 +311,7 @@ def test_each_part_reports_for_itself() -> None:
 
 @each_row("said", ["succeed", "failed"])
 def test_each_part_may_repeat_what_it_has_said(said: str) -> None:
-    """The deciding feedback repeated is 200 for each part, also when all is over; what contradicts it, what
-    another part said, and what names no part is stale.
-    """
+    """200, also when all is over; what contradicts it, another part said, or names no part is stale."""
     rig = asynchronous("a", "b", "c")
     bodies = [{"status": "succeed", "data": {"i": index}} for index in range(3)]
     bodies[1] |= {"status": said}
