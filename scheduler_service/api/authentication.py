@@ -17,8 +17,8 @@ from scheduler_service.api.cookies import (
     session_cookies,
 )
 from scheduler_service.api.responses import ApiProblem, absent, refuse
-from scheduler_service.domain.access_keys import AccessKey
 from scheduler_service.domain.job_key import DEFAULT_TENANT
+from scheduler_service.domain.keys_and_roles import AccessKey
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.security.callers import SESSION_MS, Caller, Role, Session, SessionSeal, WrongKeys
 from scheduler_service.security.key_ring import KeyRing

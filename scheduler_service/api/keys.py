@@ -12,9 +12,9 @@ from scheduler_service.api.bodies import read_json, read_model
 from scheduler_service.api.parameters import read_moment
 from scheduler_service.api.request import ApiRequest, PostedBody, Routes
 from scheduler_service.api.responses import absent, invalid, refuse, succeed
-from scheduler_service.domain.access_keys import AccessKey, Role
 from scheduler_service.domain.audit_acts import is_system_name
 from scheduler_service.domain.job_key import DEFAULT_TENANT
+from scheduler_service.domain.keys_and_roles import AccessKey, Role
 from scheduler_service.domain.moments import SECOND, rfc3339
 from scheduler_service.persistence.common.pagination import mark_list, write_cursor
 from scheduler_service.security.key_ring import MOST_KEYS, KeyRing

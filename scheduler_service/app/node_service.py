@@ -36,8 +36,8 @@ from scheduler_service.hosts.dapr.sidecar import ActorContexts, Sidecar
 from scheduler_service.hosts.dapr.sidecar_client import SidecarClient
 from scheduler_service.hosts.dapr.sidecar_watch import SidecarWatch
 from scheduler_service.http_server.server import Server
+from scheduler_service.persistence.cluster.cluster_queues import ClusterQueues
 from scheduler_service.persistence.cluster.nodes import Nodes, SharedEvents
-from scheduler_service.persistence.cluster.queues import ClusterQueues
 from scheduler_service.persistence.cluster.shared_registry import SqlRates, SqlSharedRegistry
 from scheduler_service.persistence.job_store.database import JobDatabase
 from scheduler_service.persistence.job_store.job_store_schema import MIGRATIONS

@@ -49,8 +49,8 @@ ENDLESS_BYTES = 32 << 10
 
 Of itself it takes megabytes: a silent reader of a stream would cost the writing of them.
 """
-LINGER_BYTES = 64 << 20
 DROP_PAUSE_SECONDS = 0.02
+"""Between two reads of what is dropped: within 5 s no more than 64 MiB can come."""
 LONGEST_FAULT = 300
 """Characters of the text of a fault in the log."""
 
@@ -116,7 +116,7 @@ class HttpProtocol(asyncio.Protocol):
         # Of the request that is coming: its bytes, those of its body, its headers, and its bytes when it was
         # answered.
         self._coming = self._body_bytes = self._lines = self._answered_at = 0
-        self._held = self._answer_bytes = self._dropped_bytes = 0
+        self._held = self._answer_bytes = 0
         self._unparsed = b""
         self._read = asyncio.Event()
         self._url, self._headers = b"", list[tuple[bytes, bytes]]()
@@ -147,7 +147,7 @@ class HttpProtocol(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Bytes have come (asyncio)."""
         if self._is_over:
-            self._drop(len(data))
+            self._drop()
         elif not self._unparsed:
             self._parse(data)
         elif len(self._unparsed) + len(data) > UNPARSED_BYTES:
@@ -457,13 +457,10 @@ class HttpProtocol(asyncio.Protocol):
         self.resume()  # what still comes is dropped
         self._connections.await_end(self)
 
-    def _drop(self, size: int) -> None:
-        self._dropped_bytes += size
-        if self._dropped_bytes > LINGER_BYTES:
-            self.cut()
-        else:  # read at full speed, what is dropped would hold up what is not
-            self._pause()
-            self._site.loop.call_later(DROP_PAUSE_SECONDS, self.resume)
+    def _drop(self) -> None:
+        """Reads at no full speed what is dropped: that would hold up what is not."""
+        self._pause()
+        self._site.loop.call_later(DROP_PAUSE_SECONDS, self.resume)
 
     def _pause(self) -> None:
         if not (self._is_paused or self._transport.is_closing()):

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from scheduler_service.domain.access_keys import AccessKey
+from scheduler_service.domain.keys_and_roles import AccessKey
 
 Mark = tuple[int, int]
 """Another one after every creation and change in the table, by whichever process."""

@@ -10,7 +10,7 @@ from ipaddress import ip_address, ip_network
 
 import msgspec
 
-from scheduler_service.domain.access_keys import Role as Role
+from scheduler_service.domain.keys_and_roles import Role as Role
 
 SESSION_MS = 12 * 3_600_000
 """After so long a browser signs in again."""

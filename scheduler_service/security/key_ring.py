@@ -9,7 +9,7 @@ from hashlib import sha256
 
 from msgspec.structs import replace
 
-from scheduler_service.domain.access_keys import AccessKey, Role, read_key, write_key
+from scheduler_service.domain.keys_and_roles import AccessKey, Role, read_key, write_key
 from scheduler_service.pacing.slices import rest_until_tick
 from scheduler_service.pacing.table_follower import Follower
 from scheduler_service.ports.clock import Clock

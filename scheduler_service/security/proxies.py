@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
-from scheduler_service.domain.access_keys import Role
 from scheduler_service.domain.job_key import DEFAULT_TENANT
+from scheduler_service.domain.keys_and_roles import Role
 from scheduler_service.security.callers import Caller
 
 LONGEST_USER = 128

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 import sqlalchemy as sa
 
-from scheduler_service.domain.access_keys import AccessKey, Role
+from scheduler_service.domain.keys_and_roles import AccessKey, Role
 from scheduler_service.persistence.sql.database import DatabaseThreads, OpenDatabase, read_unopened
 from scheduler_service.persistence.sql.expressions import text
 from scheduler_service.ports.shared_tables import REMOVED, Mark, StoredCalendar, StoredSecret
@@ -70,7 +70,7 @@ def _sum(column: sa.Column[int]) -> sa.ColumnElement[int]:
     return sa.func.coalesce(sa.func.sum(column), 0)
 
 
-# Members of `domain.access_keys.AccessKey`.
+# Members of `domain.keys_and_roles.AccessKey`.
 access_keys = sa.Table(
     "access_keys",
     metadata,

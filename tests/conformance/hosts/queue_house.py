@@ -11,7 +11,7 @@ from scheduler_service.domain.leases import Leased, QueueFigures, QueueQuery, Re
 from scheduler_service.domain.parts import PartEnd
 from scheduler_service.domain.records import StepEnded
 from scheduler_service.domain.registered_services import Kind
-from scheduler_service.persistence.cluster.queues import ClusterQueues
+from scheduler_service.persistence.cluster.cluster_queues import ClusterQueues
 from scheduler_service.persistence.job_store.database import JobDatabase
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.services.instances import Instances

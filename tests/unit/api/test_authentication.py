@@ -9,7 +9,7 @@ import pytest
 
 from scheduler_service.api.application import OPERATIONS
 from scheduler_service.api.openapi import describe
-from scheduler_service.domain.access_keys import Role
+from scheduler_service.domain.keys_and_roles import Role
 from scheduler_service.security.key_ring import KeyRing
 from scheduler_service.security.proxies import Proxies
 from tests.manual_clock import ManualClock

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from scheduler_service.domain.access_keys import AccessKey
+from scheduler_service.domain.keys_and_roles import AccessKey
 from scheduler_service.security.callers import PER_ADDRESS, SESSION_MS, Role, Session, SessionSeal
 from scheduler_service.security.key_ring import KeyRing
 from tests.manual_clock import ManualClock

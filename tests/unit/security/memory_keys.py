@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from scheduler_service.domain.access_keys import AccessKey
+from scheduler_service.domain.keys_and_roles import AccessKey
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.shared_tables import KeyTable, Mark
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from scheduler_service.domain.access_keys import AccessKey, Role, read_key, write_key
+from scheduler_service.domain.keys_and_roles import AccessKey, Role, read_key, write_key
 from scheduler_service.pacing.table_follower import LOOK_SECONDS
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.security.callers import Session, SessionSeal

@@ -1,6 +1,6 @@
 """Whom a proxy passes on: the nearest address that is no listed proxy, and a user by its name."""
 
-from scheduler_service.domain.access_keys import Role
+from scheduler_service.domain.keys_and_roles import Role
 from scheduler_service.security.callers import Caller
 from scheduler_service.security.proxies import MOST_HOPS, Proxies
 from tests.rows import each_row

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from scheduler_service.domain.access_keys import AccessKey, Role
+from scheduler_service.domain.keys_and_roles import AccessKey, Role
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.sql.sqlite import IN_MEMORY
 from scheduler_service.persistence.tables.key_secret_calendar_tables import (

@@ -1,4 +1,4 @@
-"""Keys of callers: what each may do, for whom, and how long (SPEC section 14)."""
+"""Keys of callers and their roles: what each may do, for whom, and how long (SPEC section 14)."""
 
 import re
 from enum import StrEnum
