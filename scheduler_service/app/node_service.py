@@ -240,18 +240,13 @@ class NodeService(RunningService):
         return self.host
 
     @property
-    def kept_jobs(self) -> JobStore:
-        """Where the jobs of all nodes lie."""
+    def service_store(self) -> JobStore:
+        """Where the jobs of all nodes lie: any node answers requests."""
         return self._cluster.store
 
     @property
     def store(self) -> ClusterJobs:
         """The jobs as turns of this node use them."""
-        return self.host.store
-
-    @property
-    def service_store(self) -> ClusterJobs:
-        """The same: any node answers requests."""
         return self.host.store
 
     @cached_property

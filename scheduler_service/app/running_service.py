@@ -48,7 +48,7 @@ from scheduler_service.ports.catalogue import JOBS, WAITS, Catalogue
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.queues import Queues
 from scheduler_service.ports.services import Router
-from scheduler_service.ports.state import JobStore, RequestStore
+from scheduler_service.ports.state import JobStore
 from scheduler_service.security.callers import Role
 from scheduler_service.security.key_ring import KeyRing
 from scheduler_service.security.mask_rules import Concealment, MaskedChanges
@@ -96,7 +96,7 @@ class RunningService(ProcessParts):
     @property
     def catalogue(self) -> Catalogue:
         """Lists all jobs."""
-        return self.kept_jobs.catalogue
+        return self.service_store.catalogue
 
     @property
     @abstractmethod
@@ -105,13 +105,8 @@ class RunningService(ProcessParts):
 
     @property
     @abstractmethod
-    def service_store(self) -> RequestStore:
-        """As requests use it."""
-
-    @property
-    @abstractmethod
-    def kept_jobs(self) -> JobStore:
-        """Where all jobs lie, and are forgotten."""
+    def service_store(self) -> JobStore:
+        """Where all jobs lie, as requests use it."""
 
     @property
     @abstractmethod
@@ -274,7 +269,7 @@ class RunningService(ProcessParts):
     @cached_property
     def cleaner(self) -> Cleanup:
         """Removes history, destroyed jobs and trials."""
-        history, store, clock = self.settings.history, self.kept_jobs, self.clock
+        history, store, clock = self.settings.history, self.service_store, self.clock
         kept = read_limit(self.settings, HISTORY)
         retention = Retention(
             writer=self.writer,

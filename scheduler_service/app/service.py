@@ -174,11 +174,6 @@ class LocalService(RunningService):
         """The store as requests use it, which all processes write."""
         return self._shards.store
 
-    @property
-    def kept_jobs(self) -> ServiceStore:
-        """Where all jobs lie."""
-        return self.service_store
-
     @cached_property
     def workers(self) -> WorkerProcesses:
         """The worker processes."""

@@ -125,7 +125,7 @@ class RequestStore(Protocol):
         """
 
 
-class JobStore(Protocol):
+class JobStore(RequestStore, Protocol):
     """Where jobs lie, whoever takes their turns."""
 
     @property
@@ -139,7 +139,7 @@ class JobStore(Protocol):
         """
 
 
-class ServiceStore(RequestStore, JobStore, Protocol):
+class ServiceStore(JobStore, Protocol):
     """What the service uses of a store outside of turns."""
 
     @property
