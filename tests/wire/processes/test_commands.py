@@ -231,18 +231,6 @@ def test_a_result_is_printed(terminal: Terminal) -> None:
     assert "keepResult" in terminal.enter("executions", "result", f"{plain}#1").err
 
 
-def test_an_execution_that_fails_ends_with_5(terminal: Terminal) -> None:
-    """With its state and error (16)."""
-    job = terminal.make("/nothing/here")
-    ended = terminal.enter("jobs", "trigger", job, "--wait", "-o", "json")
-    assert ended.code == 5
-    assert ended.data["error"] == "404"
-    assert "ended terminated 404" in ended.err
-    execution = ended.data["executionId"]
-    assert terminal.enter("executions", "watch", execution).code == 5
-    assert terminal.enter("executions", "replay", execution, "--wait").code == 5
-
-
 def test_waiting_runs_out_of_time_with_4(terminal: Terminal) -> None:
     """The execution goes on; it can be cancelled, and then ends with 5 (16)."""
     job = terminal.make()
@@ -321,10 +309,11 @@ def test_events_are_printed_as_they_come(terminal: Terminal) -> None:
 
 
 def test_a_job_and_an_execution_have_pages(terminal: Terminal) -> None:
-    """Fields, the timer as text, the latest executions; attempts with their steps; no JSON (16)."""
+    """Fields, the timer as text, the latest executions; attempts, steps; a failure ends with 5 (16)."""
     job = terminal.make("/nothing/here", timer={"dueTime": "0s", "period": "0 30 2 * * ?"})
     ended = terminal.enter("jobs", "trigger", job, "--wait")
     assert ended.code == 5
+    assert "ended terminated 404" in ended.err
     assert "error        404 (http): there is nothing at '/nothing/here'" in ended.out
     assert "GET http" in ended.out
     assert not ended.out.startswith("{")
@@ -344,6 +333,11 @@ def test_a_job_and_an_execution_have_pages(terminal: Terminal) -> None:
         -1
     ] == "ended"
     assert terminal.enter("executions", "get", f"{job}#x").code == 1
+    execution = terminal.done("executions", "get", f"{job}#1", "-o", "json").data
+    assert execution["error"] == "404"
+    for command in ("watch", "replay"):
+        further = ["--wait"] if command == "replay" else []
+        assert terminal.enter("executions", command, execution["executionId"], *further).code == 5
 
 
 def test_what_became_of_firings_revisions_and_retries_is_shown(terminal: Terminal) -> None:
@@ -385,8 +379,8 @@ def test_the_scheduler_is_shown_as_a_whole(terminal: Terminal) -> None:
     assert terminal.done("stats", "-o", "json").data["jobs"]["active"] >= 1
 
 
-def test_outcomes_are_shown_by_day(terminal: Terminal) -> None:
-    """Of a job and of all, with the jobs that stand out; a span without any has a note (16)."""
+def test_outcomes_are_shown(terminal: Terminal) -> None:
+    """By day with jobs that stand out, counted by state and error, drawn by buckets, as signs (16)."""
     good, bad = terminal.make(labels={"team": terminal.folder.name}), terminal.make("/nowhere")
     terminal.done("jobs", "trigger", good, "--wait")
     assert terminal.enter("jobs", "trigger", bad, "--wait").code == 5
@@ -403,6 +397,30 @@ def test_outcomes_are_shown_by_day(terminal: Terminal) -> None:
     none = terminal.done("stats", "--from", "2001-01-01", "--to", "2001-01-02")
     assert none.err == "no execution of 2001-01-01 to 2001-01-02 has ended\n"
     assert terminal.enter("stats", "--from", "yesterday").code == 2
+    counted = terminal.done("executions", "count", "--job", bad, "--since", "1h").out
+    assert counted.splitlines()[:2] == ["executions  1", "state       terminated 1"]
+    assert "404" in counted
+    counts = terminal.done("executions", "count", "--job", good, "-o", "json").data
+    assert (counts["total"], counts["byError"]) == ({"value": 1, "isCapped": False}, [])
+    drawn = terminal.done("executions", "series", "--job", bad, "--since", "1h", "--bucket", "1h").out
+    assert drawn.splitlines()[0].split()[:3] == ["from", "succeeded", "failed"]
+    assert [line.split()[2:4] for line in drawn.splitlines()[1:]] == [["0", "1"]]
+    whole = terminal.done("executions", "series", "-o", "json").data
+    assert whole["bucketSeconds"] == 900
+    assert sum(one["byState"].get("terminated", 0) for one in whole["buckets"]) >= 1
+    assert terminal.done("executions", "series", "--job", "none").err == "no executions in this time\n"
+    # The newest last; a job without any, or none at all, has no sign
+    terminal.done("jobs", "trigger", good, "--wait")
+    shown = terminal.done("jobs", "outcomes", good, bad, "none")
+    assert [line.split() for line in shown.out.splitlines()[1:]] == [
+        [good, "..", "succeeded"],
+        [bad, "x", "terminated", "404"],
+        ["none", "-", "-"],
+    ]
+    assert ". succeeded" in shown.err
+    items = terminal.done("jobs", "outcomes", good, "--count", "1", "-o", "json").data["items"]
+    assert [[run["executeNumber"] for run in one["executions"]] for one in items] == [[2]]
+    assert terminal.enter("jobs", "outcomes").code == 2
 
 
 def test_jobs_are_counted(terminal: Terminal) -> None:
@@ -427,42 +445,6 @@ def test_jobs_are_counted(terminal: Terminal) -> None:
     assert counted["total"] == {"value": 1, "isCapped": False}
     found = terminal.done("jobs", "list", *team, *failed, "-o", "json").data["items"]
     assert [job["jobId"] for job in found] == [bad]
-
-
-def test_executions_are_counted_and_drawn(terminal: Terminal) -> None:
-    """By state and error, and by buckets of time (16)."""
-    good, bad = terminal.make(), terminal.make("/nowhere")
-    for job in (good, bad):
-        terminal.enter("jobs", "trigger", job, "--wait")
-    counted = terminal.done("executions", "count", "--job", bad, "--since", "1h").out
-    assert counted.splitlines()[:2] == ["executions  1", "state       terminated 1"]
-    assert "404" in counted
-    found = terminal.done("executions", "count", "--job", good, "-o", "json").data
-    assert (found["total"], found["byError"]) == ({"value": 1, "isCapped": False}, [])
-    drawn = terminal.done("executions", "series", "--job", bad, "--since", "1h", "--bucket", "1h").out
-    assert drawn.splitlines()[0].split()[:3] == ["from", "succeeded", "failed"]
-    assert [line.split()[2:4] for line in drawn.splitlines()[1:]] == [["0", "1"]]
-    whole = terminal.done("executions", "series", "-o", "json").data
-    assert whole["bucketSeconds"] == 900
-    assert sum(one["byState"].get("terminated", 0) for one in whole["buckets"]) >= 1
-    assert terminal.done("executions", "series", "--job", "none").err == "no executions in this time\n"
-
-
-def test_outcomes_are_shown_as_signs(terminal: Terminal) -> None:
-    """Of several jobs, the newest last; a job without any, or none at all, has none (16)."""
-    good, bad = terminal.make(), terminal.make("/nowhere")
-    for job, code in ((good, 0), (good, 0), (bad, 5)):
-        assert terminal.enter("jobs", "trigger", job, "--wait").code == code
-    shown = terminal.done("jobs", "outcomes", good, bad, "none")
-    assert [line.split() for line in shown.out.splitlines()[1:]] == [
-        [good, "..", "succeeded"],
-        [bad, "x", "terminated", "404"],
-        ["none", "-", "-"],
-    ]
-    assert ". succeeded" in shown.err
-    found = terminal.done("jobs", "outcomes", good, "--count", "1", "-o", "json").data["items"]
-    assert [[run["executeNumber"] for run in one["executions"]] for one in found] == [[2]]
-    assert terminal.enter("jobs", "outcomes").code == 2
 
 
 def test_a_template_is_tried(terminal: Terminal) -> None:
