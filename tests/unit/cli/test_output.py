@@ -129,6 +129,7 @@ def test_a_table_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         (999, "999 ms"),
         (12_500, "12.5 s"),
         (59_999, "60.0 s"),
+        (60_000, "1 min"),
         (200_000, "3 min 20 s"),
         (3_600_000, "1 h"),
         (187_200_000, "2 d 4 h"),

@@ -6,7 +6,7 @@ from scheduler_service.domain.effects import ResolveInstances
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import AttemptEnded, Noted, ResultKept, StepEnded
 from scheduler_service.domain.replies import Started
-from scheduler_service.domain.turn_events import CallEnded, Paused, Replay, Triggered
+from scheduler_service.domain.turn_events import Activated, CallEnded, Paused, Replay, Triggered
 from scheduler_service.domain.wire import Fault, FaultKind
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.engine.template_scope import feedback_token
@@ -305,6 +305,8 @@ def test_a_job_that_is_gone_is_paused(url: str) -> None:
     assert rig.of(Noted, rig.records)[-1].kind == "jobGone"
     rig.pass_time(60_000)
     assert len(rig.states()) == 1
+    rig.deliver(Activated())
+    assert (rig.head.active, rig.head.pause_reason) == (True, None)
 
 
 def test_410_alone_is_an_answer() -> None:

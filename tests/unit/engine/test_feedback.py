@@ -82,6 +82,9 @@ def test_a_token_that_the_target_repeats_is_not_made_known(by: str) -> None:
     assert rig.execution(1).progress == "token=***"
     assert rig.record_of(AttemptEnded).message == "bad ***!"
     assert token not in repr([*rig.records, rig.told()])
+    rig = started()
+    rig.answer(500, f"no {token} here".encode())
+    assert rig.record_of(AttemptEnded).message == "no *** here"
 
 
 def test_a_failing_request_of_an_asynchronous_chain_is_told_by_its_status() -> None:
