@@ -275,7 +275,7 @@ def _read_flaw(wire: Mapping[str, str]) -> FoundFlaw:
 
 
 def _no_room(error: NoRoom) -> ApiProblem:
-    return refuse(HTTPStatus.TOO_MANY_REQUESTS, "", "limit", str(error), retry_seconds=1)
+    return refuse(HTTPStatus.TOO_MANY_REQUESTS, "", "limit", str(error), retry_seconds=10)
 
 
 async def _find(request: ApiRequest) -> Operation:

@@ -17,7 +17,7 @@ from scheduler_service.api.audit_writing import Way
 from scheduler_service.api.bodies import read_json_by_size, read_model
 from scheduler_service.api.previews import SOFT, softly
 from scheduler_service.api.request import FORM_OF_NAME, ApiRequest, PostedBody, Routes
-from scheduler_service.api.responses import ApiProblem, absent, invalid, invalid_all, refuse, succeed
+from scheduler_service.api.responses import ApiProblem, absent, full, invalid, invalid_all, refuse, succeed
 from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.moments import as_datetime, rfc3339
@@ -117,7 +117,7 @@ async def put_calendar(request: ApiRequest) -> Response:
     request.tell_audit(subject=name, detail={"given": _posted(document)})
     if known is None and len(calendars.list(tenant)) >= MOST_CALENDARS:
         message = f"the tenant {tenant!r} has {MOST_CALENDARS} calendars; remove one"
-        raise refuse(HTTPStatus.TOO_MANY_REQUESTS, "", "limit", message, retry_seconds=1)
+        raise full(message)
     if known is not None and json.loads(known.document) == document:
         request.tell_audit(changed=False)
         return succeed(_wire(known), _tag(known), warnings=_lacks(document, _year(request)))

@@ -11,7 +11,7 @@ from scheduler_service.api import openapi_examples, parameters
 from scheduler_service.api.bodies import read_json, read_model
 from scheduler_service.api.parameters import read_moment
 from scheduler_service.api.request import ApiRequest, PostedBody, Routes
-from scheduler_service.api.responses import absent, invalid, refuse, succeed
+from scheduler_service.api.responses import absent, full, invalid, refuse, succeed
 from scheduler_service.domain.audit_acts import is_system_name
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.keys_and_roles import AccessKey, Role
@@ -45,7 +45,7 @@ async def make_key(request: ApiRequest) -> Response:
     await request.ask_audit_of(wanted.tenant)
     if ring.is_full(wanted.tenant):
         message = f"the tenant {wanted.tenant!r} has {MOST_KEYS} living keys; revoke one"
-        raise refuse(HTTPStatus.TOO_MANY_REQUESTS, "", "limit", message, retry_seconds=1)
+        raise full(message)
     key, text = await ring.create(wanted)
     request.tell_audit(subject=key.key_id)
     headers = {"location": f"/keys/{key.key_id}", **UNKEPT}

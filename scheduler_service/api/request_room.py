@@ -35,7 +35,10 @@ def waiting_room(units: int, wait_seconds: float = WAIT_SECONDS) -> Room:
 
 
 async def take_place(room: Room, units: int, busy: str) -> Place:
-    """A place in `room`. Raises ApiProblem (503), which says `busy`, where it has waited for too long."""
+    """A place in `room`. Raises ApiProblem (503), which says `busy`, where it has waited for too long.
+
+    Who asks again at once waits in line again.
+    """
     try:
         return await room.take(units)
     except TimeoutError:

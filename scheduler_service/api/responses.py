@@ -127,6 +127,11 @@ def refuse(
     return ApiProblem(status, message, errors=errors, headers=headers)
 
 
+def full(message: str) -> ApiProblem:
+    """A 429: there is no room until somebody removes something, and nobody knows when."""
+    return refuse(HTTPStatus.TOO_MANY_REQUESTS, "", "limit", message, retry_seconds=60)
+
+
 def invalid(pointer: str, code: str, message: str) -> ApiProblem:
     """A 422 with one error: the request is well formed, but not valid."""
     return refuse(HTTPStatus.UNPROCESSABLE_ENTITY, pointer, code, message)
@@ -152,9 +157,8 @@ def no_job(job_key: str) -> ApiProblem:
 
 def refused(refusal: Refusal) -> ApiProblem:
     """The refusal of a turn as a problem."""
-    code, wait, reached = refusal.code, 1 if refusal.code is RefusalCode.LIMIT else None, refusal.limit
-    if reached is not None:
-        wait = -(-reached.retry_after // SECOND)
+    code, reached = refusal.code, refusal.limit
+    wait = -(-(refusal.retry_after if reached is None else reached.retry_after) // SECOND) or None
     problem = refuse(STATUSES[code], refusal.pointer, code.value, refusal.message, retry_seconds=wait)
     if reached is not None:
         problem.further = {"limit": {"name": reached.name, "value": reached.value}}

@@ -10,7 +10,7 @@ from client_sdk.models.requests import NewSecret
 from scheduler_service.api import openapi_examples
 from scheduler_service.api.bodies import read_json, read_model
 from scheduler_service.api.request import ApiRequest, PostedBody, Routes
-from scheduler_service.api.responses import absent, invalid, refuse, succeed
+from scheduler_service.api.responses import absent, full, invalid, refuse, succeed
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.secret_places import SECRET_NAME
@@ -44,7 +44,7 @@ async def put_secret(request: ApiRequest) -> Response:
     values = await _read_posted(request, vault, name)
     if vault.is_full(tenant, name):
         message = f"the tenant {tenant!r} has {MOST_SECRETS} stored secrets; remove one"
-        raise refuse(HTTPStatus.TOO_MANY_REQUESTS, "", "limit", message, retry_seconds=1)
+        raise full(message)
     await vault.put(tenant, name, values)
     known = _find(request, name)
     warnings = []

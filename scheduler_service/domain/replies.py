@@ -65,7 +65,7 @@ class RefusalCode(StrEnum):
 
 
 class ReachedLimit(msgspec.Struct, frozen=True):
-    """A limit of the tenant: its setting without the group, its value, and when to ask again (in ms).
+    """A limit of the tenant: its setting without the group, its value, when to ask again (in ms; 0: never).
 
     `left`: so many more there may be; 0: it is reached.
     """
@@ -77,9 +77,13 @@ class ReachedLimit(msgspec.Struct, frozen=True):
 
 
 class Refusal(Reply, frozen=True):
-    """Nothing was done (a stale feedback is recorded); `message` names the thing and the remedy."""
+    """Nothing was done (a stale feedback is recorded); `message` names the thing and the remedy.
+
+    `retry_after`: when what is full may have room (in ms); 0: that is not known, or `limit` says it.
+    """
 
     code: RefusalCode
     message: str
     pointer: str = ""
     limit: ReachedLimit | None = None
+    retry_after: int = 0

@@ -1,15 +1,21 @@
 """Triggers: what one may bring, and when it is taken."""
 
+from collections.abc import Iterable
+
 from scheduler_service.domain.document import Open
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.execution import PLANNED, ExecutionState, TriggeredBy
 from scheduler_service.domain.job_key import is_trial
+from scheduler_service.domain.moments import HOUR, MINUTE, SECOND
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Started, StartedMany
 from scheduler_service.domain.turn_events import Backfilled, Triggered
 from scheduler_service.engine.admission import line_up, new_execution, submit
 from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.language.json_values import parse_json
 from scheduler_service.timing.timer import RECURRING
+
+AGAIN_MS, MOST_MS = MINUTE, HOUR
+"""When to ask again for room that may come at any time, and at the latest: what waits may be cancelled."""
 
 
 def trigger(turn: TurnState, event: Triggered) -> Reply:
@@ -26,11 +32,13 @@ def trigger(turn: TurnState, event: Triggered) -> Reply:
     if not later and (refusal := _refuse_held_back(turn)) is not None:
         return refusal
     scheduled = (run for run in turn.opens.values() if run.state is ExecutionState.SCHEDULED)
-    pending = sum(run.triggered_by not in PLANNED for run in scheduled)
+    delayed = [run for run in scheduled if run.triggered_by not in PLANNED]
+    pending = len(delayed)
     if later and pending >= around.pending_triggers:
         return Refusal(
             RefusalCode.LIMIT,
             f"{pending} delayed triggers of this job are pending; limits.pending_triggers allows no more",
+            retry_after=_when_one_is_over(turn, delayed),
         )
     run = new_execution(
         turn,
@@ -61,6 +69,7 @@ def backfill(turn: TurnState, event: Backfilled) -> Reply:
             RefusalCode.LIMIT,
             f"{waiting} moments of an earlier backfill of this job wait, and with these {len(event.moments)} "
             f"they are more than the {most} of limits.pending_triggers; wait for some to end",
+            retry_after=_when_one_is_over(turn, turn.opens.values()) if len(event.moments) <= most else 0,
         )
     more = _brought(event.params, ()) * len(event.moments)
     refusal = _refuse(turn, event.params, more, below="/params")
@@ -104,15 +113,25 @@ def _refuse(turn: TurnState, params: bytes, more: int, *, below: str) -> Refusal
             RefusalCode.LIMIT,
             f"the parameters of this job's open executions take {taken:,} bytes, and with these more than "
             f"{most:,}; wait for some to end, or send a reference instead of the data",
+            retry_after=_when_one_is_over(turn, turn.opens.values()),
         )
     if turn.lacks_room(more):
         return Refusal(
             RefusalCode.LIMIT,
             f"there is no room for {more:,} bytes of parameters: what open executions keep would take more "
             "than limits.open_bytes; wait for some to end, or send a reference instead of the data",
+            retry_after=_when_one_is_over(turn, ()),
         )
     flaws = _check_params(turn, params)
     return Refusal(RefusalCode.INVALID, flaws[0].message, below + flaws[0].pointer) if flaws else None
+
+
+def _when_one_is_over(turn: TurnState, runs: Iterable[Open]) -> int:
+    """In how many ms one of these may be over: what waits for its moment not before, others at any time."""
+    waits = [
+        run.planned_at - turn.now.wall if run.state is ExecutionState.SCHEDULED else AGAIN_MS for run in runs
+    ]
+    return min(max(min(waits, default=AGAIN_MS), SECOND), MOST_MS)
 
 
 def _refuse_held_back(turn: TurnState) -> Refusal | None:

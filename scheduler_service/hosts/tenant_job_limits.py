@@ -29,7 +29,8 @@ from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.state import Remembered
 
 AGAIN_MS: Mapping[str, int] = {JOBS: MINUTE, WAITS: 10 * SECOND}
-"""When to ask again: nobody knows when there is room."""
+AGAIN_MOST_MS = 10 * MINUTE
+"""When to ask again: nobody knows when there is room, so after as long as there was none, within these."""
 COUNT_AGAIN_MS, COUNT_LEAST_MS = 5 * SECOND, 250
 """A count is at most so old, as other nodes add to it; beside a limit it is renewed so often."""
 NEAR = 0.9
@@ -52,6 +53,7 @@ class TenantUse:
         self._added = {JOBS: 0, WAITS: 0}
         self._reserved = {JOBS: 0, WAITS: 0}
         self._counted_at: int | None = None
+        self._had_room_at = dict.fromkeys((JOBS, WAITS), clock.now().steady)
         self._counting = asyncio.Lock()
         self._settled = asyncio.Event()
 
@@ -72,7 +74,15 @@ class TenantUse:
             else:
                 self.forget()
                 await self._renew(name, limit, more)
-        return limit - self.of(name)
+        room = limit - self.of(name)
+        if room > 0:
+            self._had_room_at[name] = self._clock.now().steady
+        return room
+
+    def again(self, name: str) -> int:
+        """In how many ms to ask again where there is no room."""
+        since = self._clock.now().steady - self._had_room_at[name]
+        return min(max(since, AGAIN_MS[name]), AGAIN_MOST_MS)
 
     async def _renew(self, name: str, limit: int, more: int) -> None:
         """Counts anew where that is due."""
@@ -81,6 +91,8 @@ class TenantUse:
             now = self._clock.now()
             if self._counted_at is not None and now.steady - self._counted_at < pause:
                 return
+            if self._counted_at is None or now.steady - self._counted_at > AGAIN_MOST_MS:
+                self._had_room_at = dict.fromkeys(self._had_room_at, now.steady)  # perhaps just before
             before = dict(self._added)
             self._known = (await self._catalogue.counts(now, tenant=self._tenant)).used
             for one, number in before.items():
@@ -211,11 +223,12 @@ class LimitedJobs:
         """
         limit, use = self._limit_of(WAITS, tenant), self._use(tenant)
         number = len(event.moments) if isinstance(event, Backfilled) else 1
-        if await use.find_room(WAITS, limit, number) >= number:
+        room = await use.find_room(WAITS, limit, number)
+        if room >= number:
             return await self._take(use, WAITS, job_id, command, number, _waits)
         async with self._beginning.setdefault(job_id, asyncio.Lock()):
             if await self._would_wait(job_id, event) and not await self._is_known(command):
-                return self._refuse(WAITS, tenant, limit)
+                return self._refuse(WAITS, tenant, limit, number)
             return await self._take(use, WAITS, job_id, command, number, _waits)
 
     async def _is_known(self, command: Command) -> bool:
@@ -253,14 +266,18 @@ class LimitedJobs:
             use.settle(name, number, number if is_added else 0)
         return reply
 
-    def _refuse(self, name: str, tenant: str, limit: int) -> Refusal:
+    def _refuse(self, name: str, tenant: str, limit: int, number: int = 1) -> Refusal:
+        """Of `number` that are more than the limit, none can ever be taken together."""
         self._tell(name, tenant, limit)
+        use, limits = self._use(tenant), f"limits.{name} allows {limit:,}"
         things = "jobs" if name == JOBS else "executions that wait"
         remedy = "destroy some" if name == JOBS else "ask again when some have begun"
+        if number > 1:
+            remedy = f"of these {number:,} fit {max(limit - use.of(name), 0):,} now; ask for a shorter range"
         return Refusal(
             RefusalCode.LIMIT,
-            f"the tenant {tenant!r} has {limit:,} {things}, and limits.{name} allows no more; {remedy}",
-            limit=ReachedLimit(name, limit, AGAIN_MS[name]),
+            f"the tenant {tenant!r} has {use.of(name):,} {things}, and {limits}; {remedy}",
+            limit=ReachedLimit(name, limit, use.again(name) if number <= limit else 0),
         )
 
     def _use(self, tenant: str) -> TenantUse:

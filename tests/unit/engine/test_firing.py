@@ -265,8 +265,11 @@ def test_pending_triggers_are_limited() -> None:
     rig = Rig(Surroundings(pending_triggers=1)).create()
     rig.deliver(Triggered(planned_at=START + 5_000))
     refusal = rig.refusal(Triggered(planned_at=START + 6_000))
-    assert refusal.code is RefusalCode.LIMIT
+    assert (refusal.code, refusal.retry_after) == (RefusalCode.LIMIT, 5_000)
     assert rig.summary.execute_number == 1
+    later = Rig(Surroundings(pending_triggers=1)).create()
+    later.deliver(Triggered(planned_at=START + 5 * HOUR))
+    assert later.refusal(Triggered(planned_at=START + 6_000)).retry_after == HOUR, "it may be cancelled"
 
 
 def test_parameters_of_open_executions_are_limited() -> None:
@@ -279,6 +282,7 @@ def test_parameters_of_open_executions_are_limited() -> None:
     refusal = rig.refusal(Triggered(params=short))
     assert refusal.code is RefusalCode.LIMIT
     assert "52 bytes" in refusal.message
+    assert refusal.retry_after == 5_000, "what waits for its moment goes on then"
     replay = Triggered(replay=Replay(1, 1, (b"x" * 50,)))
     assert isinstance(rig.deliver(replay).reply, Refusal)
     assert isinstance(rig.deliver(Triggered()).reply, Started)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from scheduler_service.domain.execution import ExecutionState, TriggeredBy
+from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.replies import RefusalCode, StartedMany
 from scheduler_service.domain.turn_events import Backfilled, Paused, Triggered
 from scheduler_service.engine.program import Surroundings
@@ -69,7 +70,10 @@ def test_a_pause_ends_it() -> None:
 def test_all_are_refused_or_none() -> None:
     """Beyond `limits.pending_triggers`, with parameters that the schema refuses, and of a disabled job."""
     rig = filled(surroundings=Surroundings(pending_triggers=4))
-    assert rig.refusal(Backfilled(PAST)).code is RefusalCode.LIMIT
+    refusal = rig.refusal(Backfilled(PAST))
+    assert (refusal.code, refusal.retry_after) == (RefusalCode.LIMIT, MINUTE), "one runs, and may end soon"
+    refusal = rig.refusal(Backfilled(PAST * 2))
+    assert (refusal.code, refusal.retry_after) == (RefusalCode.LIMIT, 0), "it never fits"
     assert len(rig.states()) == len(PAST)
     strict = ticking(paramsSchema={"type": "object", "required": ["day"]})
     refusal = strict.refusal(Backfilled(PAST))

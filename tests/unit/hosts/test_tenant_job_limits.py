@@ -6,16 +6,23 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from client_sdk.models import parse_definition
 from scheduler_service.domain.execution import JobState
-from scheduler_service.domain.moments import SECOND
+from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.domain.replies import ReachedLimit, Refusal, Reply, Taken, Unchanged
-from scheduler_service.domain.turn_events import Created, Destroyed
+from scheduler_service.domain.turn_events import Backfilled, Created, Destroyed
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.hosts.tenant_job_limits import AGAIN_MS, COUNT_AGAIN_MS, COUNT_LEAST_MS, LimitedJobs
-from scheduler_service.ports.catalogue import JOBS, JobCounts
+from scheduler_service.hosts.tenant_job_limits import (
+    AGAIN_MOST_MS,
+    AGAIN_MS,
+    COUNT_AGAIN_MS,
+    COUNT_LEAST_MS,
+    LimitedJobs,
+)
+from scheduler_service.ports.catalogue import JOBS, WAITS, JobCounts
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from tests.manual_clock import ManualClock
@@ -30,7 +37,7 @@ class Jobs:
 
     def __init__(self) -> None:
         self.living: set[str] = set()
-        self.counted = 0
+        self.counted = self.waiting = 0
         self.is_away = False
         self.is_uncertain = False
         self.gate = asyncio.Event()
@@ -59,7 +66,7 @@ class Jobs:
         self.counted += 1
         found = len(self.living)
         await asyncio.sleep(0)
-        return JobCounts(0, 0, 0, {JobState.ACTIVE: found})
+        return JobCounts(0, self.waiting, 0, {JobState.ACTIVE: found})
 
     async def get(self, job_id: str) -> Any:
         return (await self.some([job_id])).get(job_id)
@@ -104,7 +111,10 @@ def creation(job_id: str) -> Command:
 async def create(node: LimitedJobs, job_id: str) -> bool:
     """Whether it was not refused; else by its limit."""
     reply = await node.deliver(job_id, creation(job_id))
-    assert not isinstance(reply, Refusal) or reply.limit == ReachedLimit(JOBS, LIMIT, AGAIN_MS[JOBS])
+    if isinstance(reply, Refusal):
+        assert reply.limit is not None
+        assert replace(reply.limit, retry_after=0) == ReachedLimit(JOBS, LIMIT, 0)
+        assert AGAIN_MS[JOBS] <= reply.limit.retry_after <= AGAIN_MOST_MS
     return not isinstance(reply, Refusal)
 
 
@@ -185,3 +195,34 @@ async def test_at_the_limit_no_more_is_counted_than_is_needed(nodes: Nodes) -> N
         await create(node, "another")
     replies = await node.create_all([of("another")], "")
     assert isinstance(replies[0], StoreUnavailable)
+
+
+async def test_who_is_refused_is_to_ask_again_after_as_long_as_there_was_no_room(nodes: Nodes) -> None:
+    """Not sooner than it can be of use, nor later than in ten minutes; once there was room it begins anew."""
+    node = nodes.add()
+    nodes.jobs.living.update(f"job-{number}" for number in range(LIMIT))
+
+    async def ask() -> int:
+        reply = await node.deliver("one-more", creation("one-more"))
+        assert isinstance(reply, Refusal)
+        assert reply.limit is not None
+        nodes.clock.advance(reply.limit.retry_after)
+        return reply.limit.retry_after // MINUTE
+
+    assert [await ask() for _ in range(6)] == [1, 1, 2, 4, 8, 10]
+    nodes.jobs.living.remove("job-0")
+    assert await create(node, "job-0")
+    assert await ask() == 1
+
+
+async def test_what_is_more_than_fits_is_told_by_its_number(nodes: Nodes) -> None:
+    """A backfill of more than the limit is never to be asked for again."""
+    node = nodes.add()
+    for number, again in ((LIMIT + 1, 0), (LIMIT, AGAIN_MS[WAITS])):
+        nodes.jobs.waiting = 1
+        reply = await node.deliver("one", Command(Backfilled(tuple(range(number)))))
+        assert isinstance(reply, Refusal)
+        assert reply.limit == ReachedLimit(WAITS, LIMIT, again)
+        assert (
+            f"has 1 executions that wait, and limits.tenant_waiting allows {LIMIT}; of these" in reply.message
+        )
