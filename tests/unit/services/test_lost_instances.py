@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from scheduler_service.domain.effects import WatchInstance
 from scheduler_service.domain.registered_services import LEFT, SILENT, UNKNOWN, Loss
 from scheduler_service.domain.wire import CallKind, Token
@@ -63,9 +65,13 @@ class Scene:
             await asyncio.sleep(0)
 
 
-async def test_silence_is_loss_and_heartbeats_are_life() -> None:
+@pytest.fixture
+async def scene() -> Scene:
+    return Scene()
+
+
+async def test_silence_is_loss_and_heartbeats_are_life(scene: Scene) -> None:
     """10 s without a sign of life, then 5 s; a heartbeat begins it anew."""
-    scene = Scene()
     scene.register("a")
     watch = await scene.watch("a")
     await scene.advance(14_999)
@@ -79,9 +85,8 @@ async def test_silence_is_loss_and_heartbeats_are_life() -> None:
     assert scene.lines == [("a", 1)]
 
 
-async def test_one_that_is_back_may_be_lost_again() -> None:
+async def test_one_that_is_back_may_be_lost_again(scene: Scene) -> None:
     """With a line for each time, and one when it is there again."""
-    scene = Scene()
     for _ in range(2):
         scene.register("a")
         await scene.advance(20_000)
@@ -89,9 +94,8 @@ async def test_one_that_is_back_may_be_lost_again() -> None:
     assert scene.returned == ["a"]
 
 
-async def test_a_heartbeat_brings_a_lost_one_back() -> None:
+async def test_a_heartbeat_brings_a_lost_one_back(scene: Scene) -> None:
     """One that stood still is known all the time, and does not register again."""
-    scene = Scene()
     scene.register("a")
     await scene.advance(20_000)
     for _ in range(3):
@@ -102,18 +106,16 @@ async def test_a_heartbeat_brings_a_lost_one_back() -> None:
     assert scene.lines == [("a", 0)] * 2
 
 
-async def test_one_that_only_takes_its_leave_is_not_back() -> None:
+async def test_one_that_only_takes_its_leave_is_not_back(scene: Scene) -> None:
     """It was lost, and stays so."""
-    scene = Scene()
     scene.register("a")
     await scene.advance(20_000)
     scene.instances.remove(TENANT, SHOP, "a", scene.clock.now().steady)
     assert scene.returned == []
 
 
-async def test_a_departure_counts_from_its_moment() -> None:
+async def test_a_departure_counts_from_its_moment(scene: Scene) -> None:
     """Nobody is told of one without work; one that registers again is back."""
-    scene = Scene()
     for name in ("a", "b", "c"):
         scene.register(name)
     a, c = await scene.watch("a"), await scene.watch("c")
@@ -138,9 +140,8 @@ async def test_a_departure_counts_from_its_moment() -> None:
     assert scene.lines == [("a", 1)]
 
 
-async def test_silence_in_a_time_in_which_nobody_could_be_heard() -> None:
+async def test_silence_in_a_time_in_which_nobody_could_be_heard(scene: Scene) -> None:
     """It does not count, whether the instance is known or not; what follows does."""
-    scene = Scene()
     scene.register("a")
     known, unknown = await scene.watch("a"), await scene.watch("b")
     scene.complete_at = 30_000
@@ -152,9 +153,8 @@ async def test_silence_in_a_time_in_which_nobody_could_be_heard() -> None:
     assert known.result().since == scene.wall(0)
 
 
-async def test_it_is_told_to_all_who_wait_and_to_those_who_come_later() -> None:
+async def test_it_is_told_to_all_who_wait_and_to_those_who_come_later(scene: Scene) -> None:
     """One line; a watch that ended before is not counted."""
-    scene = Scene()
     scene.register("a")
     first, second, ended = [await scene.watch("a", number) for number in range(3)]
     ended.cancel()
@@ -178,9 +178,8 @@ async def test_it_is_told_to_all_who_wait_and_to_those_who_come_later() -> None:
     assert ([one.done() for one in both], scene.lines) == ([True, True], [("a", 1)])
 
 
-async def test_heartbeats_plan_nothing() -> None:
+async def test_heartbeats_plan_nothing(scene: Scene) -> None:
     """A thousand instances that live have one look planned, however often they send a heartbeat."""
-    scene = Scene()
     for number in range(1_000):
         scene.register(f"i{number}")
     looks = 0

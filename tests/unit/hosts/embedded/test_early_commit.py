@@ -40,6 +40,12 @@ async def number_of_latest(house: House) -> int:
     return job.document.head.execute_number
 
 
+@pytest.fixture
+async def house() -> House:
+    """A house whose turns come up to `HEADWAY` ms ahead."""
+    return await House(limits=HostLimits(early_commit=HEADWAY)).start()
+
+
 @pytest.mark.parametrize("qos", [0, 1])
 async def test_the_commit_comes_ahead_and_the_call_in_time(qos: int) -> None:
     """At its moment nothing is left but to send; what is recorded says the moment (SPEC section 3)."""
@@ -77,9 +83,8 @@ async def test_work_for_a_queue_is_durable_at_its_moment() -> None:
     assert any(commit.queued for commit in house.disk.commits)
 
 
-async def test_what_ends_before_the_moment_does_not_overlap() -> None:
+async def test_what_ends_before_the_moment_does_not_overlap(house: House) -> None:
     """A job with executions is looked at in its moment: what they do until then decides (SPEC section 3)."""
-    house = await House(limits=HostLimits(early_commit=HEADWAY)).start()
     await house.create(timer={"dueTime": "1s", "period": "1s"})
     house.sender.hold(URL)
     await house.advance(1_990)
@@ -88,9 +93,8 @@ async def test_what_ends_before_the_moment_does_not_overlap() -> None:
     assert house.executions() == {1: State.SUCCEEDED, 2: State.SUCCEEDED}
 
 
-async def test_an_earlier_change_comes_first() -> None:
+async def test_an_earlier_change_comes_first(house: House) -> None:
     """What the job heard before its headway began holds the firing back."""
-    house = await House(limits=HostLimits(early_commit=HEADWAY)).start()
     await house.create(timer=ONCE)
     await house.advance(1_000 - HEADWAY - 1)
     await house.deliver(Paused())
@@ -171,9 +175,8 @@ async def test_a_clock_set_back_proves_nothing() -> None:
     await ends_as_lost(house)
 
 
-async def test_who_wants_nothing_late_gets_nothing_late() -> None:
+async def test_who_wants_nothing_late_gets_nothing_late(house: House) -> None:
     """`skip` beyond its grace: an execution that did not begin does not begin after hours."""
-    house = await House(limits=HostLimits(early_commit=HEADWAY)).start()
     await house.create(timer=ONCE | {"misfire": {"policy": "skip", "graceSeconds": 60}})
     await house.advance(990)
     await house.crash()
@@ -208,9 +211,8 @@ async def test_a_clock_set_back_does_not_hold_the_job() -> None:
 
 
 @pytest.mark.parametrize("is_live", [True, False])
-async def test_a_clock_set_back_before_the_turn_holds_nobody(is_live: bool) -> None:
+async def test_a_clock_set_back_before_the_turn_holds_nobody(is_live: bool, house: House) -> None:
     """A ring that still waited its turn finds its moment an hour away: it looks, and waits for nothing."""
-    house = await House(limits=HostLimits(early_commit=HEADWAY)).start()
     await house.create(timer={"dueTime": "1s", "period": "1h"})
     if is_live:
         house.sender.hold(URL)
@@ -239,9 +241,8 @@ async def test_moments_are_never_reached_early() -> None:
     await moments.wait_until(now)
 
 
-async def test_an_uncertain_commit_is_not_sent_ahead() -> None:
+async def test_an_uncertain_commit_is_not_sent_ahead(house: House) -> None:
     """Who finds out that the store has it waits for its moment as well, and one who is late says so."""
-    house = await House(limits=HostLimits(early_commit=HEADWAY)).start()
     await house.create(timer=ONCE, qos=1)
     await house.advance(970)
     house.store.fates.append(Fate.SILENT)
@@ -274,9 +275,8 @@ async def test_a_job_with_executions_hears_all_else_until_its_moment() -> None:
     assert len(house.sender.requests) == 2
 
 
-async def test_a_trigger_that_is_first_is_answered_before_the_firing() -> None:
+async def test_a_trigger_that_is_first_is_answered_before_the_firing(house: House) -> None:
     """An execution that began while the ring waited for the lock may end until the moment."""
-    house = await House(limits=HostLimits(early_commit=HEADWAY)).start()
     await house.create(timer=ONCE)
     house.sender.hold(URL)
     await house.advance(979)
@@ -309,9 +309,8 @@ async def test_what_fails_as_it_begins_late_ends_no_earlier_than_it_began() -> N
     assert all(one.ended_at is None or one.ended_at >= began for one in runs)
 
 
-async def test_who_leads_is_not_late_before_the_plan() -> None:
+async def test_who_leads_is_not_late_before_the_plan(house: House) -> None:
     """With `leadSeconds` a firing may begin long after its own moment, and still before the planned one."""
-    house = await House(limits=HostLimits(early_commit=HEADWAY)).start()
     await house.create(timer={"dueTime": "6s", "period": "0s"}, leadSeconds=5)
     await house.advance(990)
     house.clock.advance(10 + 1_100)

@@ -6,8 +6,8 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.domain.wire import Holder
-from scheduler_service.persistence.cluster.nodes import KEPT_GROUPS, SharedEvents
-from scheduler_service.persistence.job_store.job_store_schema import nodes
+from scheduler_service.persistence.cluster.nodes import EVENTS_MARK, KEPT_GROUPS, SharedEvents
+from scheduler_service.persistence.job_store.job_store_schema import event_groups, marks, nodes
 from scheduler_service.ports.cluster import Node
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.unit.persistence.cluster_store import ClusterStore
@@ -107,10 +107,19 @@ async def test_a_wish_that_was_over_begins_anew(store: ClusterStore) -> None:
 
 
 async def test_the_table_is_bounded_in_number_and_age(store: ClusterStore) -> None:
-    """The oldest groups go with each new one, and by their age."""
+    """The oldest groups go with each new one, and by their age; those of before are written at once here."""
     events = store.events
     latest = await events.want(0, 10_000)
-    for number in range(KEPT_GROUPS + 5):
+    rows = [{"number": latest + 1 + number, "at": number} for number in range(KEPT_GROUPS)]
+
+    def fill(connection: sa.Connection) -> None:
+        connection.execute(sa.insert(event_groups).values(content=msgspec.msgpack.encode([])), rows)
+        connection.execute(
+            sa.update(marks).where(marks.c.name == EVENTS_MARK).values(value=latest + KEPT_GROUPS)
+        )
+
+    await store.database.write(fill)
+    for number in range(KEPT_GROUPS, KEPT_GROUPS + 5):
         await events.put([happened(number)], number)
     assert await numbers(events) == list(range(latest + 6, latest + KEPT_GROUPS + 6))
     await events.forget(KEPT_GROUPS + 4)

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from itertools import pairwise
 
 import pytest
@@ -16,6 +16,7 @@ from scheduler_service.persistence.common.group_thread import (
 from scheduler_service.ports.errors import StoreUnavailable
 
 pytestmark = pytest.mark.anyio
+Groups = list[list[int]]
 
 
 def make_thread(
@@ -25,7 +26,7 @@ def make_thread(
     return GroupThread(name="writer", serve=serve, size=size, loop=loop, wait_seconds=wait_seconds)
 
 
-def noting(groups: list[list[int]]) -> Callable[[list[int]], list[object]]:
+def noting(groups: Groups) -> Callable[[list[int]], list[object]]:
     """Answers each item with itself, and notes what came together."""
 
     def serve(items: list[int]) -> list[object]:
@@ -35,13 +36,32 @@ def noting(groups: list[list[int]]) -> Callable[[list[int]], list[object]]:
     return serve
 
 
-async def test_one_round_is_one_group() -> None:
+@pytest.fixture
+def groups() -> Groups:
+    """What came together."""
+    return []
+
+
+@pytest.fixture
+async def thread(groups: Groups) -> AsyncIterator[GroupThread[int]]:
+    made = make_thread(noting(groups))
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def weighing(groups: Groups) -> AsyncIterator[GroupThread[int]]:
+    """Items weigh what they are; over 10 they are large, and a group takes about 50 of those."""
+    loop = asyncio.get_running_loop()
+    made = GroupThread(name="writer", serve=noting(groups), size=10, loop=loop, weights=Weights(abs, 10, 50))
+    yield made
+    await made.close()
+
+
+async def test_one_round_is_one_group(groups: Groups, thread: GroupThread[int]) -> None:
     """A first item does not run ahead of those that come with it."""
-    groups: list[list[int]] = []
-    thread = make_thread(noting(groups))
     assert await asyncio.gather(*[thread.put(item) for item in range(8)]) == list(range(8))
     assert groups == [list(range(8))]
-    await thread.close()
 
 
 async def test_a_defect_is_told_to_all_who_wait_and_ends_no_thread() -> None:
@@ -59,9 +79,8 @@ async def test_a_defect_is_told_to_all_who_wait_and_ends_no_thread() -> None:
     await thread.close()
 
 
-async def test_groups_are_bounded() -> None:
+async def test_groups_are_bounded(groups: Groups) -> None:
     """At most `size` items are served together, but what was handed in as one stays one."""
-    groups: list[list[int]] = []
     thread = make_thread(noting(groups), size=3)
     some = [
         thread.put(0),
@@ -73,9 +92,8 @@ async def test_groups_are_bounded() -> None:
     await thread.close()
 
 
-async def test_owners_take_turns_where_many_items_wait() -> None:
+async def test_owners_take_turns_where_many_items_wait(groups: Groups) -> None:
     """However many of one came before, and each in its own order."""
-    groups: list[list[int]] = []
     began, may_go_on = threading.Event(), threading.Event()
 
     def serve(items: list[int]) -> list[object]:
@@ -100,9 +118,8 @@ async def test_owners_take_turns_where_many_items_wait() -> None:
     await thread.close()
 
 
-async def test_what_one_owner_has_in_line_waits_its_turn_when_another_comes() -> None:
+async def test_what_one_owner_has_in_line_waits_its_turn_when_another_comes(groups: Groups) -> None:
     """In its order, also what was fetched while it had the line alone."""
-    groups: list[list[int]] = []
     began, may_go_on = threading.Semaphore(0), threading.Semaphore(0)
 
     def serve(items: list[int]) -> list[object]:
@@ -143,9 +160,8 @@ async def test_the_loop_comes_between_the_outcomes_of_a_large_group() -> None:
     await thread.close()
 
 
-async def test_the_loop_comes_between_the_outcomes_of_two_large_groups() -> None:
+async def test_the_loop_comes_between_the_outcomes_of_two_large_groups(groups: Groups) -> None:
     """The second one waits for the end of the first, and adds nothing to what a round has of it."""
-    groups: list[list[int]] = []
     both = threading.Event()
 
     def serve(items: list[int]) -> list[object]:
@@ -193,11 +209,9 @@ async def test_a_close_waits_for_the_last_outcome_of_a_large_group() -> None:
     assert all(future.done() for future in some)
 
 
-async def test_items_that_may_wait_do_wait_for_others() -> None:
+async def test_items_that_may_wait_do_wait_for_others(groups: Groups, thread: GroupThread[int]) -> None:
     """Those of several rounds are served together: when one comes that may not wait, or when the time is
     up."""
-    groups: list[list[int]] = []
-    thread = make_thread(noting(groups))
     first = thread.put(0, may_wait=True)
     await asyncio.sleep(0)
     second = thread.put(1, may_wait=True)
@@ -208,12 +222,10 @@ async def test_items_that_may_wait_do_wait_for_others() -> None:
     assert groups[1:] == [[3, 4]]
     await asyncio.gather(thread.put(5), thread.put(6, may_wait=True))
     assert groups[2:] == [[5, 6]]
-    await thread.close()
 
 
-async def test_many_that_may_wait_are_handed_over_at_once() -> None:
+async def test_many_that_may_wait_are_handed_over_at_once(groups: Groups) -> None:
     """They are a group by themselves: the timer of the first is not waited for."""
-    groups: list[list[int]] = []
     thread = make_thread(noting(groups), size=10 * MAX_WAITING, wait_seconds=600.0)
     some = [thread.put(item, may_wait=True) for item in range(MAX_WAITING + 1)]
     async with asyncio.timeout(10):
@@ -222,19 +234,15 @@ async def test_many_that_may_wait_are_handed_over_at_once() -> None:
     await thread.close()
 
 
-async def test_a_close_does_not_wait_for_others() -> None:
+async def test_a_close_does_not_wait_for_others(groups: Groups, thread: GroupThread[int]) -> None:
     """What may wait is served before the end."""
-    groups: list[list[int]] = []
-    thread = make_thread(noting(groups))
     before = thread.put(1, may_wait=True)
     await thread.close()
     assert await before == 1
 
 
-async def test_a_close_serves_what_was_handed_in() -> None:
+async def test_a_close_serves_what_was_handed_in(groups: Groups, thread: GroupThread[int]) -> None:
     """What came in the same round is not lost; what comes later is refused."""
-    groups: list[list[int]] = []
-    thread = make_thread(noting(groups))
     before = thread.put(1)
     closing = asyncio.create_task(thread.close())
     await asyncio.sleep(0)
@@ -245,21 +253,12 @@ async def test_a_close_serves_what_was_handed_in() -> None:
     assert groups == [[1]]
 
 
-def make_weighing(serve: Callable[[list[int]], list[object]]) -> GroupThread[int]:
-    """Items weigh what they are; over 10 they are large, and a group takes about 50 of those."""
-    loop = asyncio.get_running_loop()
-    return GroupThread(name="writer", serve=serve, size=10, loop=loop, weights=Weights(abs, 10, 50))
-
-
-async def test_small_ones_pass_large_ones() -> None:
+async def test_small_ones_pass_large_ones(groups: Groups, weighing: GroupThread[int]) -> None:
     """All small ones are in the first group; large ones follow in their order, at least one at a time."""
-    groups: list[list[int]] = []
-    thread = make_weighing(noting(groups))
     items = [1, 20, 2, 90, 11, 21, 3, 22, 10]
-    assert await asyncio.gather(*[thread.put(item) for item in items]) == items
+    assert await asyncio.gather(*[weighing.put(item) for item in items]) == items
     assert groups == [[1, 2, 3, 10, 20], [90], [11, 21], [22]]
-    assert thread.waiting == 0
-    await thread.close()
+    assert weighing.waiting == 0
 
 
 async def test_who_serves_knows_the_weight_of_the_group() -> None:
@@ -285,35 +284,33 @@ async def test_who_serves_knows_the_weight_of_the_group() -> None:
     await thread.close()
 
 
-async def test_what_was_handed_in_as_one_is_as_large_as_its_sum() -> None:
+async def test_what_was_handed_in_as_one_is_as_large_as_its_sum(
+    groups: Groups, weighing: GroupThread[int]
+) -> None:
     """It stays one."""
-    groups: list[list[int]] = []
-    thread = make_weighing(noting(groups))
-    both = thread.put(9, 9, is_alone=False), thread.put(1)
+    both = weighing.put(9, 9, is_alone=False), weighing.put(1)
     assert await asyncio.gather(*both) == [[9, 9], 1]
     assert groups == [[1, 9, 9]]
-    await thread.close()
 
 
-async def test_small_ones_that_never_end_do_not_hold_up_a_large_one() -> None:
+async def test_small_ones_that_never_end_do_not_hold_up_a_large_one(
+    groups: Groups, weighing: GroupThread[int]
+) -> None:
     """Each group has one at least."""
-    groups: list[list[int]] = []
-    thread = make_weighing(noting(groups))
-    large = [thread.put(60 + number) for number in range(5)]
+    large = [weighing.put(60 + number) for number in range(5)]
     small = 0
     while not large[-1].done():
         small += 1
-        await thread.put(1)
+        await weighing.put(1)
         assert small <= 6
     assert [item for group in groups for item in group if item > 1] == [60, 61, 62, 63, 64]
-    await thread.close()
 
 
-async def test_large_ones_are_served_before_the_thread_ends() -> None:
+async def test_large_ones_are_served_before_the_thread_ends(
+    groups: Groups, weighing: GroupThread[int]
+) -> None:
     """Of what was put in before, nothing is lost."""
-    groups: list[list[int]] = []
-    thread = make_weighing(noting(groups))
-    some = [thread.put(item) for item in (60, 61, 1, 62)]
-    await thread.close()
+    some = [weighing.put(item) for item in (60, 61, 1, 62)]
+    await weighing.close()
     assert [future.result() for future in some] == [60, 61, 1, 62]
     assert groups == [[1, 60], [61], [62]]
