@@ -119,10 +119,7 @@ async def test_what_a_crash_left_is_removed(shelf: Shelf) -> None:
     """A destroyed one is not destroyed again, only forgotten, however young."""
     shelf.add("trial:a", state=JobState.DESTROYED, created_at=shelf.wall)
     assert (await shelf.trials().sweep(), shelf.destroyed, shelf.entries) == (0, [], {})
-
-
-async def test_other_jobs_are_neither_counted_nor_touched(shelf: Shelf) -> None:
-    """A trial is one by its id and its parent together."""
+    # A trial is one by its id and its parent together
     shelf.add("mine")
     shelf.add("trial:c", parent_job=None)
     shelf.add("trial:b", parent_job="mine")

@@ -160,7 +160,7 @@ async def test_in_doubt_the_store_is_asked(house: House) -> None:
 
 
 async def test_an_event_waits_for_the_creation(house: House) -> None:
-    """The job is locked until its commit has a result."""
+    """The job is locked until its commit has a result. A creation that has begun is taken to its end."""
     house.store.hold()
     creating = asyncio.create_task(create(house, "a"))
     await house.settle()
@@ -170,10 +170,6 @@ async def test_an_event_waits_for_the_creation(house: House) -> None:
     house.store.release()
     assert await creating == [Taken()]
     assert await asking == Unchanged()
-
-
-async def test_who_goes_away_stops_nothing(house: House) -> None:
-    """A creation that has begun is taken to its end."""
     house.store.hold()
     creating = asyncio.create_task(create(house, "a"))
     await house.settle()

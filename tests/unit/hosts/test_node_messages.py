@@ -59,10 +59,7 @@ def test_an_event_of_a_newer_program_is_refused_in_words() -> None:
     message = msgspec.msgpack.encode({"event": {"type": "Teleported", "place": 7}})
     with pytest.raises(StoreUnavailable, match=r"does not understand another one: .*; update it"):
         read_ask(message)
-
-
-def test_a_member_of_a_newer_program_is_left_out() -> None:
-    """What an older node does not know of an event it knows changes nothing for it."""
+    # What an older node does not know of an event it knows changes nothing for it
     ask = msgspec.msgpack.decode(write_ask(Command(Triggered(params=b"7", planned_at=None))))
     ask["event"]["colour"] = ask["shade"] = "blue"
     assert event_of(read_ask(msgspec.msgpack.encode(ask))) == Triggered(params=b"7", planned_at=None)

@@ -273,18 +273,6 @@ def told_of(house: House) -> list[str]:
     return [body["job"] for body in bodies]
 
 
-async def test_large_bodies_are_left_to_the_store() -> None:
-    """Also for retries: what is sent is what was stored, and all is settled in the end."""
-    house = await House(limits=FEW_BODIES).start()
-    house.sender.answers(TOLD, *[500] * 3)
-    await large(house, 3, stateEquals="finalSucceed")
-    assert sorted(told_of(house)) == ["job0", "job1", "job2"]
-    await house.advance(60_000)
-    assert sorted(told_of(house)[3:]) == ["job0", "job1", "job2"]
-    assert house.disk.deliveries == {}
-    assert len(house.host.notifications) == 0
-
-
 async def test_after_a_crash_large_bodies_stay_in_the_store_until_they_are_tried() -> None:
     """In the order of the events of each execution; one that is dismissed meanwhile is not sent."""
     house = await House(limits=FEW_BODIES).start()
@@ -316,6 +304,15 @@ async def test_a_body_that_cannot_be_read_is_read_later() -> None:
     await house.advance(20_000)
     assert told_of(house) == ["job0", "job0"]
     assert house.disk.deliveries == {}
+    # Also for retries: what is sent is what was stored, and all is settled in the end
+    house = await House(limits=FEW_BODIES).start()
+    house.sender.answers(TOLD, *[500] * 3)
+    await large(house, 3, stateEquals="finalSucceed")
+    assert sorted(told_of(house)) == ["job0", "job1", "job2"]
+    await house.advance(60_000)
+    assert sorted(told_of(house)[3:]) == ["job0", "job1", "job2"]
+    assert house.disk.deliveries == {}
+    assert len(house.host.notifications) == 0
 
 
 async def test_what_was_handed_over_is_not_taken_again(house: House) -> None:

@@ -238,13 +238,7 @@ async def test_the_next_start_of_its_node_knows_that_it_ended(
     operation_id = await world.hold(client, room=100)
     async with world.restart(boot="second").client() as back:
         assert (await read(back, operation_id))["state"] == "interrupted"
-
-
-async def test_the_end_after_a_crash_is_the_last_moment_known(
-    client: httpx.AsyncClient, world: HeldWorld
-) -> None:
-    """The same at every node and at every look, however late."""
-    operation_id = await world.hold(client, room=100)
+    # The same at every node and at every look, however late
     second, other = world.restart(boot="second"), world.restart(node="other")
     async with second.client() as back, other.client() as elsewhere:
         assert (await read(elsewhere, operation_id))["endedAt"] is None
@@ -456,7 +450,7 @@ async def test_what_an_earlier_version_did_not_keep_is_not_chosen_again(
 
 
 async def test_a_defect_in_a_piece_is_named(client: httpx.AsyncClient, world: HeldWorld) -> None:
-    """By the report and the log; the other pieces are done."""
+    """By the report and the log; the other pieces are done. It is interrupted after a few."""
     operation_id = await world.hold(client)
     world.defects = 1
     world.go.set()
@@ -465,10 +459,6 @@ async def test_a_defect_in_a_piece_is_named(client: httpx.AsyncClient, world: He
     (problem,) = operation["problems"]
     assert (problem["problem"]["status"], problem["problem"]["errors"][0]["code"]) == (500, "internal")
     assert world.logged == [("operation_failed", {"operationId": operation_id, "error": "KeyError"})]
-
-
-async def test_it_ends_where_all_pieces_meet_a_defect(client: httpx.AsyncClient, world: HeldWorld) -> None:
-    """It is interrupted after a few."""
     operation_id = await world.hold(client)
     world.defects = MANY
     world.go.set()
