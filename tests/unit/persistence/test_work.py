@@ -211,8 +211,8 @@ async def test_a_long_definition_is_read_when_it_is_asked_for(tmp_path: Path) ->
 async def test_definitions_that_nobody_asks_for_do_not_gather(tmp_path: Path) -> None:
     """A bounded number waits to be asked for; the others are read when they are."""
     store = await Asked.open(folder=tmp_path)
-    await store.commit_all([creation(number) for number in range(600)])
-    loaded = await asyncio.gather(*(store.load(f"job-{number}") for number in range(600)))
+    await store.commit_all([creation(number) for number in range(300)])
+    loaded = await asyncio.gather(*(store.load(f"job-{number}") for number in range(300)))
     heard = store.hear()
     for job in loaded:
         assert job is not None
