@@ -22,7 +22,7 @@ from scheduler_service.domain.keys_and_roles import AccessKey
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.security.callers import SESSION_MS, Caller, Role, Session, SessionSeal, WrongKeys
 from scheduler_service.security.key_ring import KeyRing
-from scheduler_service.security.proxies import Proxies
+from scheduler_service.security.trusted_proxies import Proxies
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 OF_PROXIES = frozenset(

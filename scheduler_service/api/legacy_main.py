@@ -19,7 +19,7 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.job_key import read_job_key, write_job_key
 from scheduler_service.domain.turn_events import Destroyed
 from scheduler_service.persistence.common.pagination import mark_list, read_cursor, write_cursor
-from scheduler_service.persistence.history.answer_room import AnswerBudget
+from scheduler_service.persistence.history.answer_budget import AnswerBudget
 from scheduler_service.persistence.history.queries import Wire
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command

@@ -25,8 +25,8 @@ from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import LoadedSettings, Settings, SettingsError
-from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
 from scheduler_service.telemetry.loop_watch import watching
+from scheduler_service.telemetry.port_decorators import NO_DECORATORS, PortDecorators
 from scheduler_service.telemetry.sigusr1_report import SignalReports
 
 if TYPE_CHECKING:

@@ -49,7 +49,7 @@ from scheduler_service.ports.state import JobStore
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.queue_watch import DOWNTIME_MS, QueueWatch
 from scheduler_service.services.rate_sharing import RateSharing
-from scheduler_service.services.shared_view import SharedView
+from scheduler_service.services.shared_registry_view import SharedView
 from scheduler_service.settings import LoadedSettings, Settings, SettingsError
 from scheduler_service.system_jobs.process_alerts import ClusterSight
 from scheduler_service.system_jobs.system_job_definitions import patiently
@@ -59,7 +59,7 @@ from scheduler_service.telemetry.metrics.metric_list import Source
 from scheduler_service.telemetry.metrics.process_metrics import process_age
 from scheduler_service.telemetry.readiness import Readiness
 from scheduler_service.transport.service_urls import InvocationDirectory, InvocationSender
-from scheduler_service.transport.topics import TopicSender
+from scheduler_service.transport.topic_sender import TopicSender
 
 # That of the API, and that of daprd.
 LISTENERS = 2

@@ -46,7 +46,7 @@ from scheduler_service.settings import LoadedSettings, SettingsError
 from scheduler_service.settings.sources import read_seal_keys
 from scheduler_service.system_jobs.alert_jobs import made_here, robots_of
 from scheduler_service.telemetry.log_summaries import Outage
-from scheduler_service.transport.pool import RESPONSES_BYTES
+from scheduler_service.transport.connection_pool import RESPONSES_BYTES
 from scheduler_service.transport.secret_completion import CompletingSender
 
 

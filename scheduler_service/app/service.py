@@ -37,10 +37,10 @@ from scheduler_service.ports.queues import Queues
 from scheduler_service.ports.state import ServiceStore
 from scheduler_service.services.rate_sharing import MemoryRates, RateSharing
 from scheduler_service.settings import LoadedSettings
-from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
 from scheduler_service.telemetry.event_feed import EventFeed, LocalEvents
 from scheduler_service.telemetry.metrics.metric_list import Ask, Source
 from scheduler_service.telemetry.metrics.process_metrics import process_age
+from scheduler_service.telemetry.port_decorators import NO_DECORATORS, PortDecorators
 from scheduler_service.telemetry.readiness import HISTORY, STORE, Readiness, WorkerStores
 from scheduler_service.transport.sender import HttpSender
 

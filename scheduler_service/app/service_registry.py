@@ -25,7 +25,7 @@ from scheduler_service.services.reconcile import ReadJob, Reconcile, ReconcileIn
 from scheduler_service.services.registry import DeclaredRoom, Registry, RegistryDirectory
 from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.services.routing_policies import RANDOM
-from scheduler_service.services.shared_view import SharedView
+from scheduler_service.services.shared_registry_view import SharedView
 from scheduler_service.settings import Settings
 from scheduler_service.settings.model import ServicesSettings
 

@@ -17,13 +17,13 @@ from scheduler_service.ports.log import Log
 from scheduler_service.settings import Settings, SettingsError
 from scheduler_service.settings.model import Traces as TraceSettings
 from scheduler_service.system_jobs.alert_jobs import made_here
-from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators, TurnObservers, observed
 from scheduler_service.telemetry.event_feed import EventFeed, EventSource
 from scheduler_service.telemetry.event_source import OccurrenceLog, Occurrences
 from scheduler_service.telemetry.failure_log import FailureLog, JobLife
 from scheduler_service.telemetry.log_summaries import Tally
 from scheduler_service.telemetry.metrics.execution_metrics import ExecutionMetrics
 from scheduler_service.telemetry.metrics.metric_list import Sample, Source
+from scheduler_service.telemetry.port_decorators import NO_DECORATORS, PortDecorators, TurnObservers, observed
 from scheduler_service.telemetry.readiness import HistoryWatch, Standstills
 from scheduler_service.telemetry.span_export import Collector, SpanExport, TraceExport, WriteSpans
 

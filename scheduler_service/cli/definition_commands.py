@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from scheduler_service.cli.errors import CommandError, Exit
+from scheduler_service.cli.job_pages import describe_timer
 from scheduler_service.cli.options import path_of
 from scheduler_service.cli.output import Format, note_warnings, show, text_of
-from scheduler_service.cli.pages import describe_timer
 from scheduler_service.cli.service_connection import ApiConnection, SentPart
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def point_to_timers(value: Any) -> str:
 
 def compare(stored: dict[str, Any], given: dict[str, Any], name: str) -> list[str]:
     """A diff of a file's definition against the stored one; empty if they mean the same."""
-    from scheduler_service.domain.differences import find_differences
+    from scheduler_service.domain.json_differences import find_differences
 
     posted = {member: stored[member] for member in FILLED_IN if member in stored} | given
     if not list(find_differences(_fill(posted), _fill(stored))):

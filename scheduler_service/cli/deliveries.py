@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from scheduler_service.cli.job_pages import last_try, reference_by_id
 from scheduler_service.cli.options import Commands, Cursor, Job, Limit, Output, path_of
 from scheduler_service.cli.output import (
     Column,
@@ -16,7 +17,6 @@ from scheduler_service.cli.output import (
     show_as,
     total,
 )
-from scheduler_service.cli.pages import last_try, reference_by_id
 from scheduler_service.cli.service_connection import ApiConnection
 
 app = Commands(no_args_is_help=True, help="List notifications, send them again, or give them up.")

@@ -11,7 +11,8 @@ import typer
 
 from scheduler_service.cli.bulk import bulk_executions
 from scheduler_service.cli.errors import AbsentError, CommandError, Exit
-from scheduler_service.cli.following import Following
+from scheduler_service.cli.event_following import Following
+from scheduler_service.cli.job_pages import EXECUTIONS, describe_state, reference, show_execution
 from scheduler_service.cli.options import (
     Commands,
     Cursor,
@@ -47,7 +48,6 @@ from scheduler_service.cli.output import (
     show_rows,
     total,
 )
-from scheduler_service.cli.pages import EXECUTIONS, describe_state, reference, show_execution
 from scheduler_service.cli.service_connection import ApiConnection
 from scheduler_service.domain.execution import TERMINAL
 

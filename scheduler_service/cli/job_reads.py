@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from scheduler_service.cli.job_pages import show_job
 from scheduler_service.cli.options import (
     Cursor,
     Labels,
@@ -28,7 +29,6 @@ from scheduler_service.cli.output import (
     show_rows,
     total,
 )
-from scheduler_service.cli.pages import show_job
 from scheduler_service.cli.service_connection import ApiConnection
 
 JobId = Annotated[str, typer.Argument(help="The job's id.", metavar="JOB_ID")]

@@ -13,8 +13,9 @@ from scheduler_service.cli import job_reads
 from scheduler_service.cli.bulk import bulk_jobs
 from scheduler_service.cli.definition_commands import check_definitions, create_definition, try_definition
 from scheduler_service.cli.errors import CommandError, Exit
+from scheduler_service.cli.event_following import Following
 from scheduler_service.cli.executions import show_end
-from scheduler_service.cli.following import Following
+from scheduler_service.cli.job_pages import show_job
 from scheduler_service.cli.job_reads import JobId
 from scheduler_service.cli.options import (
     Commands,
@@ -44,7 +45,6 @@ from scheduler_service.cli.output import (
     text_of,
 )
 from scheduler_service.cli.overview import read_job_days, show_days
-from scheduler_service.cli.pages import show_job
 from scheduler_service.cli.service_connection import ApiConnection
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scheduler_service.cli.database import Data
+from scheduler_service.cli.db_commands import Data
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.options import Commands, Config, Key, Url, path_of, read_ahead, read_seconds
 from scheduler_service.cli.output import Column, FieldsPage, RowsPage, at, note

@@ -24,10 +24,10 @@ from scheduler_service.cli import (
 )
 from scheduler_service.cli.audit import PAGE as AUDIT_PAGE
 from scheduler_service.cli.audit import list_audit
-from scheduler_service.cli.checking import examine, lint
-from scheduler_service.cli.database import app as database
+from scheduler_service.cli.db_commands import app as database
 from scheduler_service.cli.errors import CommandError, Exit
-from scheduler_service.cli.following import show_events
+from scheduler_service.cli.event_following import show_events
+from scheduler_service.cli.lint_and_doctor import examine, lint
 from scheduler_service.cli.options import Commands, Output
 from scheduler_service.cli.output import Format, note, show, spell_out_what_streams_lack
 from scheduler_service.cli.overview import (

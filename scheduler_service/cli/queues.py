@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from scheduler_service.cli.job_pages import reference_by_id
 from scheduler_service.cli.options import Commands, Cursor, ExecutionId, Limit, path_of
 from scheduler_service.cli.output import (
     Column,
@@ -13,7 +14,6 @@ from scheduler_service.cli.output import (
     note,
     total,
 )
-from scheduler_service.cli.pages import reference_by_id
 from scheduler_service.cli.service_connection import ApiConnection
 
 app = Commands(

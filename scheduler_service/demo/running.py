@@ -19,7 +19,7 @@ from scheduler_service.http_server.server import Server
 from scheduler_service.ports.history import Batch, History
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import LoadedSettings
-from scheduler_service.telemetry.decorators import PortDecorators
+from scheduler_service.telemetry.port_decorators import PortDecorators
 
 TARGET_HOST = "127.0.0.1"
 

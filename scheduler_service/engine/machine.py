@@ -63,9 +63,9 @@ from scheduler_service.engine.notification_events import (
     notify,
 )
 from scheduler_service.engine.parts.holders import handle_lease_changes, wait_on
-from scheduler_service.engine.parts.in_hand import handle_loss
 from scheduler_service.engine.parts.instance_parts import handle_instances, handle_part_answer
 from scheduler_service.engine.parts.join import record_open_parts
+from scheduler_service.engine.parts.lost_instance_work import handle_loss
 from scheduler_service.engine.parts.queue import handle_part_end, handle_part_progress, record_queued_parts
 from scheduler_service.engine.resuming import hand_over, resume_calls, send_unsent
 from scheduler_service.engine.retry import Failure

@@ -29,14 +29,14 @@ from scheduler_service.domain.turn_events import (
 )
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome, Token
 from scheduler_service.hosts.background_tasks import LightTask, LightTasks, Tasks
-from scheduler_service.hosts.redelivery import Redelivery
+from scheduler_service.hosts.event_redelivery import Redelivery
 from scheduler_service.pacing.room import Room
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import LARGE_BODY, MayGo, NotSent, Sender, always
 from scheduler_service.ports.services import Router
-from scheduler_service.telemetry.decorators import ObserveCall
+from scheduler_service.telemetry.port_decorators import ObserveCall
 from scheduler_service.timing.misfire import count_missed
 from scheduler_service.timing.timer import Timer
 

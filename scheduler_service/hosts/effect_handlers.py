@@ -25,9 +25,9 @@ from scheduler_service.hosts.calls_in_flight import (
     SendGuard,
     SureSender,
 )
+from scheduler_service.hosts.event_redelivery import Redelivery
 from scheduler_service.hosts.host_parts import HostParts
 from scheduler_service.hosts.notification_sender import NotificationSender
-from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.ports.state import StateStore
 
 STARTING = (Call, CallPart, ResolveInstances, CountMissed, WatchInstance)

@@ -17,7 +17,7 @@ from scheduler_service.engine.notification_retry import INTERVAL, RETRIES
 from scheduler_service.engine.program import Program
 from scheduler_service.hosts.calls_in_flight import WakeClaimers, wake_no_claimers
 from scheduler_service.hosts.chat_robots import NO_ROBOTS, Robots
-from scheduler_service.hosts.redelivery import LEASE
+from scheduler_service.hosts.event_redelivery import LEASE
 from scheduler_service.hosts.revisions import IdentitySource, NewIdentity
 from scheduler_service.pacing.room import Room
 from scheduler_service.ports.clock import Timekeeper
@@ -27,7 +27,7 @@ from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import Sender
 from scheduler_service.ports.services import Router
 from scheduler_service.services.tenant_execution_rates import ExecutionRates
-from scheduler_service.telemetry.decorators import ObserveCall, ObserveJob, observe_no_job
+from scheduler_service.telemetry.port_decorators import ObserveCall, ObserveJob, observe_no_job
 
 Decide = Callable[[Job, Event, Now], Decision]
 """`engine.machine.decide`."""

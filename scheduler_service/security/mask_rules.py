@@ -8,8 +8,8 @@ from urllib.parse import quote_plus, unquote_plus
 
 import msgspec
 
-from scheduler_service.domain.differences import find_differences
 from scheduler_service.domain.feedback_tokens import MARK, mask_tokens, mask_tokens_in
+from scheduler_service.domain.json_differences import find_differences
 from scheduler_service.security.secret_masks import SecretMask
 
 # The parameter of a feedback URL that authenticates the report (SPEC section 5).

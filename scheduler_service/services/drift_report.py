@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Raw
 
 from client_sdk.models import ModelError, parse_definition
-from scheduler_service.domain.differences import Difference, find_differences
 from scheduler_service.domain.execution import JobState
+from scheduler_service.domain.json_differences import Difference, find_differences
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.registered_services import Service
 from scheduler_service.language.json_pieces import decode_json

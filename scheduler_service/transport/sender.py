@@ -26,6 +26,7 @@ from scheduler_service.transport.addresses import TargetAddress, read_url
 from scheduler_service.transport.client_certificates import ClientCertificates
 from scheduler_service.transport.connection import Deadlines, HttpConnection
 from scheduler_service.transport.connection_limit import MOST_CONNECTIONS
+from scheduler_service.transport.connection_pool import RESPONSES_BYTES, Pool
 from scheduler_service.transport.egress_guard import EgressPolicy, Guard, Resolver, Route
 from scheduler_service.transport.errors import (
     ConnectFailed,
@@ -38,7 +39,6 @@ from scheduler_service.transport.errors import (
     TransportError,
     Unreached,
 )
-from scheduler_service.transport.pool import RESPONSES_BYTES, Pool
 from scheduler_service.transport.request_bytes import APART_BYTES, Hop, RequestWriter, count_spans
 from scheduler_service.transport.response_parser import ParsedResponse
 from scheduler_service.transport.service_urls import Directory, InvocationDirectory, Located, ServiceUrls

@@ -10,10 +10,10 @@ from scheduler_service.domain.wire import Headers
 from scheduler_service.pacing.room import Room
 from scheduler_service.transport.addresses import read_site
 from scheduler_service.transport.connection import Deadlines
+from scheduler_service.transport.connection_pool import Pool
 from scheduler_service.transport.dns_lookups import SystemResolver
 from scheduler_service.transport.egress_guard import EgressPolicy, Guard, Route
 from scheduler_service.transport.errors import TimedOut, Unreached
-from scheduler_service.transport.pool import Pool
 from scheduler_service.transport.response_parser import ParsedResponse
 
 SIDECAR_HEADER = "dapr-api-token"

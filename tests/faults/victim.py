@@ -20,8 +20,8 @@ from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.wire import OutboundRequest, Outcome
 from scheduler_service.ports.sending import MayGo, Sender, always
 from scheduler_service.settings import load_settings
-from scheduler_service.telemetry.decorators import PortDecorators
 from scheduler_service.telemetry.logs import EventLog
+from scheduler_service.telemetry.port_decorators import PortDecorators
 from tests.fault_points import EachPoint
 
 

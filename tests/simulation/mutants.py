@@ -20,8 +20,8 @@ from scheduler_service.hosts.clock import TimedRelease
 from scheduler_service.hosts.commit_builder import CommitBuilder
 from scheduler_service.hosts.embedded.alarms import EmbeddedAlarms
 from scheduler_service.hosts.embedded.unfinished import Recovery
+from scheduler_service.hosts.event_redelivery import Redelivery
 from scheduler_service.hosts.notification_sender import NotificationSender
-from scheduler_service.hosts.redelivery import Redelivery
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports.errors import StoreError, StoreUncertain
 

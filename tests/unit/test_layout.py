@@ -27,7 +27,6 @@ LONG, DOING = 40, 10
 EVERYWHERE = ("__init__", "errors")
 # Names that several modules of the service still have; the list may only shrink.
 ALIKE = {
-    "checking",
     "database",
     "queues",
     "schema",

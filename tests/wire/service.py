@@ -10,7 +10,7 @@ import httpx
 
 from scheduler_service.app.service import LocalService, open_service
 from scheduler_service.settings import LoadedSettings, Settings
-from scheduler_service.telemetry.decorators import NO_DECORATORS, PortDecorators
+from scheduler_service.telemetry.port_decorators import NO_DECORATORS, PortDecorators
 from tests.manual_clock import ManualClock, WatchedClock
 from tests.wire.target import Target
 

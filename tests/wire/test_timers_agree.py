@@ -11,7 +11,7 @@ import pytest
 from client_sdk import Client
 from client_sdk.errors import Invalid
 from client_sdk.models import PreviewRequest, Timer
-from scheduler_service.cli.checking import check
+from scheduler_service.cli.lint_and_doctor import check
 from scheduler_service.cli.main import run
 from tests.rows import each_row
 from tests.unit.client_sdk.lines import serving

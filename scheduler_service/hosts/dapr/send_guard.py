@@ -7,7 +7,7 @@ from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.background_tasks import Tasks
 from scheduler_service.hosts.dapr.cluster_jobs import ClusterJobs
 from scheduler_service.hosts.dapr.node import DaprParts
-from scheduler_service.hosts.redelivery import Redelivery
+from scheduler_service.hosts.event_redelivery import Redelivery
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.sending import MayGo
 

@@ -22,7 +22,7 @@ from scheduler_service.domain.records import (
 from scheduler_service.domain.texts import cut
 from scheduler_service.language.json_values import show_text
 from scheduler_service.persistence.common.pagination import Number
-from scheduler_service.persistence.history.answer_room import MOST_NOTIFICATIONS
+from scheduler_service.persistence.history.answer_budget import MOST_NOTIFICATIONS
 from scheduler_service.persistence.history.queries import Wire
 from scheduler_service.persistence.history.row_merging import DeliveryDetail
 from scheduler_service.persistence.history.stored_records import (

@@ -19,7 +19,7 @@ from scheduler_service.domain.records import (
 from scheduler_service.domain.texts import progress_fraction
 from scheduler_service.domain.tracing import trace_in, trace_of
 from scheduler_service.language.json_values import as_text, show_text
-from scheduler_service.persistence.history.answer_room import AnswerBudget
+from scheduler_service.persistence.history.answer_budget import AnswerBudget
 from scheduler_service.persistence.history.execution_log import AnyRow
 from scheduler_service.persistence.history.queries import Wire, select_newest
 from scheduler_service.persistence.history.row_shapes import (

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from scheduler_service.domain.execution import ExecutionState, parse_execution_id
 from scheduler_service.domain.records import Exchange, ResultKept
 from scheduler_service.persistence.common.pagination import mark_list, read_cursor, write_cursor
-from scheduler_service.persistence.history.answer_room import AnswerBudget
+from scheduler_service.persistence.history.answer_budget import AnswerBudget
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.day_statistics import DayQuery, collect_days, collect_top
 from scheduler_service.persistence.history.execution_log import AnyRow, LinePlace, read_lines
@@ -17,6 +17,11 @@ from scheduler_service.persistence.history.full_executions import (
     NewestExecutions,
     read_in_full,
     read_newest_of_each,
+)
+from scheduler_service.persistence.history.history_counts import (
+    collect_counts,
+    collect_delivery_counts,
+    collect_outcomes,
 )
 from scheduler_service.persistence.history.queries import (
     DeliveryQuery,
@@ -47,11 +52,6 @@ from scheduler_service.persistence.history.stored_records import (
     read_failures,
     read_last_exchanges,
     read_result,
-)
-from scheduler_service.persistence.history.sums import (
-    collect_counts,
-    collect_delivery_counts,
-    collect_outcomes,
 )
 from scheduler_service.persistence.sql.database import DatabaseThreads
 

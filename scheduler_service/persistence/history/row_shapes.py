@@ -11,7 +11,7 @@ from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.records import AttemptEnded, Exchange, ResultKept
 from scheduler_service.domain.texts import cut, progress_fraction
 from scheduler_service.domain.wire import Headers
-from scheduler_service.persistence.history.answer_room import AnswerBudget
+from scheduler_service.persistence.history.answer_budget import AnswerBudget
 from scheduler_service.persistence.history.queries import Wire
 from scheduler_service.persistence.history.row_merging import DeliveryDetail
 

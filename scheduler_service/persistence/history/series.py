@@ -18,9 +18,9 @@ from scheduler_service.persistence.history.day_statistics import (
     percentile,
     spread,
 )
+from scheduler_service.persistence.history.history_counts import MOST_EXAMINED, select_examined
 from scheduler_service.persistence.history.queries import ExecutionQuery, SeriesQuery, Wire, read_lists
 from scheduler_service.persistence.history.schema import NOT_SUCCEEDED, executions, statistic_slots
-from scheduler_service.persistence.history.sums import MOST_EXAMINED, select_examined
 from scheduler_service.persistence.sql.expressions import Unindexed
 
 WINDOW = HOUR

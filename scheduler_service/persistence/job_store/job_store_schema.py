@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-from scheduler_service.persistence.queues.tables import queue_parts
+from scheduler_service.persistence.queues.queue_tables import queue_parts
 from scheduler_service.persistence.sql.expressions import WHERE, bounded_text
 from scheduler_service.persistence.sql.job_tables import metadata, remembered
 from scheduler_service.persistence.sql.migrations import Migrations

@@ -40,7 +40,7 @@ from scheduler_service.persistence.job_store.sweep_statements import (
     UNBEGUN,
     read_dead,
 )
-from scheduler_service.persistence.queues.tables import write_parts
+from scheduler_service.persistence.queues.queue_tables import write_parts
 from scheduler_service.persistence.sql.dialect import Dialect
 from scheduler_service.persistence.sql.expressions import GuardedUpsert, IsIn, Row, Upsert, json_rows
 from scheduler_service.persistence.sql.job_catalogue import BY_IDS, JobCatalogue, write_ids

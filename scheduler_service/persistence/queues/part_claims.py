@@ -13,7 +13,7 @@ from scheduler_service.persistence.common.packing import (
     unpack_part,
     write_change,
 )
-from scheduler_service.persistence.queues.tables import ENDED, FREE, LEASED, change_part, queue_parts
+from scheduler_service.persistence.queues.queue_tables import ENDED, FREE, LEASED, change_part, queue_parts
 from scheduler_service.persistence.sql.dialect import Dialect
 from scheduler_service.persistence.sql.expressions import IsIn
 

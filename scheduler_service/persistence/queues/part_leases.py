@@ -35,7 +35,7 @@ from scheduler_service.persistence.common.packing import (
     unpack_part,
     write_change,
 )
-from scheduler_service.persistence.queues.tables import (
+from scheduler_service.persistence.queues.queue_tables import (
     CANCELLED,
     ENDED,
     FREE,

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex
 
-from scheduler_service.persistence.queues.tables import queue_parts
+from scheduler_service.persistence.queues.queue_tables import queue_parts
 from scheduler_service.ports.errors import StoreDamaged, StoreTooNew
 
 PARTS = (

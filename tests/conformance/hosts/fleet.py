@@ -24,7 +24,7 @@ from scheduler_service.services.lost_instances import Losses
 from scheduler_service.services.registry import Registry
 from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.services.routing_policies import RANDOM
-from scheduler_service.services.shared_view import SharedView
+from scheduler_service.services.shared_registry_view import SharedView
 from tests.conformance.hosts.houses import DaprHouse
 from tests.conformance.hosts.process import Process, ProcessDatabase
 from tests.conformance.hosts.stillness import ProcessClock

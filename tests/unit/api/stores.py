@@ -22,7 +22,7 @@ from scheduler_service.domain.records import (
     StepEnded,
 )
 from scheduler_service.persistence.common.pagination import CursorError, cut_page, read_position, value_of
-from scheduler_service.persistence.history.answer_room import AnswerBudget
+from scheduler_service.persistence.history.answer_budget import AnswerBudget
 from scheduler_service.persistence.history.day_statistics import DayQuery, Figures
 from scheduler_service.persistence.history.full_executions import NewestExecutions
 from scheduler_service.persistence.history.history_reads import FoundResult

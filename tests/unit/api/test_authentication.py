@@ -11,7 +11,7 @@ from scheduler_service.api.application import OPERATIONS
 from scheduler_service.api.openapi import describe
 from scheduler_service.domain.keys_and_roles import Role
 from scheduler_service.security.key_ring import KeyRing
-from scheduler_service.security.proxies import Proxies
+from scheduler_service.security.trusted_proxies import Proxies
 from tests.manual_clock import ManualClock
 from tests.rows import each_row
 from tests.unit.api.stores import START

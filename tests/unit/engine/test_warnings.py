@@ -3,7 +3,7 @@
 from typing import Any
 
 from client_sdk.models import parse_definition
-from scheduler_service.cli.checking import check
+from scheduler_service.cli.lint_and_doctor import check
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Surroundings
 from tests.rows import each_row

@@ -18,7 +18,7 @@ from scheduler_service.hosts.calls_in_flight import (
     SendGuard,
     SureSender,
 )
-from scheduler_service.hosts.redelivery import Redelivery
+from scheduler_service.hosts.event_redelivery import Redelivery
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.sending import MayGo, NotSent, always

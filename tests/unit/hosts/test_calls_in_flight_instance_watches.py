@@ -11,7 +11,7 @@ from scheduler_service.domain.replies import Reply, Taken
 from scheduler_service.domain.turn_events import InstanceLost
 from scheduler_service.domain.wire import CallKind, Token
 from scheduler_service.hosts.calls_in_flight import InstanceWatches
-from scheduler_service.hosts.redelivery import Redelivery
+from scheduler_service.hosts.event_redelivery import Redelivery
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.services.instances import Instance, Instances

@@ -20,7 +20,7 @@ from scheduler_service.ports.shared_registry import (
 )
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.registry import Registry
-from scheduler_service.services.shared_view import SharedView
+from scheduler_service.services.shared_registry_view import SharedView
 from tests.manual_clock import ManualClock
 from tests.unit.services.tables import MemoryTable
 

@@ -14,9 +14,9 @@ from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.pacing.room import Room
 from scheduler_service.transport.addresses import Address
 from scheduler_service.transport.connection import Deadlines
+from scheduler_service.transport.connection_pool import RESPONSES_BYTES, Pool
 from scheduler_service.transport.dns_lookups import SystemResolver
 from scheduler_service.transport.egress_guard import EgressPolicy, Guard
-from scheduler_service.transport.pool import RESPONSES_BYTES, Pool
 from scheduler_service.transport.sender import HttpSender
 from tests.manual_clock import ManualClock
 from tests.static_directory import StaticDirectory

@@ -3,7 +3,7 @@
 from alembic import op
 
 from scheduler_service.persistence.job_store.job_store_schema import queue_turns
-from scheduler_service.persistence.queues.tables import queue_completions, queue_parts
+from scheduler_service.persistence.queues.queue_tables import queue_completions, queue_parts
 
 revision = "0004"
 down_revision = "0003"

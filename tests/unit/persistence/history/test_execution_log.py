@@ -5,7 +5,7 @@ import pytest
 from scheduler_service.domain.execution import TriggeredBy
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.records import DeliveryRecord, DeliveryTry, FeedbackSeen, Noted
-from scheduler_service.persistence.history.answer_room import MOST_NOTIFICATIONS
+from scheduler_service.persistence.history.answer_budget import MOST_NOTIFICATIONS
 from scheduler_service.persistence.history.execution_log import LINE_CHARACTERS, MOST_LINES
 from tests.present import present
 from tests.unit.persistence.history.conftest import Room

@@ -18,7 +18,7 @@ from scheduler_service.domain.records import (
     Record,
     StepEnded,
 )
-from scheduler_service.persistence.history.answer_room import (
+from scheduler_service.persistence.history.answer_budget import (
     BODIES_BYTES,
     MOST_NOTIFICATIONS,
     MOST_RECORDS,

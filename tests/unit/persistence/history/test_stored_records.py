@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler_service.domain.records import FeedbackSeen, StepEnded
-from scheduler_service.persistence.history.answer_room import BODIES_BYTES
+from scheduler_service.persistence.history.answer_budget import BODIES_BYTES
 from scheduler_service.persistence.history.stored_records import (
     PORTION_BYTES,
     ROWS,

@@ -25,7 +25,7 @@ from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.persistence.job_store.database import JobDatabase
 from scheduler_service.persistence.job_store.job_store_schema import MIGRATIONS as CLUSTER
 from scheduler_service.persistence.job_store.turn_store import TurnStore
-from scheduler_service.persistence.queues.tables import queue_completions, queue_parts
+from scheduler_service.persistence.queues.queue_tables import queue_completions, queue_parts
 from scheduler_service.persistence.sql.dialects import open_dialect
 from scheduler_service.persistence.sql.migrations import check, upgrade
 from scheduler_service.persistence.sqlite.schema import upgrade as migrate_state

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler_service.domain.wire import Answer, FaultKind, OutboundRequest
 from scheduler_service.ports.sending import NotSent
-from scheduler_service.transport.topics import TopicSender
+from scheduler_service.transport.topic_sender import TopicSender
 from tests.unit.transport.servers import Stage, repeating
 
 TAKEN = b"HTTP/1.1 204 No Content\r\n\r\n"

@@ -8,11 +8,11 @@ import sqlalchemy as sa
 from scheduler_service.domain.execution import DeliveryState, ExecutionState, FailureType, TriggeredBy
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.records import DeliveryRecord
+from scheduler_service.persistence.history.history_counts import FEW_JOBS, MOST_EXAMINED
 from scheduler_service.persistence.history.history_reads import HistoryReads
 from scheduler_service.persistence.history.queries import DeliveryQuery, ExecutionQuery
 from scheduler_service.persistence.history.row_merging import EXECUTIONS
 from scheduler_service.persistence.history.schema import executions
-from scheduler_service.persistence.history.sums import FEW_JOBS, MOST_EXAMINED
 from tests.unit.persistence.hearing import heard
 from tests.unit.persistence.history.conftest import Room
 from tests.unit.persistence.history.reading import plans, write

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_service.cli.checking import MAX_LINES
+from scheduler_service.cli.lint_and_doctor import MAX_LINES
 from tests.rows import each_row
 from tests.unit.cli.running import Ran
 

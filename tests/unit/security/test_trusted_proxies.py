@@ -2,7 +2,7 @@
 
 from scheduler_service.domain.keys_and_roles import Role
 from scheduler_service.security.callers import Caller
-from scheduler_service.security.proxies import MOST_HOPS, Proxies
+from scheduler_service.security.trusted_proxies import MOST_HOPS, Proxies
 from tests.rows import each_row
 
 NETWORKS = ["10.0.0.1", "10.1.0.0/16", "fd00::/8"]

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler_service.domain.differences import Difference, find_differences
+from scheduler_service.domain.json_differences import Difference, find_differences
 from tests.rows import each_row
 
 JSON = st.recursive(

@@ -7,7 +7,7 @@ import pytest
 from scheduler_service.domain.replies import Reply, Taken
 from scheduler_service.domain.turn_events import AlarmRang, CallEnded, Event
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, Outcome, Token
-from scheduler_service.hosts.redelivery import (
+from scheduler_service.hosts.event_redelivery import (
     HELD_BYTES,
     LARGEST_HELD_BYTES,
     LET_GO_AT_ONCE,

@@ -9,7 +9,7 @@ import pytest
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.ports.shared_registry import ServiceNotice, SharedInstance
 from scheduler_service.services.instances import Instance
-from scheduler_service.services.shared_view import FORMAT, RowUnreadable, instance_of, row_of
+from scheduler_service.services.shared_registry_view import FORMAT, RowUnreadable, instance_of, row_of
 from tests.rows import each_row
 from tests.unit.services.shared_table import SHOP, TENANT, ViewedCluster, ViewedNode
 

@@ -3,8 +3,8 @@
 from collections.abc import Container
 
 from scheduler_service.ports.history import Batch, History
-from scheduler_service.telemetry.decorators import NO_DECORATORS, TurnObservers, observed
 from scheduler_service.telemetry.log_summaries import Tally
+from scheduler_service.telemetry.port_decorators import NO_DECORATORS, TurnObservers, observed
 
 BATCH = Batch(uid="u", job_id="one", tenant="default", sequence=1, at=5, records=())
 
