@@ -226,11 +226,16 @@ class Contexts(Protocol):
     became durable, is harmless: no row names it. For the same reason calls may overtake each other.
     """
 
-    async def put(self, job_id: str, version: int, content: bytes, unused: Sequence[int]) -> None:
+    async def put(
+        self, job_id: str, version: int, content: bytes, unused: Sequence[int], others: Sequence[int] = ()
+    ) -> None:
         """Keeps `content`; it is durable when this returns. Raises StoreError: perhaps it is there.
 
-        May remove the versions `unused`, which no row names any more or ever will.
+        May remove the versions `unused`, which no row names any more or ever will. `others` stay.
         """
+
+    async def find(self, job_id: str) -> Sequence[int]:
+        """The versions of a job that are there, perhaps with some that are not. Raises StoreUnavailable."""
 
     async def get(self, job_id: str, version: int) -> bytes | None:
         """What was put under `version`; None: the store does not have it. Raises StoreUnavailable."""

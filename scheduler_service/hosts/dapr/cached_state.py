@@ -65,11 +65,12 @@ class CachedState:
     `generation` is compared with the store's before each turn. `batches` are those that the history has not
     confirmed. `messages` are the answers to the latest messages, each with the steady moment since when it is
     known here. `flights` are the calls that the row names as in flight, or, where the next claim gives the
-    job away (`leaves`), is to name.
+    job away (`leaves`), is to name. `is_to_look`: another process may have left contexts of the job.
     """
 
     __slots__ = (
-        "batches", "began", "checked_at", "flights", "generation", "leaves", "messages", "period", "sequence",
+        "batches", "began", "checked_at", "flights", "generation", "is_to_look", "leaves", "messages",
+        "period", "sequence",
     )  # fmt: skip
 
     def __init__(
@@ -82,7 +83,7 @@ class CachedState:
         self.batches: dict[tuple[str, int], Batch] = {}
         self.messages = tuple((began, message) for message in kept.messages)
         self.flights = kept.flights
-        self.leaves = False
+        self.leaves = self.is_to_look = False
 
     def is_to_compare(self, now: int, generation: int, *, will_commit: bool) -> bool:
         """Whether the turn that begins has to compare it; the claim of one that `will_commit` does."""

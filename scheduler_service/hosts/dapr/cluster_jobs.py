@@ -121,7 +121,12 @@ class ClusterJobs:
         """
         if self._keeper is None:
             return await self._load(job_id)
-        return await self._keeper.load(lambda: self._load(job_id))
+        stored = await self._keeper.load(lambda: self._load(job_id))
+        state = self._states.get(job_id)
+        if state is not None and state.is_to_look:
+            state.is_to_look = False
+            await self._keeper.look(job_id)
+        return stored
 
     async def _load(self, job_id: str) -> StoredJob | None:
         began, period, generation = self._clock.now().steady, self._liveness.period, self._generation
@@ -140,6 +145,7 @@ class ClusterJobs:
         if row.holder == self._holder and not row.is_first:
             self._inherit(state, before, kept.batches)
         else:
+            state.is_to_look = kept.is_apart and row.holder != self._holder
             await self._take_over_from(state, row, kept.batches)
         await self._settle_doubt(state, row)
         return StoredJob(entry, row.sequence, kept.document, due, self._epoch << EPOCH_BITS)
@@ -165,6 +171,7 @@ class ClusterJobs:
             batches=state.batches.values(),
             messages=tuple(message for _, message in messages),
             flights=flights,
+            is_apart=self._keeper is not None and self._keeper.concerns(commit),
         )
         await self._claim(state, claim, kept)
         await self._check_lead(state, commit)
@@ -316,10 +323,11 @@ def claim_of(
     messages: tuple[Remembered, ...] = (),
     flights: Flights = (),
     is_first: bool = False,
+    is_apart: bool = False,
 ) -> TurnClaim:
     """The claim of a turn; `batches` are earlier ones that the history has not confirmed."""
     own = () if commit.batch is None else (commit.batch,)
-    state = write_row_state(RowState(commit.document, (*batches, *own), messages, flights))
+    state = write_row_state(RowState(commit.document, (*batches, *own), messages, flights, is_apart))
     return TurnClaim(commit, holder, at, state, is_first)
 
 

@@ -100,7 +100,10 @@ class DirectCreation(Creation):
         """
         at = self._clock.now().steady
         return await self._store.claim_all(
-            [claim_of(commit, holder=self._holder, at=at, is_first=True) for commit in commits]
+            [
+                claim_of(commit, holder=self._holder, at=at, is_first=True, is_apart=commit.qos != 0)
+                for commit in commits
+            ]
         )
 
 

@@ -154,6 +154,7 @@ def _explain(what: str, failure: Exception, seconds: float) -> str:
     return f"the sidecar could not {what}: {failure}; is daprd running?"
 
 
+INDEX = "contexts"
 WRITE_MS = SECOND // 2
 """Longer than a write takes. Where daprd takes longer the contexts go into the row, within the same turn."""
 
@@ -162,24 +163,32 @@ class ActorContexts:
     """`ports.state.Contexts` in the actor state store: a key of the job's actor for each version.
 
     A version is written in one transaction with the removal of older ones, where the actor is active. What a
-    sidecar writes late is a version that no row names.
+    sidecar writes late is a version that no row names. The store lists nothing: the versions that a job has
+    are written with each of them, under the key `INDEX` (docs/decisions/0074).
     """
 
     def __init__(self, *, sidecar: Sidecar) -> None:
         self._sidecar = sidecar
 
-    async def put(self, job_id: str, version: int, content: bytes, unused: Sequence[int]) -> None:
+    async def put(
+        self, job_id: str, version: int, content: bytes, unused: Sequence[int], others: Sequence[int] = ()
+    ) -> None:
         """As the port says."""
+        index = " ".join(f"{one:x}" for one in (*others, version)).encode()
         removed = [_key(one) for one in unused]
-        await self._sidecar.write(job_id, {_key(version): content}, removed, WRITE_MS)
+        await self._sidecar.write(job_id, {_key(version): content, INDEX: index}, removed, WRITE_MS)
+
+    async def find(self, job_id: str) -> Sequence[int]:
+        """As the port says."""
+        return [int(one, 16) for one in (await self._sidecar.get(job_id, INDEX)).split()]
 
     async def get(self, job_id: str, version: int) -> bytes | None:
         """As the port says."""
         return await self._sidecar.get(job_id, _key(version)) or None
 
     async def drop(self, job_id: str, unused: Sequence[int]) -> None:
-        """As the port says."""
-        await self._sidecar.write(job_id, {}, [_key(one) for one in unused], WRITE_MS)
+        """As the port says; nothing else is left of the job then."""
+        await self._sidecar.write(job_id, {}, [INDEX, *(_key(one) for one in unused)], WRITE_MS)
 
 
 def _key(version: int) -> str:

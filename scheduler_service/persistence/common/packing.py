@@ -71,13 +71,14 @@ class RowState(msgspec.Struct, frozen=True):
     """`document` None: the job is destroyed. `batches`: those that the history has not confirmed.
 
     `messages`: the answers to the latest messages. `flights`: the calls that nodes which gave the job away
-    still have in flight, and whose answers they deliver.
+    still have in flight, and whose answers they deliver. `is_apart`: contexts of the job may lie elsewhere.
     """
 
     document: bytes | None = None
     batches: tuple[Batch, ...] = ()
     messages: tuple[Remembered, ...] = ()
     flights: Flights = ()
+    is_apart: bool = False
 
 
 class _Packed(msgspec.Struct, frozen=True, array_like=True):
@@ -88,6 +89,7 @@ class _Packed(msgspec.Struct, frozen=True, array_like=True):
     batches: tuple[Batch, ...] = ()
     messages: tuple[Remembered, ...] = ()
     flights: Flights = ()
+    is_apart: bool = False
 
 
 class OldState(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -125,6 +127,7 @@ def write_row_state(state: RowState) -> bytes:
             state.batches,
             state.messages,
             state.flights,
+            state.is_apart,
         )
     )
 
@@ -136,7 +139,7 @@ def read_row_state(raw: bytes) -> RowState:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoreUnavailable(f"the state in the row of a job cannot be read: {error}") from error
     _check_format(packed.format, FORMAT)
-    return RowState(packed.document, packed.batches, packed.messages, packed.flights)
+    return RowState(packed.document, packed.batches, packed.messages, packed.flights, packed.is_apart)
 
 
 def is_old_state(raw: bytes) -> bool:

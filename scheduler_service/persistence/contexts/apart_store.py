@@ -31,10 +31,14 @@ class ApartCommit(msgspec.Struct, frozen=True, gc=False):
 
 
 class JobVersions(msgspec.Struct, gc=False):
-    """Of one job: `kept` may be named by its row, `unused` are not any more, and are to be removed."""
+    """Of one job: `kept` may be named by its row, `unused` are not any more, and are to be removed.
+
+    `left` are those of other processes, which the next commit here makes unused.
+    """
 
     kept: list[int] = []
     unused: list[int] = []
+    left: list[int] = []
 
 
 class ContextKeeper:
@@ -75,7 +79,8 @@ class ContextKeeper:
         versions.kept.append(version)
         try:
             self._before()
-            await self._contexts.put(job_id, version, commit.document, unused)
+            others = [*versions.kept[:-1], *versions.left]
+            await self._contexts.put(job_id, version, commit.document, unused, others)
             self._after()
         except StoreError as error:
             self._give_up(job_id, version)
@@ -93,7 +98,8 @@ class ContextKeeper:
             if kept.version is not None:
                 self._give_up(job_id, kept.version)
             return
-        versions.unused += [one for one in versions.kept if one != kept.version]
+        versions.unused += [one for one in (*versions.kept, *versions.left) if one != kept.version]
+        versions.left = []
         versions.kept = [one for one in versions.kept if one == kept.version]
         if kept.version is None:
             self._drop_later(job_id)
@@ -120,6 +126,23 @@ class ContextKeeper:
                 return replace(stored, document=bare)
             stored = again
         return stored
+
+    async def look(self, job_id: str) -> None:
+        """Finds what other processes have put for a job that was loaded just now, and its row does not name.
+
+        The next commit here makes it unused: whoever has put it for a turn that is not durable yet loses his
+        claim to that one, and what is put behind it is not found now. Never raises.
+        """
+        versions = self._jobs.get(job_id, JobVersions())
+        versions.left = []
+        try:
+            found = await self._contexts.find(job_id)
+        except StoreError:
+            return  # the next process that takes the job finds it
+        own = (one for one in found if one >> COUNT_BITS != self._start)
+        versions.left = [one for one in own if one not in versions.kept]
+        if versions.left:
+            self._jobs[job_id] = versions
 
     def find_unused(self, stored: StoredJob | None, versions: Iterable[int]) -> list[int]:
         """Those of a job's `versions` that an earlier start has left, and its row does not name."""

@@ -98,7 +98,9 @@ class RedisContexts:
             warn(f"node {other} has its contexts in {address} too; use a database for each")
         return contexts, is_own
 
-    async def put(self, job_id: str, version: int, content: bytes, unused: Sequence[int]) -> None:
+    async def put(
+        self, job_id: str, version: int, content: bytes, unused: Sequence[int], others: Sequence[int] = ()
+    ) -> None:
         key = key_of(job_id)
         if unused:
             await self.ask((b"HSET", key, version, content), (b"HDEL", key, *unused))
@@ -108,6 +110,9 @@ class RedisContexts:
     async def get(self, job_id: str, version: int) -> bytes | None:
         found: bytes | None = (await self.ask((b"HGET", key_of(job_id), version)))[0]
         return found
+
+    async def find(self, job_id: str) -> Sequence[int]:
+        return [int(one) for one in (await self.ask((b"HKEYS", key_of(job_id))))[0]]
 
     async def drop(self, job_id: str, unused: Sequence[int]) -> None:
         await self.ask((b"HDEL", key_of(job_id), *unused))

@@ -20,7 +20,7 @@ from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.execution import FiringOutcome
 from scheduler_service.domain.records import DeliveryRecord, FiringRecord, StepEnded
 from scheduler_service.domain.replies import Recalled, Reply, Started, Taken, Unchanged
-from scheduler_service.domain.turn_events import Created, Triggered
+from scheduler_service.domain.turn_events import Created, Destroyed, Triggered
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.engine.snapshot import decode, is_apart, read_version
 from scheduler_service.persistence.common.packing import read_row_state
@@ -40,6 +40,8 @@ STEPS = (ONE, TWO)
 # Beyond 30 s a firing waits as a reminder.
 FAR, STEP, END = 33_000, 500, 90_000
 GROUPS = 8
+MOST_LEFT = 2
+"""So many versions of a job that is at rest one death has left: one it has put, one that was not removed."""
 Identity = tuple[int, int, str]
 Ask = Callable[[], Coroutine[Any, Any, Reply]]
 
@@ -76,6 +78,11 @@ class Story:
         while self.house.clock.now().wall - now < END and not await self.is_done():
             await self.pass_time()
         await self.pass_time(5_000)
+        named = [key for key in self.house.world.state if key.startswith(name_of(JOB, "context-"))]
+        assert len(named) <= MOST_LEFT, named
+        self.house.points.start(0)
+        await self.house.host(JOB, Command(Destroyed()))
+        await self.pass_time()
 
     async def ask(self, ask: Ask) -> Reply:
         """As a caller does who gets no answer, or 503: again."""
@@ -134,6 +141,8 @@ class Story:
 
     def check(self) -> None:
         """Nothing is lost, no firing doubled, no recorded step sent again."""
+        left = [key for key in self.house.world.state if key.startswith(name_of(JOB, "context"))]
+        assert left == [], "the next commit of a process removes what others have put, as a destruction does"
         states = self.house.executions(JOB)
         assert set(states) == {1, 2}, states
         lost = [number for number, state in states.items() if state is not State.SUCCEEDED]

@@ -16,7 +16,9 @@ class MemoryContexts:
         self.is_away = False
         self.puts = self.drops = 0
 
-    async def put(self, job_id: str, version: int, content: bytes, unused: Sequence[int]) -> None:
+    async def put(
+        self, job_id: str, version: int, content: bytes, unused: Sequence[int], others: Sequence[int] = ()
+    ) -> None:
         self._reach()
         self.versions.setdefault(job_id, {})[version] = content
         self.puts += 1
@@ -25,6 +27,10 @@ class MemoryContexts:
     async def get(self, job_id: str, version: int) -> bytes | None:
         self._reach()
         return self.versions.get(job_id, {}).get(version)
+
+    async def find(self, job_id: str) -> Sequence[int]:
+        self._reach()
+        return list(self.versions.get(job_id, ()))
 
     async def drop(self, job_id: str, unused: Sequence[int]) -> None:
         self._reach()

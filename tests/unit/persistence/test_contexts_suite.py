@@ -46,6 +46,8 @@ async def test_what_is_unused_goes_with_a_put_or_by_itself(contexts: ListedConte
     await contexts.drop("nothing", (1,))
     found = [await contexts.get("job", version) for version in range(5)]
     assert found == [None, None, None, b"3", b"4"]
+    assert sorted(await contexts.find("job")) == [3, 4]
+    assert list(await contexts.find("nothing")) == []
 
 
 async def test_all_versions_are_listed(contexts: ListedContexts) -> None:

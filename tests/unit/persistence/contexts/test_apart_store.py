@@ -149,6 +149,50 @@ async def test_death_after_the_commit(stage: Stage) -> None:
     assert stage.versions == [kept.version]
 
 
+async def test_what_a_dead_process_left_goes_with_the_next_commit(stage: Stage) -> None:
+    """It may have died before its commit, or before it removed what that made unused."""
+    await stage.commit(in_flight(1))
+    kept = await stage.put(in_flight(2))
+    await stage.store.commit(kept.commit)
+    stage.sequence = kept.commit.sequence
+    await stage.put(in_flight(3))
+    assert len(stage.versions) == 3
+    stage.begin()
+    assert await stage.load() == in_flight(2)
+    await stage.keeper.look("job")
+    last = await stage.commit(in_flight(4))
+    assert len(stage.versions) == 4, "whoever has put them may still commit until then"
+    await stage.commit(in_flight(5))
+    assert (len(stage.versions), stage.versions[0]) == (2, last.version)
+    stage.begin()
+    await stage.load()
+    await stage.keeper.look("job")
+    await stage.commit(at_rest())
+    await stage.keeper.close()
+    assert stage.versions == []
+
+
+async def test_what_another_process_has_put_stays_where_it_commits_first(stage: Stage) -> None:
+    """Who looked loses his own commit, and finds the other one's version when he loads anew."""
+    await stage.commit(in_flight(1))
+    slow = await stage.put(in_flight(2))
+    stage.begin()
+    await stage.load()
+    await stage.keeper.look("job")
+    lost = await stage.put(in_flight(3))
+    await stage.store.commit(slow.commit)
+    stage.sequence = slow.commit.sequence
+    with pytest.raises(StoreConflict):
+        await stage.store.commit(lost.commit)
+    stage.keeper.settle(lost, StoreConflict("another one"))
+    assert await stage.load() == in_flight(2)
+    stage.contexts.is_away = True
+    await stage.keeper.look("job")
+    stage.contexts.is_away = False
+    await stage.commit(in_flight(4))
+    assert await stage.load() == in_flight(4)
+
+
 @pytest.mark.parametrize("is_written", [True, False])
 async def test_a_commit_of_unknown_outcome_keeps_both_versions(stage: Stage, is_written: bool) -> None:
     """Whichever the row names is there, and the next commit that succeeds makes the other one unused."""
