@@ -71,6 +71,18 @@ async def test_pages_of_each_sorting_show_all_jobs_once(client: httpx.AsyncClien
         assert paged == whole, sort
 
 
+async def test_a_key_is_known_for_a_day(world: World) -> None:
+    """`Idempotency-Key` is honoured for 24 h (SPEC section 10)."""
+    await create(world.client, overlapPolicy="allow")
+    headers = {"idempotency-key": "daily"}
+    numbers = []
+    for pause in (0, 86_000, 800):
+        world.clock.advance(pause * 1_000)
+        await world.settle()
+        numbers.append(data_of(await world.client.post("/jobs/j/trigger", headers=headers))["executeNumber"])
+    assert numbers == [1, 1, 2]
+
+
 async def test_system_jobs_are_the_scheduler_s_own(client: httpx.AsyncClient) -> None:
     """Listed with `?system=true`, triggerable, pausable; not replaced, not destroyed (SPEC section 11)."""
     names = await ids(client, "system=true")

@@ -85,7 +85,6 @@ def test_what_fires_otherwise_than_it_looks_is_said(text: str, code: str, said: 
         "0 9 * 8 8 ?",
         "0 9 * * 8 ?",
         "0 30 * * 1-5 ?",
-        "0 37 * * * ?",
         "@hourly",
     ],
 )
