@@ -404,8 +404,8 @@ def test_each_act_is_an_operation_or_an_own_act_and_is_told_of() -> None:
             elif path.name == "kept_keys.py" and call.func.id == "_with_ring" and len(call.args) > 2:
                 changes.add(ast.literal_eval(call.args[2]))
     assert makers == {
-        ("acts.py", "operation.value"),  # an OwnAct
-        ("auditing.py", "request.operation"),
+        ("audit_acts.py", "operation.value"),  # an OwnAct
+        ("audit_writing.py", "request.operation"),
         ("audited_commands.py", "operation"),  # an OwnAct, or one of `changes`
     }
     assert changes == {"makeKey", "revokeKey", "rotateKey"} <= audited
