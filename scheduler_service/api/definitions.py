@@ -26,6 +26,7 @@ from scheduler_service.engine.compile_cache import (
 )
 from scheduler_service.engine.definition_checks import find_too_many
 from scheduler_service.engine.program import Program, Target, weigh
+from scheduler_service.engine.warnings import find_missing_secrets
 from scheduler_service.hosts.work_thread import work_apart
 from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.language.json_scan import count_colons
@@ -220,10 +221,12 @@ def _left_out(by: Creator, job_id: str | None, members: Members) -> dict[str, by
 
 
 def _conclude(raw: bytes, posted: _PostedMembers, found: CachedDefinition) -> PostedDefinition:
-    text = add_members(raw, posted.added)
+    text, warnings = add_members(raw, posted.added), found.warnings
+    if found.program.secrets:
+        warnings = (*warnings, *find_missing_secrets(found.program))
     return PostedDefinition(
         Definition(text, found.program, weigh(text)),
-        _point(found.warnings, decode_json(raw)) if found.warnings else (),
+        _point(warnings, decode_json(raw)) if warnings else (),
         found.active,
         has_creator=CREATOR.isdisjoint(posted.added),
         hosts=_hosts_of(found.program),

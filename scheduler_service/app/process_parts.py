@@ -78,6 +78,7 @@ class ProcessParts(ABC):
         self.surroundings = msgspec.structs.replace(
             given["surroundings"],
             judge_secret=lambda *secret: self.signer.judge(*secret),
+            has_secret=lambda *secret: bool(self.secrets.find(*secret)),
             find_calendar=lambda *name: self.calendars.find(*name),
         )
         self.compiler = DefinitionCompiler(settings=loaded.settings, surroundings=self.surroundings)

@@ -340,8 +340,8 @@ def _size(key: Sequence[object]) -> int:
 
 
 def _is_constant(body: bytes) -> bool:
-    """Whether no string in it contains a template, written plainly or with an escape."""
-    return b"${" not in body and b"\\u" not in body
+    """Whether no string in it contains a template, ours or another tool's, plainly or with an escape."""
+    return b"${" not in body and b"\\u" not in body and b"{{" not in body and b"{%" not in body
 
 
 def _fill_steps(shape: _CachedShape, posted: _SplitDefinition, bodies: list[list[Any]]) -> tuple[Step, ...]:

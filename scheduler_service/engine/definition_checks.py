@@ -67,7 +67,7 @@ def _check_secrets(definition: JobDefinition, surroundings: Surroundings) -> Ite
     judge = surroundings.judge_secret
     if judge is None:
         return
-    for pointer, target in _targets(definition):
+    for pointer, target in posted_targets(definition):
         reason = None if target.sign is None else judge(surroundings.tenant, target.sign)
         if reason is not None:
             yield Problem(f"{pointer}/sign", UNKNOWN_SECRET, reason)
@@ -101,7 +101,7 @@ def find_too_many(value: Mapping[str, object]) -> Iterator[Problem]:
 
 def literal_targets(definition: JobDefinition) -> Iterator[tuple[str, str]]:
     """(pointer, `http(s)://HOST[:PORT]`) of each URL whose host is written out and is no service's."""
-    for pointer, target in _targets(definition):
+    for pointer, target in posted_targets(definition):
         if not isinstance(target, Notification) and target.service_name is not None:
             continue
         found = _LITERAL.match(target.url)
@@ -162,7 +162,7 @@ def _leave_out(value: Any, path: list[str]) -> None:
         _leave_out(value, path[:-1])
 
 
-def _targets(definition: JobDefinition) -> Iterator[tuple[str, Posted]]:
+def posted_targets(definition: JobDefinition) -> Iterator[tuple[str, Posted]]:
     """Everything to which requests are sent, with its pointer."""
     for index, step in enumerate(definition.request):
         yield f"/request/{index}", step
@@ -175,7 +175,7 @@ def _targets(definition: JobDefinition) -> Iterator[tuple[str, Posted]]:
 
 
 def _check_methods(definition: JobDefinition) -> Iterator[Problem]:
-    for pointer, target in _targets(definition):
+    for pointer, target in posted_targets(definition):
         method = target.method
         if method not in METHODS:
             near = get_close_matches(method, USUAL, n=1)
@@ -192,7 +192,7 @@ def _check_numbers(definition: JobDefinition) -> Iterator[Problem]:
         yield Problem("/jobName", "too_long", text)
     if len(definition.labels) > MOST_LABELS:
         yield _too_many("/labels", len(definition.labels), "labels", MOST_LABELS)
-    for pointer, target in _targets(definition):
+    for pointer, target in posted_targets(definition):
         if len(target.headers) > MOST_HEADERS:
             yield _too_many(f"{pointer}/headers", len(target.headers), "headers", MOST_HEADERS)
 

@@ -38,8 +38,9 @@ class Surroundings(msgspec.Struct, frozen=True):
     no request to the host of an `http(s)` URL is ever let through, or None; without it no host is judged when
     a definition is posted. `unreachable`: a base of feedback URLs that targets on other machines cannot
     reach. `sampling`: which traces are recorded; None: nobody records any. `judge_secret` says why a tenant's
-    secret of that name cannot sign, or None; without it no name is judged. `find_calendar`: the calendar of a
-    tenant with that name as it is now; without it there is none.
+    secret of that name cannot sign, or None; without it no name is judged. `has_secret`: whether a tenant
+    has one of that name now; without it that is not known. `find_calendar`: the calendar of a tenant with
+    that name as it is now; without it there is none.
     """
 
     internal_url: str = "http://127.0.0.1:8000"
@@ -62,6 +63,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     unreachable: str | None = None
     sampling: Sampling | None = None
     judge_secret: Callable[[str, str], str | None] | None = None
+    has_secret: Callable[[str, str], bool] | None = None
     find_calendar: Callable[[str, str], Calendar | None] | None = None
 
 

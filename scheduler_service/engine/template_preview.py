@@ -11,6 +11,7 @@ from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.wire import Answer
 from scheduler_service.engine.answer_rules import RULE_MEMBERS, code_in, rule_of, text_in
 from scheduler_service.engine.program import Surroundings
+from scheduler_service.engine.warnings import missing_secret
 from scheduler_service.language.compiled import Template
 from scheduler_service.language.conditions import find_mismatches, find_slips, holds
 from scheduler_service.language.expression import SYSTEM_VARIABLES, Allowance, Names
@@ -47,6 +48,7 @@ class TemplatePreview:
     """
 
     def __init__(self, *, root: Mapping[str, object], surroundings: Surroundings, now: int) -> None:
+        self._surroundings = surroundings
         self._names = Names(environment=frozenset(surroundings.environment), allowance=Allowance())
         self._scope = Scope(
             system=_sample_values(surroundings, now),
@@ -65,7 +67,7 @@ class TemplatePreview:
             raise DefinitionError([error.as_problem(POINTER)]) from None
         rendered = _rendered(render_json(template, self._scope_of(template)))
         assert isinstance(rendered, Rendered)
-        return PreviewedTemplate(rendered.value, _warn_samples(template.variables))
+        return PreviewedTemplate(rendered.value, self._warn(template))
 
     def header(self, text: str) -> PreviewedTemplate:
         """As the value of a header."""
@@ -74,7 +76,7 @@ class TemplatePreview:
         except ExpressionError as error:
             raise DefinitionError([error.as_problem(POINTER)]) from None
         return PreviewedTemplate(
-            _rendered(render_text(template, self._scope_of(template))), _warn_samples(template.variables)
+            _rendered(render_text(template, self._scope_of(template))), self._warn(template)
         )
 
     def url(self, text: str) -> PreviewedTemplate:
@@ -89,9 +91,14 @@ class TemplatePreview:
             assert isinstance(url, str)
             url = url.replace(quote(SHOWN, safe=""), SHOWN)
         if not template.whole:
-            return PreviewedTemplate(url, _warn_samples(template.variables))
+            return PreviewedTemplate(url, self._warn(template))
         assert isinstance(url, str)
         return _whole(url)
+
+    def _warn(self, template: Template) -> tuple[Problem, ...]:
+        has_secret, tenant = self._surroundings.has_secret, self._surroundings.tenant
+        missing = [one for one in sorted(template.secrets) if has_secret and not has_secret(tenant, one)]
+        return (*_warn_samples(template.variables), *(missing_secret(POINTER, one) for one in missing))
 
     def _scope_of(self, template: Template) -> Scope:
         """The scope with `***` for each secret that the template names."""

@@ -6,18 +6,19 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import TypeGuard
 
-from client_sdk.models import JobDefinition
+from client_sdk.models import CancelUrl, CheckUrl, JobDefinition
 from client_sdk.models.parse import write_pointer
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.moments import SECOND
+from scheduler_service.engine.definition_checks import posted_targets
 from scheduler_service.engine.notification_events import FINAL
 from scheduler_service.engine.parts.step_options import read_options
-from scheduler_service.engine.program import Target, Targets, targets_of
+from scheduler_service.engine.program import Program, Target, Targets, targets_of
 from scheduler_service.engine.retry import NEVER_RETRIED
 from scheduler_service.engine.template_scope import ANYTHING
 from scheduler_service.language.compiled import ArrayNode, Interpolation, ObjectNode, Slot, Splice
 from scheduler_service.language.conditions import find_slips
-from scheduler_service.language.expression import SYSTEM_VARIABLES, Expression, Name, Query
+from scheduler_service.language.expression import SYSTEM_VARIABLES, Expression, Name, Query, SecretName
 
 CLASSES = frozenset({"4xx", "5xx"})
 CODES = frozenset(
@@ -78,10 +79,8 @@ def _about_check(definition: JobDefinition) -> Iterator[Problem]:
 
 
 def _about_conditions(definition: JobDefinition) -> Iterator[Problem]:
-    steps = [(f"/request/{index}", step) for index, step in enumerate(definition.request)]
-    entries = [(f"/notification/{index}", entry) for index, entry in enumerate(definition.notification)]
-    for pointer, target in (*steps, ("/checkUrl", definition.check_url), *entries):
-        if target is None or target.success_when is None:
+    for pointer, target in posted_targets(definition):
+        if isinstance(target, CancelUrl) or target.success_when is None:
             continue
         for slip in find_slips(target.success_when):
             yield Problem(f"{pointer}/successWhen", slip.code, slip.message)
@@ -158,8 +157,16 @@ NAMES_MAX = 100
 """How many unknown names of a definition are compared: comparing is slow."""
 LENGTH_MAX = 64
 _SUFFIX = re.compile(r"\s*\|\s*([A-Za-z]{3,6})\s*")
-_FOREIGN = re.compile(r"\{\{ *[\w.]+ *\}\}|(?<=://)(?:\$\w+|\{\w+\})(?=[/:?#]|$)")
-"""`{{name}}` in a URL, and `$NAME` or `{name}` as its host: as other tools write templates."""
+_FOREIGN = re.compile(r"\{\{[^{}]{1,80}\}\}|\{%[^{}%]{1,80}%\}")
+_FOREIGN_URL = re.compile(_FOREIGN.pattern + r"|(?<=://)(?:\$\w+|\{\w+\})(?=[/:?#]|$)")
+"""`{{name}}` and `{% if %}`, in a URL also `$NAME` or `{name}` as its host: as other tools write them."""
+_NAME = re.compile(r"[A-Za-z_][\w.]*")
+MOMENTS = frozenset(
+    {"ds", "ds_nodash", "ts", "ts_nodash", "execution_date", "logical_date", "data_interval_start"}
+)
+"""What Airflow calls the moment of a firing, or its day."""
+FOREIGN_MAX = 20
+"""So many templates of other tools are told of."""
 _NO_PARAMS = (
     "${{{}}}: what a timer starts has no parameters, so it fails with template here; write a constant, "
     'take all of them with "${{trigger}}|json", or let the period be external'
@@ -171,16 +178,12 @@ def find_template_warnings(
     definition: JobDefinition, targets: Targets, environment: Iterable[str], *, has_firings: bool
 ) -> Iterator[Problem]:
     """`unknown_name`: a root name that is unknown and nearly a known one; `unknown_suffix`: nearly `|json`;
-    `no_template`: what other tools take for a template, in a URL; `no_params`: a parameter that an execution
+    `no_template`: what other tools take for a template; `no_params`: a parameter that an execution
     needs, where the timer starts some (`has_firings`), which have none. It is told of the first such place.
 
     Parameters of triggers and members of responses have names of their own, so other unknown names pass.
     """
-    for index, step in enumerate(definition.request):
-        for found in _FOREIGN.finditer(step.url):
-            name = found[0].strip("{}$ ")
-            message = f"{found[0]!r} is sent as it stands; a template is written ${{{name}}}"
-            yield Problem(f"/request/{index}/url", "no_template", message)
+    yield from islice(_about_foreign(definition), FOREIGN_MAX)
     speller = _Speller(definition, environment)
     warns_of_params = has_firings
     for place, (pointer, target) in enumerate(targets_of(targets)):
@@ -190,6 +193,54 @@ def find_template_warnings(
             if warns_of_params and _needs_param(part, known, is_first=place == 0):
                 warns_of_params = False
                 yield Problem(part_pointer, "no_params", _NO_PARAMS.format(part.text[:80]))
+
+
+def find_missing_secrets(program: Program) -> Iterator[Problem]:
+    """`unknown_secret`: a template names a secret that the tenant does not have now; it may have it later."""
+    has_secret, tenant = program.surroundings.has_secret, program.surroundings.tenant
+    if has_secret is None or all(has_secret(tenant, name) for name in program.secrets):
+        return
+    for pointer, target in targets_of(program):
+        for place, part in _parts(target, pointer):
+            if isinstance(part, SecretName) and not has_secret(tenant, part.name):
+                yield missing_secret(place, part.name)
+
+
+def missing_secret(pointer: str, name: str) -> Problem:
+    """The warning about a secret that does not exist."""
+    message = f"there is no secret {name!r}: until it is stored, what names it fails as template"
+    return Problem(pointer, "unknown_secret", message)
+
+
+def _about_foreign(definition: JobDefinition) -> Iterator[Problem]:
+    for pointer, target in posted_targets(definition):
+        texts = [
+            (f"{pointer}{write_pointer(['headers', name])}", text) for name, text in target.headers.items()
+        ]
+        body = () if isinstance(target, CheckUrl) else _texts(target.body, f"{pointer}/body")
+        for place, text in ((f"{pointer}/url", target.url), *texts, *body):
+            pattern = _FOREIGN_URL if text is target.url else _FOREIGN
+            for found in pattern.finditer(text):
+                yield Problem(place, "no_template", _explain_foreign(found[0]))
+
+
+def _explain_foreign(found: str) -> str:
+    name = found.strip("{}$% ")
+    meant = "schedulingFireTime" if name.split("|")[0].strip() in MOMENTS else name
+    way = f"a template is written ${{{meant}}}" if _NAME.fullmatch(meant) else "templates are written ${…}"
+    return f"{found!r} is sent as it stands; {way}"
+
+
+def _texts(value: object, pointer: str) -> Iterator[tuple[str, str]]:
+    """The texts in a body, with their pointers."""
+    if isinstance(value, str):
+        yield pointer, value
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from _texts(item, pointer + write_pointer([name]))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _texts(item, f"{pointer}/{index}")
 
 
 Part = Expression | tuple[str, Expression, str]

@@ -5,13 +5,14 @@ from typing import Any
 import httpx
 import pytest
 
+from scheduler_service.engine.program import Surroundings
 from scheduler_service.ports.shared_tables import StoredSecret
 from scheduler_service.security.secret_vault import MOST_SECRETS, Seal, SecretVault
 from scheduler_service.security.secrets import GivenSecrets, SecretSources
 from tests.manual_clock import ManualClock
 from tests.rows import each_row
 from tests.unit.api.stores import START
-from tests.unit.api.world import World, pointers
+from tests.unit.api.world import World, definition, pointers
 from tests.unit.security.memory_secrets import MemorySecrets
 
 VALUE, OTHER = "t0p-secret-of-the-shop", "the-next-secret"
@@ -24,7 +25,9 @@ class Kept:
         self.table = MemorySecrets()
         self.vault = SecretVault(table=self.table, seal=Seal([bytes(32)]), clock=ManualClock(wall=START))
         given = GivenSecrets({"default": {"OF_SETTINGS": ("given-value",)}, "team": {"OTHERS": ("others",)}})
-        self.world = World(secret_vault=self.vault, secrets=SecretSources([given, self.vault]))
+        secrets = SecretSources([given, self.vault])
+        around = Surroundings(has_secret=lambda *name: bool(secrets.find(*name)))
+        self.world = World(secret_vault=self.vault, secrets=secrets, surroundings=around)
         self.client = self.world.client()
 
     async def put(self, name: str, **body: Any) -> httpx.Response:
@@ -54,6 +57,21 @@ async def test_a_secret_is_stored_and_never_shown(kept: Kept) -> None:
     for text in (answer.text, listed.text, audit.text, repr(kept.world.logged), repr(kept.table.rows)):
         assert VALUE not in text
         assert "given-value" not in text
+
+
+async def test_a_secret_that_does_not_exist_is_warned_of_until_it_is_stored(kept: Kept) -> None:
+    """Where a definition is posted, alone or in an array, also of a shape that is known, and in previews."""
+    posted = definition(request=[{"url": "http://a.test/", "headers": {"X": "${secrets.SHOP_TOKEN}"}}])
+    template = {"template": "k ${secrets.SHOP_TOKEN}", "place": "header"}
+    codes = [[("/request/0/headers/X", "unknown_secret")]] * 2 + [[("/template", "unknown_secret")]]
+    for number, expected in enumerate((codes, codes, [[]] * 3)):
+        if not expected[0]:
+            await kept.put("SHOP_TOKEN", value=VALUE)
+        one = (await kept.client.post(f"/jobs/one-{number}", json=posted)).json()
+        many = (await kept.client.post("/jobs", json=[posted | {"jobId": f"many-{number}"}])).json()
+        tried = (await kept.client.post("/templates/preview", json=template)).json()
+        found = (one["warnings"], many["data"]["items"][0]["warnings"], tried["warnings"])
+        assert [[(flaw["pointer"], flaw["code"]) for flaw in flaws] for flaws in found] == expected
 
 
 async def test_a_replaced_one_may_stay_the_second(kept: Kept) -> None:

@@ -6,6 +6,7 @@ from client_sdk.models import parse_definition
 from scheduler_service.cli.lint_and_doctor import check
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Surroundings
+from scheduler_service.engine.warnings import find_missing_secrets
 from tests.rows import each_row
 from tests.unit.engine.rig import definition
 
@@ -296,6 +297,52 @@ def test_a_template_of_other_tools_is_told(url: str, said: str) -> None:
     """In a SOME_URL, where it can hardly be meant."""
     [(where, what, text)] = told(Surroundings(), request=[{"url": url}])
     assert (where, what, text) == ("/request/0/url", "no_template", said)
+
+
+def test_templates_of_other_tools_are_told_wherever_one_may_stand() -> None:
+    """In headers and bodies of all requests; those of Airflow for the moment by what is meant."""
+    step = {
+        "url": SOME_URL,
+        "headers": {"X-Day": "{{ ds }}"},
+        "body": {"a": ["{{ params.cups }}", "{% if x %}"]},
+    }
+    other = {"url": f"{SOME_URL}?day={{{{ts|tojson}}}}", "body": "{{ run_id }}"}
+    members = {"notification": [other], "checkUrl": SOME_URL, "cancelUrl": other, "async": True}
+    found = told(Surroundings(), request=[step], **members)
+    assert [(where, text.partition("; ")[2]) for where, what, text in found if what == "no_template"] == [
+        ("/request/0/headers/X-Day", "a template is written ${schedulingFireTime}"),
+        ("/request/0/body/a/0", "a template is written ${params.cups}"),
+        ("/request/0/body/a/1", "templates are written ${…}"),
+        ("/cancelUrl/url", "a template is written ${schedulingFireTime}"),
+        ("/cancelUrl/body", "a template is written ${run_id}"),
+        ("/notification/0/url", "a template is written ${schedulingFireTime}"),
+        ("/notification/0/body", "a template is written ${run_id}"),
+    ]
+
+
+def test_a_secret_that_does_not_exist_is_told_wherever_it_may_stand() -> None:
+    """What exists by its name is left alone."""
+    around = Surroundings(has_secret=lambda tenant, name: (tenant, name) == ("default", "KNOWN"))
+    step = {"url": f"{SOME_URL}?k=${{secrets.A}}", "headers": {"X": "b ${secrets.B}"}}
+    members = {
+        "request": [{**step, "body": {"a": ["${secrets.C}", "x${secrets.KNOWN}"]}}],
+        "async": True,
+        "checkUrl": {"url": SOME_URL, "headers": {"X": "${secrets.D}"}},
+        "cancelUrl": {"url": SOME_URL, "body": "${secrets.E}"},
+        "notification": [{"url": SOME_URL, "body": {"k": "${secrets.F} ${secrets.A}"}}],
+    }
+    compiled = compile_definition(parse_definition(definition(**members)), around)
+    found = list(find_missing_secrets(compiled.program))
+    assert [(one.pointer, one.message.split("'")[1]) for one in found] == [
+        ("/request/0/url", "A"),
+        ("/request/0/headers/X", "B"),
+        ("/request/0/body/a/0", "C"),
+        ("/checkUrl/headers/X", "D"),
+        ("/cancelUrl/body", "E"),
+        ("/notification/0/body/k", "F"),
+        ("/notification/0/body/k", "A"),
+    ]
+    assert {one.code for one in found} == {"unknown_secret"}
 
 
 def test_a_dollar_or_a_brace_in_a_path_is_left_alone() -> None:
