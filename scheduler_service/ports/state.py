@@ -172,6 +172,10 @@ class StateStore(RequestStore, Protocol):
 class OwnedStore(StateStore, Protocol):
     """What this process finds at its start of its own jobs, of which it alone takes turns, until `close`."""
 
+    @property
+    def commits_waiting(self) -> int:
+        """About how many writes wait for their group."""
+
     async def commit_all(self, commits: Sequence[Commit]) -> Sequence[StoreError | None]:
         """Writes turns of different jobs in one group; for each None, or its error. Raises StoreError."""
 
@@ -207,10 +211,6 @@ class OpenStore(OwnedStore, ServiceStore, Protocol):
     @property
     def node_id(self) -> str:
         """The node's name, kept from start to start."""
-
-    @property
-    def commits_waiting(self) -> int:
-        """About how many writes wait for their group."""
 
     async def clock_skew(self) -> int:
         """The clock skew (ms) that was saved last; 0: never. Raises StoreUnavailable."""

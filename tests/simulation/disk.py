@@ -124,6 +124,10 @@ class SimulatedStore(StateStore):
         """The number of this start."""
         return self._inner.boot
 
+    @property
+    def commits_waiting(self) -> int:
+        return len(self._line)
+
     async def load(self, job_id: str) -> StoredJob | None:
         await self._risks.pass_by("before load")
         return await self._read(lambda: self._inner.load(job_id))

@@ -77,6 +77,9 @@ SMALLEST_SLICE, LARGEST_SLICE = 8, 512
 COLLECTED_AT_ONCE = 2_048
 """Many, as tenants take turns among those that are collected; they take about 3 ms."""
 MOST_RINGS = 1_024
+MOST_COMMITS, COMMITS_PAUSE_MS = 1_024, 4
+"""While so many turns wait for the store no ring begins: it would wait as well, with all of an execution in
+memory. They are several groups, so the store never runs dry meanwhile."""
 MOST_SHARED_RINGS = 96
 """So many are under way until they are durable, where one tenant's burst is beside others: who comes next
 waits for those."""
@@ -116,6 +119,7 @@ class EmbeddedAlarms:
         elapsed: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._clock = clock
+        self._store = store
         self._ring = ring
         self._log = log
         self._prefetch = prefetch
@@ -331,6 +335,9 @@ class EmbeddedAlarms:
             if room <= 0:
                 await self._clock.sleep(1)
                 return
+        elif self._store.commits_waiting >= MOST_COMMITS:
+            await self._clock.sleep(COMMITS_PAUSE_MS)
+            return
         for _ in range(min(self._chunk, room)):
             picked = self._due.pick()
             if picked is None:

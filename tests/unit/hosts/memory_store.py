@@ -72,6 +72,10 @@ class MemoryStore(StateStore):
         self.deliveries_fault: Exception | None = None
         self.deliveries_gate: asyncio.Semaphore | None = None  # one for each page
 
+    @property
+    def commits_waiting(self) -> int:
+        return len(self._queue)
+
     def hold(self) -> None:
         """Commits wait from now on."""
         self._is_held = True

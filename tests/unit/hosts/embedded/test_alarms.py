@@ -12,6 +12,7 @@ from scheduler_service.hosts.clock import SHARED_BATCH_SIZE
 from scheduler_service.hosts.embedded.alarm_queue import BURST
 from scheduler_service.hosts.embedded.alarms import (
     COLLECTED_AT_ONCE,
+    MOST_COMMITS,
     MOST_EARLY_RINGS,
     MOST_RINGS,
     MOST_SHARED_RINGS,
@@ -19,7 +20,7 @@ from scheduler_service.hosts.embedded.alarms import (
 )
 from scheduler_service.hosts.embedded.early_commit import TURN_MICROSECONDS
 from scheduler_service.pacing.interpreter import FEW
-from scheduler_service.ports.state import StoredJob
+from scheduler_service.ports.state import Commit, StoredJob
 from tests.manual_clock import ManualClock
 from tests.unit.hosts.embedded.alarm_rig import STEADY, Tower, entry
 from tests.unit.hosts.house import SKEW, START, until
@@ -208,6 +209,21 @@ async def test_a_crowd_that_waits_for_its_moment_holds_up_no_limit() -> None:
     await tower.settle()
     assert tower.moments["limit"] is None
     tower.send_guard.set()
+    await tower.alarms.stop()
+
+
+async def test_no_ring_begins_while_many_turns_wait_for_the_store(tower: Tower) -> None:
+    """It would wait as well, with all of an execution in memory; once the store goes on it begins."""
+    tower.set("due", wall=500)
+    await tower.alarms.start()
+    tower.store.hold()
+    for number in range(MOST_COMMITS):
+        tower.store.commit(Commit(entry(f"ends-{number}"), 0, 1, b"", Due()))
+    await tower.advance(5_000)
+    assert tower.rung == []
+    tower.store.release()
+    await tower.advance(5)
+    assert tower.rung == ["due"]
     await tower.alarms.stop()
 
 
