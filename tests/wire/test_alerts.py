@@ -183,10 +183,11 @@ async def test_a_lost_instance_is_told_and_that_it_is_back() -> None:
 
 
 async def test_an_alert_has_a_body_of_its_own_and_hides_its_headers() -> None:
-    """Templates are those of notifications; neither `/alerts` nor `/settings` has a header's value."""
+    """Templates are those of notifications; a header's value and a query are sent and shown nowhere."""
     alert = {
         "name": "chat",
         "on": ["finalFailed"],
+        "url": f"{HOOK}?key=a-secret&to=${{trigger.jobId}}",
         "headers": {"Authorization": "Bearer ${TOKEN}", "X-Plain": "plain-secret"},
         "body": {"text": "${trigger.text}", "count": "${trigger.count}|json"},
     }
@@ -194,10 +195,17 @@ async def test_an_alert_has_a_body_of_its_own_and_hides_its_headers() -> None:
         seen = await fail_and_tell(world)
         assert seen.headers["authorization"] == "Bearer s3cret"
         assert (sorted(seen.json), seen.json["count"]) == (["count", "text"], 1)
-        for path in ("/alerts", "/settings"):
-            text = (await world.client.get(path)).text
-            assert '"chat"' in text
-            assert "plain-secret" not in text
+        assert seen.query == {"key": "a-secret", "to": "nightly"}
+        shown = data_of(await world.client.get("/jobs/alert.chat"))
+        assert shown["definition"]["notification"][0]["url"] == f"{HOOK}?***"
+        (delivery,) = data_of(await world.client.get("/deliveries?jobId=alert.chat"))["items"]
+        assert delivery["url"].endswith("/hook?***")
+        paths = ("/jobs/alert.chat/revisions", "/executions?jobId=alert.chat", "/alerts", "/settings")
+        found = [(await world.client.get(path)).text for path in paths]
+        assert all('"chat"' in text for text in found[2:])
+        assert [
+            text for text in (*found, repr(world.log)) if "a-secret" in text or "plain-secret" in text
+        ] == []
 
 
 async def test_a_header_is_sent_and_shown_nowhere(tmp_path: Path) -> None:
@@ -229,21 +237,6 @@ async def test_a_header_is_sent_and_shown_nowhere(tmp_path: Path) -> None:
                 )
             ]
             assert [text for text in (*found, repr(world.log)) if "-secret" in text] == []
-
-
-async def test_the_query_of_an_address_is_sent_and_shown_nowhere() -> None:
-    """`?***` wherever it is shown, its delivery included."""
-    alert = {"name": "chat", "on": ["finalFailed"], "url": f"{HOOK}?key=a-secret&to=${{trigger.jobId}}"}
-    async with alerting(alert) as world:
-        seen = await fail_and_tell(world)
-        assert seen.query == {"key": "a-secret", "to": "nightly"}
-        shown = data_of(await world.client.get("/jobs/alert.chat"))
-        assert shown["definition"]["notification"][0]["url"] == f"{HOOK}?***"
-        (delivery,) = data_of(await world.client.get("/deliveries?jobId=alert.chat"))["items"]
-        assert delivery["url"].endswith("/hook?***")
-        paths = ("/jobs/alert.chat/revisions", "/executions?jobId=alert.chat", "/alerts", "/settings")
-        found = [(await world.client.get(path)).text for path in paths]
-        assert [text for text in (*found, repr(world.log)) if "a-secret" in text] == []
 
 
 async def test_a_header_is_sent_by_the_outbox_too(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from client_sdk.models import answers
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from tests.rows import each_row
 from tests.wire.event_stream import PATIENCE, Frame, Listening, listening
-from tests.wire.service import definition, running
+from tests.wire.service import World, definition, running
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -130,12 +130,11 @@ async def test_an_id_that_is_not_kept_begins_with_a_gap(unknown: str) -> None:
     ],
 )
 async def test_what_is_wrong_is_refused_with_its_place(
-    query: str, headers: dict[str, str], status: int, pointer: tuple[str, str]
+    world: World, query: str, headers: dict[str, str], status: int, pointer: tuple[str, str]
 ) -> None:
     """And no reader is left behind."""
-    async with running() as world:
-        answer = await world.client.get(f"/events{query}", headers=headers)
-        assert (answer.status_code, pointers(answer)) == (status, [pointer])
+    answer = await world.client.get(f"/events{query}", headers=headers)
+    assert (answer.status_code, pointers(answer)) == (status, [pointer])
 
 
 async def test_labels_choose_jobs() -> None:

@@ -189,17 +189,6 @@ async def attempt(world: World) -> dict[str, str]:
 UNTIL_GONE = 11 * 60
 
 
-async def test_a_trial_goes_by_itself(tmp_path: Path) -> None:
-    """Not much later than its ten minutes; its execution is read as before, no list of jobs had it."""
-    async with running(store={"data": str(tmp_path)}) as world:
-        trial = await attempt(world)
-        assert (await world.ended(trial["executionId"]))["state"] == "succeeded"
-        assert data_of(await world.client.get("/jobs"))["items"] == []
-        assert not await is_gone(world, trial)
-        await world.advance(UNTIL_GONE)
-        assert await is_gone(world, trial)
-
-
 async def is_gone(world: World, trial: dict[str, str]) -> bool:
     """Whether nothing is left but the execution."""
     jobs = data_of(await world.client.get("/jobs?system=true&limit=500"))["items"]
@@ -210,11 +199,15 @@ async def is_gone(world: World, trial: dict[str, str]) -> bool:
     return job.status_code == 404 and trial["jobId"] not in ids
 
 
-async def test_executions_of_trials_are_labelled(tmp_path: Path) -> None:
-    """They are listed and counted with all others; by `triggeredBy` they are found, or left out."""
+async def test_a_trial_goes_by_itself(tmp_path: Path) -> None:
+    """Its execution is listed, counted and found by `triggeredBy`; soon after ten minutes it is gone.
+
+    That is read as before; no list of jobs had the trial.
+    """
     async with running(store={"data": str(tmp_path)}) as world:
         trial = await attempt(world)
-        await world.ended(trial["executionId"])
+        assert (await world.ended(trial["executionId"]))["state"] == "succeeded"
+        assert data_of(await world.client.get("/jobs"))["items"] == []
         assert (await world.client.post("/jobs/mine", json=definition())).is_success
         manual = data_of(await world.client.post("/jobs/mine/trigger", json={}))
         await world.ended(manual["executionId"])
@@ -229,6 +222,9 @@ async def test_executions_of_trials_are_labelled(tmp_path: Path) -> None:
         assert data_of(await world.client.get("/counts/executions"))["total"]["value"] == 2
         log = data_of(await world.client.get(f"/executions/{trial['executionId']}/log"))
         assert "triggered as a trial" in str(log)
+        assert not await is_gone(world, trial)
+        await world.advance(UNTIL_GONE)
+        assert await is_gone(world, trial)
 
 
 NAMES = ("作业", "状态é", "𠀀𠀁", "😀_1")
@@ -236,7 +232,7 @@ NAMES = ("作业", "状态é", "𠀀𠀁", "😀_1")
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_job_reads_members_of_such_names_everywhere(world: World, name: str) -> None:
-    """In a URL, its query, headers, a body, filters, checkUrl and a notification; as a bare name too."""
+    """In a URL, its query, headers, a body, filters, checkUrl, a notification, a preview; bare names too."""
     target, expression = world.target, f"${{$.{name}.{name}}}"
     rows = f"${{$.{name}.rows[?@.{name} == $.{name}.{name}].id}}|json"
     steps: list[dict[str, Any]] = [
@@ -267,11 +263,6 @@ async def test_a_job_reads_members_of_such_names_everywhere(world: World, name: 
     assert second.json == {name: "v", "rows": [7], "bare": "v"}
     assert [one.path for one in target.at("/check")] == ["/check/v"]
     assert {(one.path, str(one.json)) for one in target.at("/told")} == {("/told/v", "['v']")}
-
-
-@pytest.mark.parametrize("name", NAMES)
-async def test_a_preview_reads_them(world: World, name: str) -> None:
-    """`POST /templates/preview`, as a job would."""
     asked = {"template": f"${{$.{name}[?@.{name} > 1].{name}}}|json", "root": {name: [{name: 1}, {name: 2}]}}
     shown = await world.client.post("/templates/preview", json=asked)
     assert shown.json()["data"] == {"value": [2]}

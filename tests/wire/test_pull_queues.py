@@ -55,6 +55,13 @@ async def test_a_claim_waits_for_work() -> None:
         await world.advance(20)
         found = [len(await one) for one in waiting]
         assert sorted(found) == [0, 0, 1]
+        # One that hangs up takes nothing: work that comes later goes to who is still there
+        gone = asyncio.ensure_future(claim(world, "gone", wait=30))
+        await world.settle()
+        gone.cancel()
+        await asyncio.gather(gone, return_exceptions=True)
+        await trigger(world)
+        assert len(await claim(world, "there")) == 1
 
 
 def _is_one_done(tasks: list["asyncio.Future[Any]"]) -> Any:
@@ -106,18 +113,6 @@ async def test_a_draining_instance_gets_nothing() -> None:
         data_of(await world.client.post(heartbeat, json={"draining": False}))
         await world.advance(1)
         assert len(await waiting) == 1
-
-
-async def test_a_claimer_that_hangs_up_takes_nothing() -> None:
-    """Work that comes later goes to who is still there."""
-    async with running() as world:
-        await create(world)
-        gone = asyncio.ensure_future(claim(world, "gone", wait=30))
-        await world.settle()
-        gone.cancel()
-        await asyncio.gather(gone, return_exceptions=True)
-        await trigger(world)
-        assert len(await claim(world, "there")) == 1
 
 
 async def test_a_lost_lease_is_lost() -> None:
@@ -305,6 +300,13 @@ async def test_a_queue_gives_out_no_more_than_its_rate() -> None:
         await world.advance(1)
         assert len(await waiting) == 1
         assert await claim(world, "w3") == []
+        # Other queues have no rate: only the one with the service's name
+        other = definition(request=[{"url": "queue://other"}], overlapPolicy="allow")
+        data_of(await world.client.post("/jobs/other", json=other), 201)
+        for _ in range(3):
+            data_of(await world.client.post("/jobs/other/trigger"))
+        answer = await world.client.post("/queues/other/claim", json={"instanceId": "w", "max": 3})
+        assert len(data_of(answer)["items"]) == 3
 
 
 async def test_a_stuck_part_goes_to_another_instance() -> None:
@@ -327,17 +329,6 @@ async def test_a_stuck_part_goes_to_another_instance() -> None:
         assert (await world.ended(execution))["state"] == "succeeded"
         refused = (await world.client.post("/queues/work/free", json=part)).json()
         assert (refused["status"], refused["errors"][0]["code"]) == (409, "not_held")
-
-
-async def test_other_queues_have_no_rate() -> None:
-    """Only the one with the service's name."""
-    async with running() as world:
-        await create(world, {"url": "queue://other"})
-        await limit(world, 1, 5)
-        for _ in range(3):
-            await trigger(world)
-        answer = await world.client.post("/queues/other/claim", json={"instanceId": "w", "max": 3})
-        assert len(answer.json()["data"]["items"]) == 3
 
 
 OFFLINE, LOST = 10, 20

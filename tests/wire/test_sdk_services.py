@@ -231,19 +231,14 @@ async def test_a_new_job_reaches_the_instance_that_declares_it() -> None:
         assert keys[0] == keys[1]
         assert data_of(await world.client.get("/jobs/shop.new"))["state"] == "active"
         assert paused(world) == []
-
-
-async def test_a_job_that_no_instance_knows_is_paused() -> None:
-    """Each instance is asked once; the log of the service says so."""
-    async with running() as world, Target(lambda: world.clock.now().wall) as newer:
-        await deploy(world, newer)
+        # None knows it any more: each is asked once, the job is paused, and the log of the service says so
         newer.always("/run", GONE)
         ended = await execute(world)
         assert (ended["state"], ended["reason"], ended["error"]) == ("terminated", "gone", "410")
-        assert (len(world.target.at("/run")), len(newer.at("/run"))) == (1, 1)
+        assert (len(world.target.at("/run")), len(newer.at("/run"))) == (2, 2)
         job = data_of(await world.client.get("/jobs/shop.new"))
         assert (job["state"], job["pauseReason"]) == ("paused", "gone")
-        assert paused(world) == [{"jobId": "shop.new", "reason": "gone", "execution": 1}]
+        assert paused(world) == [{"jobId": "shop.new", "reason": "gone", "execution": 2}]
 
 
 async def test_declared_jobs_fire_on_the_days_of_a_calendar() -> None:
