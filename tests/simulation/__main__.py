@@ -3,29 +3,26 @@
 import argparse
 import gc
 import sys
-import tempfile
 import time
 from collections import Counter
 from contextlib import nullcontext
 from functools import partial
-from pathlib import Path
 
 import msgspec
 
 from tests.simulation.cluster import ClusterWorld
 from tests.simulation.judge import Finding, judge
 from tests.simulation.mutants import MUTANTS
+from tests.simulation.siblings import SiblingsWorld
 from tests.simulation.trace import shrink, tell
 from tests.simulation.world import World, WorldPlan, draw, play
 
-MEMORY = Path("/dev/shm")
-PLACEMENTS: dict[str, type[World]] = {"alone": World, "dapr": ClusterWorld}
+PLACEMENTS: dict[str, type[World]] = {"alone": World, "siblings": SiblingsWorld, "dapr": ClusterWorld}
 
 
 def live(plan: WorldPlan, placement: str = "alone") -> tuple[World, list[Finding]]:
     """The world of a plan, and what is wrong with it."""
-    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        world = play(plan, Path(folder), PLACEMENTS[placement])
+    world = play(plan, PLACEMENTS[placement])
     return world, judge(world)
 
 

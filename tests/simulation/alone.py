@@ -11,6 +11,8 @@ from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.embedded.early_commit import BATCH_WINDOW_MS, BURST_LEAD_MS, EARLY_COMMIT_MS
 from scheduler_service.hosts.embedded.embedded_host import EmbeddedHost, EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.host_parts import HostLimits
+from scheduler_service.hosts.processes.shards import Shard
+from scheduler_service.persistence.job_store.state_store import SqlStateStore
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.security.record_masking import Masking
@@ -18,7 +20,7 @@ from scheduler_service.services.instances import Instances
 from scheduler_service.services.lost_instances import Losses
 from scheduler_service.services.router import MemoryRouter, Terms
 from tests.simulation.callers import NoAnswer
-from tests.simulation.disk import SimulatedHistory, SimulatedStore
+from tests.simulation.disk import SimulatedHistory
 from tests.simulation.faults import Risks
 from tests.simulation.loop import SimulatedProcess, set_once
 from tests.simulation.target import SimulatedSender
@@ -37,6 +39,10 @@ class Life:
     """One process, from its start to its end."""
 
     host: EmbeddedHost | None = None
+    jobs: Shard | None = None
+    store: SqlStateStore
+    clock: SystemClock
+    shard = 0
     is_begun = False
     up_at: float | None = None
     died_at: float | None = None
@@ -54,16 +60,25 @@ class Life:
 
     def forget(self) -> None:
         """Drops what the dead process had."""
-        self.host = None
+        self.host = self.jobs = None
+
+    def owns(self, job_id: str) -> bool:
+        """Whether the job lives in this process."""
+        return True
 
     async def serve(self) -> None:
         """Opens the store, and begins. Raises StoreError: it does not come up."""
-        around, process = self._around, self.process
-        inner = await around.disk.open(around.loop)
-        store = SimulatedStore(inner=inner, disk=around.disk, risks=self._risks)
-        clock = SystemClock(
-            skew=await store.clock_skew(),
-            on_step=store.save_clock_skew,
+        await self.open()
+        await self.begin()
+        await self._resend()
+
+    async def open(self, skew: int | None = None) -> None:
+        """Builds the host over the store. `skew`: of its clock, which another process keeps."""
+        around = self._around
+        store = self.store = around.disk.open(self._risks, self.owns)
+        clock = self.clock = SystemClock(
+            skew=await store.clock_skew() if skew is None else skew,
+            on_step=store.save_clock_skew if skew is None else keep_nothing,
             wall=around.wall,
             monotonic=around.loop.time,
         )
@@ -77,19 +92,22 @@ class Life:
             router=self._router(clock),
             clock=clock,
             redact=Masking().redact_all,
-            log=lambda event, /, **keys: around.note(process.name, f"log {event} {keys}"),
+            log=self.log,
             holder=holder,
             boot=store.boot,
-            begun=around.disk.mark_of(holder),
+            begun=around.disk.mark_of(holder, self.shard),
             new_identity=around.new_identity,
             core=CORE,
             limits=LIMITS,
         )
-        self.host = build_embedded_host(parts)
+        self.host = self.jobs = build_embedded_host(parts)
+
+    async def begin(self) -> None:
+        """Recovers, and takes firings."""
+        assert self.host is not None
         await self.host.start()
-        self.up_at = around.loop.time()
-        around.note(process.name, f"up, boot {store.boot}")
-        await self._resend()
+        self.up_at = self._around.loop.time()
+        self._around.note(self.process.name, f"up, boot {self.store.boot}")
 
     async def deliver(self, job_id: str, command: Command) -> Reply:
         """The reply of a turn; called from outside. Raises NoAnswer."""
@@ -107,33 +125,38 @@ class Life:
     async def stop(self, grace: int) -> None:
         """As on SIGTERM; returns when the process has ended, or is dead."""
         ended: asyncio.Future[None] = self._around.loop.create_future()
-        self.process.start(self._stop(grace, ended))
+        self.process.start(self.shut_down(grace, ended))
         self.process.tell_of_death(lambda: set_once(ended, None))
         await ended
 
-    async def _take(self, job_id: str, command: Command, answer: "asyncio.Future[Reply | None]") -> None:
+    async def shut_down(self, grace: int, ended: "asyncio.Future[None]") -> None:
+        """What the process does then; sets `ended`."""
         assert self.host is not None
+        await self.host.stop(grace)
+        ended.set_result(None)
+
+    def log(self, event: str, /, **keys: object) -> None:
+        """A line of the process's log."""
+        self._around.note(self.process.name, f"log {event} {keys}")
+
+    async def _take(self, job_id: str, command: Command, answer: "asyncio.Future[Reply | None]") -> None:
+        assert self.jobs is not None
         await asyncio.sleep(self._chance.uniform(0.0, 0.003))
         reply: Reply | None
         try:
-            reply = await self.host(job_id, command)
+            reply = await self.jobs.deliver(job_id, command)
         except StoreError:
             reply = None
         await asyncio.sleep(self._chance.uniform(0.0, 0.003))
         set_once(answer, reply)
 
-    async def _stop(self, grace: int, ended: "asyncio.Future[None]") -> None:
-        assert self.host is not None
-        await self.host.stop(grace)
-        ended.set_result(None)
-
     async def _resend(self) -> None:
         """What the system job `outbox` does."""
-        assert self.host is not None
+        assert self.jobs is not None
         while True:
             await asyncio.sleep(OUTBOX_SECONDS)
             try:
-                await self.host.notifications.resend_outbox()
+                await self.jobs.resend_outbox()
             except StoreError:
                 continue
 
@@ -146,6 +169,10 @@ class Life:
             instances=instances, clock=clock, lost_after=10_000, complete_at=lambda: 0, log=_no_log
         )
         return MemoryRouter(instances=instances, terms=lambda _, __: Terms(), clock=clock, losses=losses)
+
+
+async def keep_nothing(_: int) -> None:
+    """The skew of the clock is another's to keep."""
 
 
 def _no_log(event: str, /, **keys: object) -> None:

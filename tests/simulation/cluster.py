@@ -6,8 +6,10 @@ dies or stands still with it.
 
 import asyncio
 import contextlib
+import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
+from contextlib import closing
+from functools import cache
 from typing import Any
 
 from dapr.actor import ActorId
@@ -21,7 +23,8 @@ from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.hosts.dapr.node import Cluster, DaprParts
 from scheduler_service.hosts.dapr.sidecar import ActorContexts, Sidecar
 from scheduler_service.persistence.cluster.nodes import Nodes
-from scheduler_service.persistence.job_store.database import JobDatabase
+from scheduler_service.persistence.job_store.job_store_schema import MIGRATIONS
+from scheduler_service.persistence.sql.database import Database
 from scheduler_service.ports.cluster import TURNS_IN_ROWS, Node, TurnClaim
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError
@@ -29,15 +32,16 @@ from scheduler_service.ports.state import StoredJob
 from scheduler_service.security.record_masking import Masking
 from tests.conformance.hosts.process import Process, ProcessDatabase, ProcessStore
 from tests.conformance.hosts.standin import TIMEOUT_FACTOR, StandIn, StandInClient
-from tests.simulation.alone import LIMITS, Life
+from tests.simulation.alone import LIMITS, Life, keep_nothing
 from tests.simulation.callers import NoAnswer
-from tests.simulation.disk import SimulatedHistory
+from tests.simulation.disk import Disk, SimulatedHistory
 from tests.simulation.faults import KillingPoints
 from tests.simulation.loop import SimulatedProcess, VirtualLoop, set_once
 from tests.simulation.world import World, WorldPlan
 from tests.unit.hosts.house import CORE
 
 QUIET_SECONDS = 60
+SILENT_SECONDS = 6
 TAKEN_OVER_SECONDS = 30.0
 STARTED_SECONDS = 1.0
 POINTS = {"claim": "commit", "claims": "commit", "save": "write", "outbox": "write", "settlement": "write"}
@@ -140,13 +144,13 @@ class ClusterLife(Life):
         store.watch = self._note
         nodes = Nodes(database=database)
         clock = SystemClock(
-            skew=self._shared.skew, on_step=_keep_nothing, wall=around.wall, monotonic=around.loop.time
+            skew=self._shared.skew, on_step=keep_nothing, wall=around.wall, monotonic=around.loop.time
         )
         epoch, now = await nodes.next_epoch(), clock.now()
         said = Node(
             name, str(epoch), f"http://{name}", "0", "running", now.wall, now.steady, 0, 0, TURNS_IN_ROWS
         )
-        heartbeat = NodeHeartbeat(nodes=nodes, clock=clock, node=said, log=self._log)
+        heartbeat = NodeHeartbeat(nodes=nodes, clock=clock, node=said, log=self.log)
         await heartbeat.enter()
         self.client = StandInClient(self._shared.standin, name, counted.doing)
         history = SimulatedHistory(archive=around.disk.archive, risks=self._risks)
@@ -157,7 +161,7 @@ class ClusterLife(Life):
             cluster=Cluster(store=store, nodes=nodes, heartbeat=heartbeat, epoch=epoch),
             sidecar=sidecar,
             clock=clock,
-            log=self._log,
+            log=self.log,
             history=history,
             sender=self._sender(clock.now),
             router=self._router(clock),
@@ -170,13 +174,10 @@ class ClusterLife(Life):
         await self._shared.join(name, node, self)
         await node.start()
         self.node = node
-        self.host = node  # type: ignore[assignment]
+        self.host = self.jobs = node  # type: ignore[assignment]
         self.up_at = around.loop.time()
         around.note(process.name, f"{name} is up, epoch {epoch}")
         await self._resend()
-
-    def _log(self, event: str, /, **keys: object) -> None:
-        self._around.note(self.process.name, f"log {event} {keys}")
 
     def _note(self, claim: TurnClaim) -> None:
         self._around.disk.note(self.process.name, claim.commit, self._around.loop)
@@ -189,13 +190,9 @@ class SharedWorld:
         self._around = around
         self.skew = 0
         self.standin = StandIn(
-            SystemClock(skew=0, on_step=_keep_nothing, wall=around.wall, monotonic=around.loop.time)  # type: ignore[arg-type]
+            SystemClock(skew=0, on_step=keep_nothing, wall=around.wall, monotonic=around.loop.time)  # type: ignore[arg-type]
         )
-        self.database: JobDatabase
-
-    async def open(self) -> None:
-        """Makes the database."""
-        self.database = await JobDatabase.open(url="sqlite://")
+        self.database = around.disk.database
 
     async def join(self, name: str, node: DaprHost, life: ClusterLife) -> None:
         """A node comes up."""
@@ -208,22 +205,29 @@ def _fail_once(answer: "asyncio.Future[Any]") -> None:
         answer.set_exception(DaprInternalError("the node is gone"))
 
 
-async def _keep_nothing(_: int) -> None:
-    """The cluster's steady time is that of its database."""
+@cache
+def cluster_template() -> bytes:
+    """The tables of a cluster."""
+    database = Database(url="sqlite://", migrations=MIGRATIONS)
+    with closing(database), database.reading() as connection:
+        raw: sqlite3.Connection = connection.connection.dbapi_connection  # type: ignore[assignment]
+        return raw.serialize()
 
 
 class ClusterWorld(World):
     """A world in which a cluster of two or three nodes runs the jobs."""
 
-    def __init__(self, plan: WorldPlan, folder: Path, loop: VirtualLoop) -> None:
-        super().__init__(plan, folder, loop)
+    def __init__(self, plan: WorldPlan, loop: VirtualLoop) -> None:
+        super().__init__(plan, loop)
         self._shared = SharedWorld(self)
         self._names = ("one", "two", "three")[: self.chance("nodes").choice((2, 3))]
         self._present: dict[str, ClusterLife] = {}
         self._which = self.chance("which")
 
+    def _make_disk(self) -> Disk:
+        return Disk(cluster_template)
+
     async def _open(self) -> None:
-        await self._shared.open()
         for name in self._names:
             self._start(name, 0)
             await asyncio.sleep(0.1)
@@ -266,7 +270,7 @@ class ClusterWorld(World):
             with contextlib.suppress(DaprInternalError):  # killed while it was told
                 await standin.come_back(life.name, reached)
 
-    def is_calm(self, begin: float, end: float) -> bool:
+    def is_calm(self, begin: float, end: float, job_id: str) -> bool:
         """Nor did a node come or go in the half minute before, which a cluster may take (SPEC section 8)."""
         since = begin - TAKEN_OVER_SECONDS
         changes = [moment for life in self.lives for moment in (life.up_at, life.died_at) if moment]
@@ -281,15 +285,17 @@ class ClusterWorld(World):
         self._shared.standin.ill.clear()
 
     async def _is_over(self) -> bool:
-        """Whether all executions have ended, and nothing was said for a while."""
+        """Whether nothing was said for a while: a shorter one where the rows leave nothing to do."""
         latest = max((seen.at for seen in self.targets.seen), default=0.0)
-        return self.loop.time() - max(latest, self.plan.horizon / 1_000) > QUIET_SECONDS
+        quiet = self.loop.time() - max(latest, self.plan.horizon / 1_000)
+        is_done = quiet > QUIET_SECONDS or (quiet > SILENT_SECONDS and self._has_nothing_left())
+        self.rest = ""
+        return is_done
 
     async def _end(self) -> None:
-        for life in self._present.values():
+        for life in self.lives:
             life.process.kill()
         for written in self.disk.written:
             self.left[written.commit.entry.job_id] = StoredJob(
                 written.commit.entry, written.commit.sequence, written.commit.document, written.commit.due
             )
-        await self.loop.foreign(self._shared.database.close())

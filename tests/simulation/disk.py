@@ -1,32 +1,43 @@
-"""What outlives a process: the job store, in files of SQLite, and the archive of the history.
+"""What outlives a process: the database of the jobs, in memory, and the archive of the history.
 
-The store of a node is the real one behind a front that decides when a write reaches it, whether it does, and
-whether the node hears of it. Nothing of a node goes on while the real store works, so what is durable at a
-kill is what was answered by then, and what was under way (`after commit` passes unheard).
+The store of a node is the real one, over a database that decides when a write reaches it, whether it does,
+and whether the node hears of it. A write takes no time of the world, so what is durable at a kill is what was
+answered by then, and what was under way (`after commit` passes unheard).
 """
 
 import asyncio
-import shutil
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from pathlib import Path
+import sqlite3
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import msgspec
 
-from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.records import Record
 from scheduler_service.domain.wire import Holder, LastBegun
 from scheduler_service.hosts.begun_executions import BegunMark
-from scheduler_service.persistence.sqlite.store import SqliteStateStore
+from scheduler_service.persistence.job_store.database import GroupedWork, IsSingle, JobDatabase, JointWork
+from scheduler_service.persistence.job_store.row_cache import KnownRows
+from scheduler_service.persistence.job_store.state_store import (
+    Owns,
+    ServiceStart,
+    SqlStateStore,
+    begin_start,
+)
+from scheduler_service.persistence.sql.database import OpenDatabase
+from scheduler_service.persistence.sql.sqlite import SqliteDialect
+from scheduler_service.persistence.sqlite.database import open_writing
+from scheduler_service.persistence.sqlite.store import IN_MEMORY
+from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.history import Batch, History
-from scheduler_service.ports.state import Commit, OpenJob, Remembered, Settlement, StateStore, StoredJob
+from scheduler_service.ports.state import Commit
 from tests.simulation.faults import Risks, StoreTrouble
 from tests.simulation.loop import VirtualLoop
 
 T = TypeVar("T")
-Put = Callable[[SqliteStateStore], Awaitable[Any]]
-Waiting = tuple[Commit | None, Put, "asyncio.Future[Any]"]
+Waiting = tuple[GroupedWork, "asyncio.Future[Any]"]
 SLOWEST_SECONDS = 4.0
 """So long a write takes at most that began while the store was slow."""
 
@@ -65,143 +76,127 @@ class Archive:
         return [(batch, record) for batch in own for record in batch.records]
 
 
-class Disk:
-    """The folder of a node's store, from life to life."""
+class SharedDatabase(JobDatabase):
+    """A database in memory, without threads: work is done at once, where it is asked for."""
 
-    def __init__(self, base: Path) -> None:
-        self._base = base
-        self._generation = 0
-        self.store: SqliteStateStore | None = None
+    def __init__(self, template: bytes) -> None:
+        """A copy of `template`, which is a database that was serialized."""
+        connection = sqlite3.connect(IN_MEMORY, isolation_level=None, cached_statements=256)
+        connection.deserialize(template)
+        self.dialect = SqliteDialect.over(connection, subject=IN_MEMORY)
+        self._database = OpenDatabase(
+            self.dialect, in_memory=True, unconfirmed=StoreUncertain, is_only_writer=True
+        )
+        self._on_written = lambda _: None
+
+    def serve(self, items: Sequence[Any]) -> list[Any]:
+        """The verdicts of one group, which is written."""
+        return self._write(list(items), 0)
+
+    _serve = serve
+
+    def look(self, work: Callable[[Any], T]) -> T:
+        """What `work` reads. Raises what reading raises."""
+        (found,) = self._serve_reads([work])
+        if isinstance(found, Exception):
+            raise found
+        return found  # type: ignore[return-value]
+
+    async def read_soon(self, work: Callable[[Any], T]) -> T:
+        return self.look(work)
+
+    async def read_together(self, work: JointWork, value: object) -> Any:
+        return await self.read_soon(lambda connection: work(connection, [value])[0])
+
+    def write_together(
+        self, work: JointWork, value: object, is_single: IsSingle | None = None, *, may_wait: bool = False
+    ) -> "asyncio.Future[Any]":
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        _answer(answer, self.serve([GroupedWork(work, value)])[0])
+        return answer
+
+    async def end_writing(self) -> None:
+        """All is written."""
+
+    async def close(self) -> None:
+        """Of one process: others go on."""
+
+    def drop(self) -> None:
+        """Gives its memory back."""
+        self._database.close()
+
+
+@cache
+def file_template() -> bytes:
+    """The tables of a data folder."""
+    with closing(open_writing(IN_MEMORY, durability="process")) as connection:
+        return connection.serialize()
+
+
+class Disk:
+    """What a service has stored, from life to life."""
+
+    def __init__(self, template: Callable[[], bytes] = file_template) -> None:
+        self.database = SharedDatabase(template())
+        self.reader = SqlStateStore(database=self.database, started=ServiceStart(0, ""))
         self.archive = Archive()
         self.written: list[Written] = []
-        self._mark: tuple[Holder, BegunMark] | None = None
+        self._marks: dict[int, tuple[Holder, BegunMark]] = {}
 
-    def mark_of(self, holder: Holder) -> BegunMark:
-        """How far this process lets executions begin, and what the last one left of that."""
-        last = None if self._mark is None else LastBegun(self._mark[0], self._mark[1].moment)
-        self._mark = holder, BegunMark(last=last)
-        return self._mark[1]
+    def mark_of(self, holder: Holder, shard: int) -> BegunMark:
+        """How far this process lets executions begin, and what the last one of its shard left of that."""
+        known = self._marks.get(shard)
+        mark = BegunMark(last=known and LastBegun(known[0], known[1].moment))
+        self._marks[shard] = holder, mark
+        return mark
 
-    async def open(self, loop: VirtualLoop) -> SqliteStateStore:
-        """The store over what the last process left, who is dead by now. Raises StoreError."""
-        self.store = await loop.foreign(self._open())
-        return self.store
-
-    async def close(self, loop: VirtualLoop) -> None:
-        """Ends the threads of the last one."""
-        if self.store is not None:
-            await loop.foreign(self.store.close())
+    def open(self, risks: Risks, owns: Owns) -> SqlStateStore:
+        """The store of a new process, which has the jobs that it `owns`."""
+        database = SimulatedDatabase(disk=self, risks=risks)
+        begin = partial(begin_start, dialect=self.database.dialect, node_id="")
+        (started,) = self.database.serve([begin])
+        return SqlStateStore(database=database, started=started, owns=owns, known=KnownRows())
 
     def note(self, life: str, commit: Commit, loop: VirtualLoop) -> None:
         """A commit has become durable."""
         self.written.append(Written(loop.time(), loop.tick(), life, commit))
 
-    async def _open(self) -> SqliteStateStore:
-        """The files are copied as they are: the last process has written nothing at its end."""
-        before, self._generation = self._base / str(self._generation), self._generation + 1
-        folder = self._base / str(self._generation)
-        if before.exists():
-            shutil.copytree(before, folder)
-        if self.store is not None:
-            await self.store.close()
-            shutil.rmtree(before)
-        return await SqliteStateStore.open(folder=folder, durability="process")
 
+class SimulatedDatabase(SharedDatabase):
+    """The shared database in the hands of one process: a write may be late, refused, or done unheard."""
 
-class SimulatedStore(StateStore):
-    """The store as one process has it."""
-
-    def __init__(self, *, inner: SqliteStateStore, disk: Disk, risks: Risks) -> None:
-        self._inner = inner
+    def __init__(self, *, disk: Disk, risks: Risks) -> None:
+        self.dialect = disk.database.dialect
         self._disk = disk
         self._risks = risks
-        self._loop = risks.process.loop
         self._line: list[Waiting] = []
         self._is_writing = False
 
-    @property
-    def boot(self) -> int:
-        """The number of this start."""
-        return self._inner.boot
-
-    @property
-    def commits_waiting(self) -> int:
-        return len(self._line)
-
-    async def load(self, job_id: str) -> StoredJob | None:
-        await self._risks.pass_by("before load")
-        return await self._read(lambda: self._inner.load(job_id))
-
-    async def definition(self, uid: str, revision: int) -> bytes | None:
-        return await self._read(lambda: self._inner.definition(uid, revision))
-
-    async def recall(self, scope: str, key: str, since: int) -> Remembered | None:
-        return await self._read(lambda: self._inner.recall(scope, key, since))
-
-    async def due_wall(self, before: int, limit: int, after: int = -1) -> list[tuple[int, str]]:
-        return await self._read(lambda: self._inner.due_wall(before, limit, after))
-
-    async def due_steady(self, before: int, limit: int, after: int = -1) -> list[tuple[int, str]]:
-        return await self._read(lambda: self._inner.due_steady(before, limit, after))
-
-    async def open_jobs(self, after: str, limit: int, marks: Sequence[bytes]) -> list[OpenJob]:
-        return await self._read(lambda: self._inner.open_jobs(after, limit, marks))
-
-    async def deliveries(self, after: str, limit: int) -> list[Delivery]:
-        return await self._read(lambda: self._inner.deliveries(after, limit))
-
-    async def unwritten(self, after: tuple[str, int], limit: int) -> list[Batch]:
-        return await self._read(lambda: self._inner.unwritten(after, limit))
-
-    async def clock_skew(self) -> int:
-        """What was saved last."""
-        return await self._read(lambda: self._inner.clock_skew())
-
-    def commit(self, commit: Commit) -> Awaitable[None]:
-        return self._put(commit, _nothing)
-
-    async def commit_all(self, commits: Sequence[Commit]) -> Sequence[StoreError | None]:
-        found = await asyncio.gather(*map(self.commit, commits), return_exceptions=True)
-        for one in found:
-            if one is not None and not isinstance(one, StoreError):
-                raise one
-        return [one if isinstance(one, StoreError) else None for one in found]
-
-    def settle(self, settlements: Sequence[Settlement]) -> Awaitable[None]:
-        return self._put(None, lambda store: store.settle(settlements))
-
-    def remember(self, remembered: Remembered) -> Awaitable[None]:
-        return self._put(None, lambda store: store.remember(remembered))
-
-    def remember_first(self, remembered: Remembered, since: int) -> Awaitable[bool]:
-        return self._put(None, lambda store: store.remember_first(remembered, since))
-
-    def written(self, keys: Sequence[tuple[str, int]]) -> Awaitable[None]:
-        return self._put(None, lambda store: store.written(keys))
-
-    def save_clock_skew(self, skew: int) -> Awaitable[None]:
-        """Kept for the next start."""
-        return self._put(None, lambda store: store.save_clock_skew(skew))
-
-    async def close(self) -> None:
-        while self._line:
-            await asyncio.wait({answer for _, _, answer in self._line})
-        await self._loop.foreign(self._inner.close())
-
-    async def _read(self, read: Callable[[], Awaitable[T]]) -> T:
+    async def read_soon(self, work: Callable[[Any], T]) -> T:
+        await self._risks.pass_by("before read")
         trouble = self._risks.troubles.of(StoreTrouble)
         await asyncio.sleep(self._pause(trouble))
         if trouble == "unreadable":
             raise StoreUnavailable("the store cannot be read")
-        return await self._loop.foreign(read())
+        return self._disk.database.look(work)
 
-    def _put(self, commit: Commit | None, put: Put) -> "asyncio.Future[Any]":
-        answer: asyncio.Future[Any] = self._loop.create_future()
-        self._line.append((commit, put, answer))
+    def write_together(
+        self, work: JointWork, value: object, is_single: IsSingle | None = None, *, may_wait: bool = False
+    ) -> "asyncio.Future[Any]":
+        answer: asyncio.Future[Any] = self._risks.process.loop.create_future()
+        self._line.append((GroupedWork(work, value), answer))
         if not self._is_writing:
             self._is_writing = True
-            self._risks.process.start(self._write())
+            self._risks.process.start(self._write_line())
         return answer
+
+    async def write_all(self, work: JointWork, values: Sequence[object]) -> list[Any]:
+        answers = (self.write_together(work, value) for value in values)
+        return await asyncio.gather(*answers, return_exceptions=True)
+
+    async def end_writing(self) -> None:
+        while self._line:
+            await asyncio.wait({answer for _, answer in self._line})
 
     def _pause(self, trouble: str) -> float:
         return (
@@ -210,51 +205,40 @@ class SimulatedStore(StateStore):
             else self._risks.chance.uniform(0.0001, 0.004)
         )
 
-    async def _write(self) -> None:
+    async def _write_line(self) -> None:
         """Group by group, each with the fate that it meets."""
         while self._line:
             trouble = self._risks.troubles.of(StoreTrouble)
             await asyncio.sleep(self._pause(trouble))
             group, self._line = self._line, []
-            kind = "commit" if any(commit for commit, _, _ in group) else "write"
+            kind = "commit" if any(isinstance(item.value, TurnClaim) for item, _ in group) else "write"
             await self._risks.pass_by(f"before {kind}")
-            if trouble == "refused":
-                self._answer(group, [StoreUnavailable("the store refuses it")] * len(group))
-                continue
-            if trouble != "vanished":
-                verdicts = await self._loop.foreign(self._make_durable(group))
+            verdicts: Sequence[Any] = [StoreUnavailable("the store refuses it")] * len(group)
+            if trouble not in ("refused", "vanished"):
+                verdicts = self._make_durable([item for item, _ in group])
                 await self._risks.pass_by(f"after {kind}")
             if trouble in ("vanished", "silent"):
                 verdicts = [StoreUncertain("the store does not say whether it has it")] * len(group)
-            self._answer(group, verdicts)
+            for (_, answer), verdict in zip(group, verdicts, strict=True):
+                _answer(answer, verdict)
         self._is_writing = False
 
-    async def _make_durable(self, group: Sequence[Waiting]) -> list[Any]:
-        """The verdicts of a group, in its order: its commits are one transaction, the others follow."""
-        commits = [commit for commit, _, _ in group if commit is not None]
-        errors = iter(await self._inner.commit_all(commits) if commits else ())
-        verdicts: list[Any] = []
-        for commit, put, _ in group:
-            if commit is None:
-                try:
-                    verdicts.append(await put(self._inner))
-                except StoreError as error:
-                    verdicts.append(error)
-            else:
-                verdicts.append(next(errors))
-                if verdicts[-1] is None:
-                    self._disk.note(self._risks.process.name, commit, self._loop)
+    def _make_durable(self, items: Sequence[GroupedWork]) -> list[Any]:
+        verdicts = self._disk.database.serve(items)
+        for item, verdict in zip(items, verdicts, strict=True):
+            if verdict is None and isinstance(item.value, TurnClaim):
+                self._disk.note(self._risks.process.name, item.value.commit, self._risks.process.loop)
         return verdicts
 
-    def _answer(self, group: Iterable[Waiting], verdicts: Iterable[Any]) -> None:
-        for (_, _, answer), verdict in zip(group, verdicts, strict=True):
-            if answer.done():
-                continue
-            if isinstance(verdict, StoreError):
-                answer.set_exception(verdict)
-                answer.exception()  # it may be nobody's any more
-            else:
-                answer.set_result(verdict)
+
+def _answer(answer: "asyncio.Future[Any]", verdict: object) -> None:
+    if answer.done():
+        return
+    if isinstance(verdict, Exception):
+        answer.set_exception(verdict)
+        answer.exception()  # it may be nobody's any more
+    else:
+        answer.set_result(verdict)
 
 
 class SimulatedHistory(History):
@@ -314,7 +298,3 @@ def _name(record: Record) -> tuple[object, ...]:
     """What a record is about."""
     names = ("execute_number", "request_counts", "index", "serial", "planned_at", "delivery_id")
     return (type(record), *(getattr(record, name, None) for name in names))
-
-
-async def _nothing(_: SqliteStateStore) -> None:
-    """Commits are written together."""

@@ -22,7 +22,7 @@ POINTS = (
     "after send",
     "before history",
     "after history",
-    "before load",
+    "before read",
 )
 STORE_TROUBLES = ("slow", "refused", "vanished", "silent", "unreadable")
 TARGET_TROUBLES = ("refused", "lost", "slow", "failing")

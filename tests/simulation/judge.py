@@ -210,11 +210,12 @@ def _is_skipped(record: object) -> bool:
 
 def _ends(evidence: Evidence) -> Found:
     job_id, world = evidence.plan.job_id, evidence.world
+    lives = sum(life.owns(job_id) for life in world.lives)
     for number in evidence.executions:
         last = evidence.last(number)
         if last.state not in TERMINAL:
             yield Finding("I2", f"{job_id}: execution {number} does not end: {last}")
-        elif last.error == "lost" and (evidence.plan.qos == 1 or len(world.lives) == 1):
+        elif last.error == "lost" and (evidence.plan.qos == 1 or lives == 1):
             yield Finding("I2", f"{job_id}: execution {number} is lost")
         elif last.state is ExecutionState.SUCCEEDED:
             done = {
@@ -255,7 +256,7 @@ def _retries(evidence: Evidence) -> Found:
             if late < -0.002:
                 yield Finding("I3", f"{job_id}: attempt {after} of {number}, {-late:.3f} s early")
             elif late > LATEST_SECONDS and world.is_calm(
-                end.at / 1_000 - BEGIN / 1_000, due + LATEST_SECONDS
+                (end.at - BEGIN) / 1_000, due + LATEST_SECONDS, job_id
             ):
                 yield Finding("I10", f"{job_id}: attempt {after} of {number}, {late:.3f} s late")
 
@@ -272,13 +273,13 @@ def _late(evidence: Evidence) -> Found:
     for _, record in evidence.records:
         if isinstance(record, FiringRecord) and record.outcome is FiringOutcome.LATE and is_direct:
             planned = (record.planned_at - BEGIN) / 1_000
-            if not world.steps and world.is_calm(planned - 1, planned + LATEST_SECONDS):
+            if not world.steps and world.is_calm(planned - 1, planned + LATEST_SECONDS, plan.job_id):
                 yield Finding("I10", f"{plan.job_id}: late: {record}")
     yield from _checks(evidence)
     if policy == "cancel_running" or plan.qos == 0:
         return
-    for life in world.lives:
-        if life.up_at is not None and world.is_calm(life.up_at, life.up_at + RECOVERED_SECONDS):
+    for life in filter(lambda one: one.owns(plan.job_id), world.lives):
+        if life.up_at is not None and world.is_calm(life.up_at, life.up_at + RECOVERED_SECONDS, plan.job_id):
             yield from _resumed(evidence, life)
 
 
@@ -295,7 +296,7 @@ def _checks(evidence: Evidence) -> Found:
             continue
         until = seen.heard_at + plan.definition["checkRateSeconds"] + LATEST_SECONDS
         is_over = ended.get(seen.attempt, until) < until
-        if seen.attempt not in checked and not is_over and world.is_calm(seen.at, until):
+        if seen.attempt not in checked and not is_over and world.is_calm(seen.at, until, plan.job_id):
             yield Finding("I10", f"{plan.job_id}: no check of attempt {seen.attempt} by {until:.3f}")
 
 
@@ -436,7 +437,7 @@ def _heard(evidence: Evidence) -> Found:
             and "checkUrl" not in evidence.plan.definition
         ):
             yield Finding("I8", f"{job_id}: feedback was accepted, and yet {end}")
-        elif not is_over and last.heard_at < ended_at - 1 and world.is_calm(calm_since, ended_at):
+        elif not is_over and last.heard_at < ended_at - 1 and world.is_calm(calm_since, ended_at, job_id):
             yield Finding("I2", f"{job_id}: answered at {last.heard_at:.3f}, and yet {end}")
 
 

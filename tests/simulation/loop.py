@@ -13,16 +13,14 @@ import contextvars
 import gc
 import selectors
 import sys
-import threading
 import warnings
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-FOREIGN_PATIENCE_SECONDS = 3.0
+WIRE_SECONDS = 0.0002
 _PROCESS: contextvars.ContextVar["SimulatedProcess | None"] = contextvars.ContextVar("process", default=None)
 
 
@@ -45,6 +43,10 @@ class SimulatedProcess:
     def start(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         """Runs `work` as a task of the process."""
         return self.loop.create_task(work, context=self._context)
+
+    def soon(self, call: Callable[..., object], *args: Any, after: float = 0.0) -> None:
+        """Calls `call` in the process, `after` so many seconds."""
+        self.loop.call_later(after, call, *args, context=self._context)
 
     @property
     def is_frozen(self) -> bool:
@@ -113,15 +115,11 @@ class _Callback:
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """A loop of asyncio in given time. What others leave to threads is done at once, or waited for."""
+    """A loop of asyncio in given time. What others leave to threads is done at once."""
 
     def __init__(self) -> None:
         self._moment = 0.0
-        self._foreign = 0
         self._ticks = 0
-        self._line = asyncio.Lock()
-        self._answers: SimpleQueue[tuple[Callable[..., object], tuple[Any, ...]]] = SimpleQueue()
-        self._own_thread = threading.get_ident()
         super().__init__(_Leap(self))
 
     def time(self) -> float:
@@ -157,15 +155,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         owned.handle = timer
         return timer
 
-    def call_soon_threadsafe(  # type: ignore[override]
-        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
-    ) -> asyncio.Handle:
-        """What another thread says is taken when nothing else is ready: so its order is always the same."""
-        if threading.get_ident() == self._own_thread:
-            return self.call_soon(callback, *args, context=context)
-        self._answers.put((callback, args))
-        return asyncio.Handle(callback, args, self)
-
     def run_in_executor(  # type: ignore[override]
         self, executor: object, func: Callable[..., T], *args: Any
     ) -> "asyncio.Future[T]":
@@ -177,38 +166,78 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             over.set_exception(error)
         return over
 
+    async def create_connection(  # type: ignore[override]
+        self, protocol_factory: Callable[[], Any], *, sock: "Wire"
+    ) -> tuple["Wire", Any]:
+        """One end of a wire, in the hands of a protocol."""
+        protocol = protocol_factory()
+        sock.connect(protocol)
+        return sock, protocol
+
     def tick(self) -> int:
         """Another number each time: the order of what happens at one moment."""
         self._ticks += 1
         return self._ticks
 
-    async def foreign(self, work: Awaitable[T]) -> T:
-        """What `work` gives, for which another thread is needed: no time passes meanwhile.
-
-        One work at a time, in the order of the calls. It comes to its end whoever has asked for it.
-        """
-        return await outside(lambda: self.create_task(self._work(work)))
-
-    async def _work(self, work: Awaitable[T]) -> T:
-        async with self._line:
-            self._foreign += 1
-            try:
-                return await work
-            finally:
-                self._foreign -= 1
-
     def leap(self, pause: float | None) -> None:
-        """Nothing is ready for `pause` seconds (None: for ever): waits for a thread, or lets time pass."""
-        if self._foreign:
-            try:
-                callback, args = self._answers.get(timeout=FOREIGN_PATIENCE_SECONDS)
-            except Empty:
-                raise Standstill("a thread gives no answer") from None
-            self.call_soon(callback, *args)
-        elif pause is None:
+        """Nothing is ready for `pause` seconds (None: for ever): lets time pass."""
+        if pause is None:
             raise Standstill("nothing is planned any more")
-        else:
-            self._moment += pause
+        self._moment += pause
+
+
+class Wire(asyncio.Transport):
+    """One end of a connection between two processes: each hears of the other's death."""
+
+    other: "Wire"
+
+    def __init__(self, process: SimulatedProcess) -> None:
+        super().__init__()
+        self._process = process
+        self._protocol: asyncio.Protocol | None = None
+        self._arrived: deque[bytes] = deque()
+        self._is_cut = False
+        process.tell_of_death(self.close)
+
+    @classmethod
+    def between(cls, one: SimulatedProcess, another: SimulatedProcess) -> tuple["Wire", "Wire"]:
+        """Both ends."""
+        ours, theirs = cls(one), cls(another)
+        ours.other, theirs.other = theirs, ours
+        return ours, theirs
+
+    def connect(self, protocol: asyncio.Protocol) -> None:
+        """Takes what has arrived, and what will."""
+        self._protocol = protocol
+        protocol.connection_made(self)
+        self._process.soon(self._receive)
+
+    def write(self, data: Any) -> None:
+        """Reaches the other end, unless its process dies before."""
+        self.other.arrive(bytes(data))
+
+    def close(self) -> None:
+        """Both ends hear of it, after what was written."""
+        self.end()
+        self.other.end()
+
+    def arrive(self, data: bytes) -> None:
+        """What the other end has written is taken in a moment."""
+        self._arrived.append(data)
+        self._process.soon(self._receive, after=WIRE_SECONDS)
+
+    def end(self) -> None:
+        """The protocol hears in a moment that it is cut."""
+        self._process.soon(self._lose, after=2 * WIRE_SECONDS)
+
+    def _receive(self) -> None:
+        while self._protocol is not None and self._arrived and not self._is_cut:
+            self._protocol.data_received(self._arrived.popleft())
+
+    def _lose(self) -> None:
+        if self._protocol is not None and not self._is_cut:
+            self._is_cut = True
+            self._protocol.connection_lost(None)
 
 
 class _Leap(selectors.SelectSelector):

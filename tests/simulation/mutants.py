@@ -7,6 +7,7 @@ Not among them, as it is not found: turns of one job that overlap. The store ref
 read the same, so nothing comes of it but repetitions.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -22,7 +23,9 @@ from scheduler_service.hosts.embedded.alarms import EmbeddedAlarms
 from scheduler_service.hosts.embedded.unfinished import Recovery
 from scheduler_service.hosts.event_redelivery import Redelivery
 from scheduler_service.hosts.notification_sender import NotificationSender
+from scheduler_service.hosts.processes.worker_processes import WorkerSupervisor
 from scheduler_service.hosts.turn import Turn
+from scheduler_service.persistence.job_store.state_store import SqlStateStore
 from scheduler_service.ports.errors import StoreError, StoreUncertain
 
 
@@ -36,6 +39,7 @@ class Mutant(NamedTuple):
     owner: Any
     name: str
     make: Callable[[Any], Any]
+    placements: tuple[str, ...] = ("alone", "siblings")
 
     @contextmanager
     def planted(self) -> Iterator[None]:
@@ -92,6 +96,20 @@ def _claims_in_memory(must_be_durable: Any) -> Any:
 def _first_turn_anew(init: Any) -> Any:
     def mutated(self: CommitBuilder, **parts: Any) -> None:
         init(self, **(parts | {"boot": 1}))
+
+    return mutated
+
+
+def _owns_all(init: Any) -> Any:
+    def mutated(self: SqlStateStore, **parts: Any) -> None:
+        init(self, **(parts | {"owns": lambda _: True}))
+
+    return mutated
+
+
+def _never(_: Any) -> Any:
+    async def mutated(*_: Any, **__: Any) -> None:
+        await asyncio.get_running_loop().create_future()
 
     return mutated
 
@@ -177,4 +195,10 @@ MUTANTS: dict[str, Mutant] = {
     "firings are sent as soon as they are durable": Mutant("I3", TimedRelease, "wait_until", _nothing),
     "alarms of what is in memory are not set": Mutant("I10", EmbeddedAlarms, "hold", _nothing),
     "missed firings are not recorded": Mutant("I1", firing, "record_missed", _nothing_at_once),
+    "a worker process that has died stays away": Mutant(
+        "I9", WorkerSupervisor, "_replace", _never, ("siblings",)
+    ),
+    "each process recovers the jobs of all": Mutant(
+        "I4", SqlStateStore, "__init__", _owns_all, ("siblings",)
+    ),
 }

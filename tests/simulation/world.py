@@ -9,9 +9,8 @@ until nothing is left to be done, or for as long as it may take.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Coroutine
 from functools import partial
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -46,7 +45,11 @@ from tests.simulation.target import SimulatedTargets
 HORIZON = 60_000
 PATIENCE = 400_000
 """So long after the horizon (ms) everything is done that is ever done."""
-FAR = 1 << 60
+LEFT = """
+SELECT job_id, live, due_wall, due_steady FROM jobs WHERE live > 0 OR due_wall >= 0 OR due_steady >= 0
+UNION ALL SELECT delivery_id, 'is not delivered', 0, 0 FROM outbox WHERE done_at IS NULL
+UNION ALL SELECT uid, 'is not in the history', sequence, 0 FROM untold LIMIT 1
+"""
 
 
 class WorldPlan(msgspec.Struct, frozen=True):
@@ -67,10 +70,10 @@ def draw(seed: int) -> WorldPlan:
 class World:
     """What its processes have in common, and how these come and go."""
 
-    def __init__(self, plan: WorldPlan, folder: Path, loop: VirtualLoop) -> None:
+    def __init__(self, plan: WorldPlan, loop: VirtualLoop) -> None:
         self.plan = plan
         self.loop = loop
-        self.disk = Disk(folder)
+        self.disk = self._make_disk()
         self.troubles = Troubles(self.chance("troubles"))
         kills = tuple(one for one in plan.faults if isinstance(one, KillAt))
         self.points = KillingPoints(kills, self._die_at)
@@ -117,13 +120,14 @@ class World:
         """One more line of the trace."""
         self.trace.append((self.loop.tick(), f"{self.loop.time():9.3f} {who:8} {what}"))
 
-    def is_calm(self, begin: float, end: float) -> bool:
-        """Whether nothing went wrong in these seconds, and a node was up all the time."""
+    def is_calm(self, begin: float, end: float, job_id: str) -> bool:
+        """Whether nothing went wrong in these seconds, and the job's node was up all the time."""
         if any(begin <= until and since <= end for since, until in self.troubled):
             return False
         return any(
             life.up_at is not None and life.up_at <= begin and (life.died_at is None or end < life.died_at)
             for life in self.lives
+            if life.owns(job_id)
         )
 
     async def live(self) -> None:
@@ -139,43 +143,46 @@ class World:
         if self.shift:
             self._step(-self.shift)
         end = (self.plan.horizon + PATIENCE) / 1_000
-        await asyncio.wait(playing)
+        _, waiting = await asyncio.wait(playing, timeout=PATIENCE / 1_000)
         while self.loop.time() < end and not await self._is_over():  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(1)
+        if waiting:
+            self.rest = f"{len(waiting)} callers have no answer"
         await self._end()
 
     async def _is_over(self) -> bool:
         """Whether nothing is left to do, as the durable state says."""
-        life, store = self.life, self.disk.store
-        if not life.is_up or life.process.is_frozen or self.targets.is_at_work or store is None:
+        life = self.life
+        if not life.is_up or life.process.is_frozen or self.targets.is_at_work:
             return False
-        reads: list[Callable[[], Awaitable[Sequence[object]]]] = [
-            lambda: store.due_wall(FAR, 1),
-            lambda: store.due_steady(FAR, 1),
-            lambda: store.open_jobs("", 1, ()),
-            lambda: store.deliveries("", 1),
-            lambda: store.unwritten(("", 0), 1),
-        ]
-        for read in reads:
-            if found := await self.loop.foreign(read()):
-                self.rest = str(found[0])
-                return False
-        self.rest = ""
-        return True
+        return self._has_nothing_left()
+
+    def _has_nothing_left(self) -> bool:
+        left = self.disk.database.look(lambda connection: connection.exec_driver_sql(LEFT).first())
+        self.rest = "" if left is None else str(left)
+        return left is None
 
     async def _end(self) -> None:
-        """The last process is gone; what it has left is looked at."""
-        store = self.disk.store
-        self.life.process.kill()
-        if store is not None:
-            for job in self.plan.jobs:
-                self.left[job.job_id] = await self.loop.foreign(store.load(job.job_id))
-        await self.disk.close(self.loop)
+        """The last processes are gone; what they have left is looked at."""
+        for life in self.lives:
+            life.process.kill()
+        for job in self.plan.jobs:
+            self.left[job.job_id] = await self.disk.reader.load(job.job_id)
 
     def forget(self) -> None:
         """Drops what the processes left half done."""
         for life in self.lives:
             life.forget()
+
+    async def stop(self, life: Life, grace: int, down: int) -> None:
+        """Stops a process in order; another one is started then."""
+        if life.is_up and not life.process.is_frozen:
+            await life.stop(grace)
+            if not life.process.is_dead:
+                self._kill_life(life, down)
+
+    def _make_disk(self) -> Disk:
+        return Disk()
 
     async def _open(self) -> None:
         self._start_node(0)
@@ -218,7 +225,7 @@ class World:
                     await self._freeze(victim, during)
             case Stop(grace=grace, down=down):
                 if victim := self._victim():
-                    await self._stop(victim, grace, down)
+                    await self.stop(victim, grace, down)
             case Step(by=by):
                 self._step(by)
             case StoreTrouble() | HistoryTrouble() | TargetTrouble():
@@ -233,12 +240,6 @@ class World:
         life.process.freeze()
         await asyncio.sleep(during / 1_000)
         life.process.thaw()
-
-    async def _stop(self, life: Life, grace: int, down: int) -> None:
-        if life.is_up and not life.process.is_frozen:
-            await life.stop(grace)
-            if not life.process.is_dead:
-                self._kill_life(life, down)
 
     def _step(self, by: int) -> None:
         self.shift += by
@@ -274,12 +275,13 @@ class World:
         self.broken.append(f"{context.get('message')}: {context.get('exception')!r}")
 
 
-def play(plan: WorldPlan, folder: Path, kind: type[World] = World) -> World:
-    """The world after all of the plan has happened; it keeps its files in `folder`."""
+def play(plan: WorldPlan, kind: type[World] = World) -> World:
+    """The world after all of the plan has happened."""
 
     async def live(loop: VirtualLoop) -> World:
-        world = kind(plan, folder, loop)
+        world = kind(plan, loop)
         await world.live()
+        world.disk.database.drop()
         world.forget()
         return world
 
