@@ -172,6 +172,10 @@ class SimulatedDatabase(SharedDatabase):
         self._line: list[Waiting] = []
         self._is_writing = False
 
+    @property
+    def commits_waiting(self) -> int:
+        return len(self._line)
+
     async def read_soon(self, work: Callable[[Any], T]) -> T:
         await self._risks.pass_by("before read")
         trouble = self._risks.troubles.of(StoreTrouble)
