@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -24,7 +25,7 @@ from scheduler_service.engine.compile_cache import (
     read_members,
     with_service_options,
 )
-from scheduler_service.engine.definition_checks import find_too_many
+from scheduler_service.engine.definition_checks import find_further, find_too_many
 from scheduler_service.engine.program import Program, Target, weigh
 from scheduler_service.engine.warnings import find_missing_secrets
 from scheduler_service.hosts.work_thread import work_apart
@@ -159,7 +160,12 @@ class DefinitionChecks:
         too_many = tuple(find_too_many(value))
         if too_many:
             raise invalid_all(_point(too_many, value))
-        parsed = _parse(value | {name: msgspec.json.decode(text) for name, text in posted.added.items()})
+        try:
+            filled = value | {name: msgspec.json.decode(text) for name, text in posted.added.items()}
+            parsed = parse_definition(filled, is_json=True)
+        except ModelError as error:
+            further = self._find_further(error, filled, len(raw))
+            raise invalid_all(_point((*error.problems, *further), value)) from None
         for name in ("timer", "checkUrl"):
             if isinstance(held := value.get(name), str):  # the JSON of an object
                 refuse_repeated_name(held.encode(), f"/{name}")
@@ -177,6 +183,13 @@ class DefinitionChecks:
             raise invalid_all(reserved)
         found = CachedDefinition(compiled.program, compiled.warnings, posted_active(parsed))
         return _conclude(raw, posted, self._lookup.complete(found)), compiled
+
+    def _find_further(self, error: ModelError, value: dict[str, object], size: int) -> Iterable[Problem]:
+        """What is wrong with its texts beside its form, unless it is large."""
+        if size > LARGE_BYTES:
+            return ()
+        compiler, wrong = self._deps.definitions.compiler, [one.pointer for one in error.problems]
+        return find_further(deepcopy(value), wrong, lambda rest: compiler.posted(rest, self._by.tenant))
 
 
 def id_of(raw: bytes) -> str | None:
@@ -231,13 +244,6 @@ def _conclude(raw: bytes, posted: _PostedMembers, found: CachedDefinition) -> Po
         has_creator=CREATOR.isdisjoint(posted.added),
         hosts=_hosts_of(found.program),
     )
-
-
-def _parse(value: dict[str, object]) -> JobDefinition:
-    try:
-        return parse_definition(value, is_json=True)
-    except ModelError as error:
-        raise invalid_all(_point(error.problems, value)) from None
 
 
 def _find_reserved(definition: JobDefinition) -> tuple[FoundFlaw, ...]:

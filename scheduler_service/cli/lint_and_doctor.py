@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -127,6 +128,7 @@ def check(definition: Any) -> tuple[list[Found], list[Found]]:
     from client_sdk.models import ModelError, parse_definition
     from scheduler_service.domain.errors import DefinitionError
     from scheduler_service.engine.compile import compile_definition
+    from scheduler_service.engine.definition_checks import find_further
     from scheduler_service.engine.program import Surroundings
     from scheduler_service.timing.calendar_days import make_calendar
 
@@ -137,8 +139,12 @@ def check(definition: Any) -> tuple[list[Found], list[Found]]:
     around = Surroundings(topics=True, find_calendar=lambda *_: usual)  # which there are, a service knows
     try:
         compiled = compile_definition(parse_definition(filled_in), around)
-    except (ModelError, DefinitionError) as error:
+    except DefinitionError as error:
         return _point(error.problems, definition), []
+    except ModelError as error:
+        wrong = [one.pointer for one in error.problems]
+        further = find_further(deepcopy(filled_in), wrong, lambda rest: compile_definition(rest, around))
+        return _point((*error.problems, *further), definition), []
     return [], _point(compiled.warnings, definition)
 
 

@@ -1,7 +1,7 @@
 """What is refused of a definition when it is posted; one that an earlier version stored goes on with it."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from difflib import get_close_matches
 from typing import Any
@@ -38,6 +38,8 @@ FILLED_IN: Mapping[str, object] = {
 }
 """What a stored definition gets for a required member that is not read any more."""
 UNKNOWN_SECRET = "unknown_secret"  # noqa: S105 - the code of a problem
+TEXTS = ("/timer", "/request/", "/checkUrl", "/cancelUrl", "/notification/")
+"""Where templates stand, and moments and periods."""
 LONGEST_NAME = 4_000
 """Characters of a `jobName`: as many as the catalogue of a cluster holds, where lists are sorted by it."""
 _LITERAL = re.compile(r"(?i:https?)://[^/?#]*")
@@ -138,6 +140,27 @@ def read_stored(value: Any) -> tuple[JobDefinition, list[Problem]]:
         for pointer in sorted({problem.pointer for problem in found}, reverse=True):
             _leave_out(value, pointer.split("/")[1:])
     raise DefinitionError(left_out)
+
+
+def find_further(
+    value: Any, wrong: Iterable[str], compile_rest: Callable[[JobDefinition], object]
+) -> Iterator[Problem]:
+    """What is wrong with the texts of a posted definition whose form is, at the pointers `wrong`.
+
+    These are left out of `value`. Nothing is said of what may follow from that.
+    """
+    wrong = {"/timer" if pointer.startswith("/timer/") else pointer for pointer in wrong}
+    try:
+        compile_rest(read_stored(value)[0])
+    except DefinitionError as error:
+        for one in error.problems:
+            follows = any(_is_within(one.pointer, other) or _is_within(other, one.pointer) for other in wrong)
+            if one.pointer.startswith(TEXTS) and not follows:
+                yield one
+
+
+def _is_within(pointer: str, other: str) -> bool:
+    return f"{pointer}/".startswith(f"{other}/")
 
 
 def _leave_out(value: Any, path: list[str]) -> None:

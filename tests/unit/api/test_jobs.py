@@ -400,3 +400,10 @@ async def _page_through(
         seen += [item["jobId"] for item in page["items"]]
         cursor = page["nextCursor"]
     return sizes, seen
+
+
+async def test_all_that_is_wrong_is_told_at_once(client: httpx.AsyncClient) -> None:
+    """What a member may hold, and what its texts say."""
+    posted = definition(maxRetries=-1, request=[{"url": "http://a.test/", "body": "${"}])
+    response = await client.post("/jobs/j1", json=posted)
+    assert pointers(response) == [("/maxRetries", "range"), ("/request/0/body", "invalid")]

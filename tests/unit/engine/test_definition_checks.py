@@ -1,16 +1,18 @@
 """What is refused of a new definition, and goes on where it is stored (SPEC sections 4 and 7)."""
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
 
-from client_sdk.models import parse_definition
+from client_sdk.models import ModelError, parse_definition
 from scheduler_service.domain.errors import DefinitionError
 from scheduler_service.domain.replies import Refusal, RefusalCode, Taken
 from scheduler_service.domain.turn_events import Created, Updated
 from scheduler_service.engine.compile import compile_definition, compile_stored
 from scheduler_service.engine.definition_checks import (
     METHODS,
+    find_further,
     find_refused,
     find_too_many,
     literal_targets,
@@ -290,3 +292,26 @@ def test_an_equal_definition_of_another_service_is_a_conflict_where_it_calls_its
             assert isinstance(rig.reply, Refusal)
             assert "'shop'" in rig.reply.message
             assert "'store'" in rig.reply.message
+
+
+@each_row(
+    ("members", "texts"),
+    [
+        ({"maxRetries": -1, "request": [{"url": "http://a.test/${"}]}, ["/request/0/url"]),
+        ({"maxRetries": "x", "timer": {"period": "0 0 25 * * ?"}}, ["/timer/period"]),
+        ({"request": [{"url": 3}, {"url": URL, "body": {"a": "${$[}"}}]}, ["/request/1/body/a"]),
+        ({"request": [{"url": "http://${", "extra": 1}], "qos": 7}, ["/request/0/url"]),
+        ({"timer": {"period": "0 0 25 * * ?", "jitterSeconds": -1}}, []),
+        ({"async": "perhaps", "timeoutSeconds": 0}, []),
+        ({"request": [{"body": "${"}]}, ["/request/0/body"]),
+        ({"request": []}, []),
+    ],
+)
+def test_texts_are_told_of_beside_a_wrong_form(members: dict[str, Any], texts: list[str]) -> None:
+    """At once, and nothing that only follows from what is left out."""
+    posted = definition(**members)
+    with pytest.raises(ModelError) as caught:
+        parse_definition(posted)
+    wrong = [one.pointer for one in caught.value.problems]
+    further = find_further(deepcopy(posted), wrong, lambda rest: compile_definition(rest, Surroundings()))
+    assert [one.pointer for one in further] == texts
