@@ -198,10 +198,8 @@ class SqlStateStore:
         self._confirmed.update(keys)
         if len(self._confirmed) >= MAX_CONFIRMED:
             return self._drop_confirmed()
-        loop = asyncio.get_running_loop()
-        if self._dropping is None and self._confirmed:
-            self._dropping = loop.call_later(CONFIRMED_SECONDS, self._drop_confirmed)
-        nothing: asyncio.Future[None] = loop.create_future()
+        self._drop_later()
+        nothing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         nothing.set_result(None)
         return nothing
 
@@ -282,10 +280,15 @@ class SqlStateStore:
     def _put(self, value: Write, *, may_wait: bool = False) -> asyncio.Future[Any]:
         return self._database.write_together(self._write, value, may_wait=may_wait)
 
+    def _drop_later(self) -> None:
+        if self._dropping is None and self._confirmed and self._closing is None:
+            loop = asyncio.get_running_loop()
+            self._dropping = loop.call_later(CONFIRMED_SECONDS, self._drop_confirmed)
+
     def _drop_confirmed(self) -> Awaitable[None]:
         """Deletes the records that the history has, behind the deletions under way.
 
-        What could not be deleted is tried again with the next.
+        What could not be deleted is tried again with the next, or in CONFIRMED_SECONDS.
         """
         if self._dropping is not None:
             self._dropping.cancel()
@@ -296,6 +299,7 @@ class SqlStateStore:
         def note(done: asyncio.Future[None]) -> None:
             if done.cancelled() or done.exception() is not None:
                 self._confirmed.update(dropped)
+                self._drop_later()
 
         ended.add_done_callback(note)
         return ended

@@ -1,20 +1,25 @@
 """Records that the history has not confirmed; and what earlier versions left in the journal."""
 
+import asyncio
 import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.common.fault_points import FaultPoint
-from scheduler_service.persistence.job_store.state_store import MAX_CONFIRMED
+from scheduler_service.persistence.job_store.state_store import CONFIRMED_SECONDS, MAX_CONFIRMED, owns_all
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreDamaged, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import Commit
 from tests.fault_points import Breaking
+from tests.simulation.disk import Disk
+from tests.simulation.faults import KillingPoints, Risks, StoreTrouble, Troubles
+from tests.simulation.loop import SimulatedProcess, VirtualLoop, run_virtually
 from tests.unit.persistence.samples import add_page, batch, commit, page_of_0_1_0
 
 pytestmark = pytest.mark.anyio
@@ -125,6 +130,29 @@ async def test_confirmations_in_doubt_are_no_leak(folder: Path) -> None:
     await store.written([])
     assert records_of(folder) == []
     await store.close()
+
+
+def test_deletions_that_failed_are_made_later() -> None:
+    """Also where nothing more is confirmed: else a kill tells the history again what it may have removed."""
+
+    async def live(loop: VirtualLoop) -> None:
+        trouble = StoreTrouble(0, 0, "refused", 100)
+        chance = Random(1)
+        troubles, disk = Troubles(chance), Disk()
+        process = SimulatedProcess(loop, "one")
+        risks = Risks(process, chance, troubles, KillingPoints((), lambda *_: None))
+        store = disk.open(risks, owns_all)
+        await store.commit(turn(over=0))
+        troubles.begin(trouble)
+        await store.written([("u", 1)])
+        await asyncio.sleep(CONFIRMED_SECONDS + 1)
+        assert len(await disk.reader.unwritten(("", 0), 10)) == 1
+        troubles.end(trouble)
+        await asyncio.sleep(CONFIRMED_SECONDS)
+        assert not await disk.reader.unwritten(("", 0), 10)
+        await store.close()
+
+    run_virtually(live)
 
 
 def damage(folder: Path, change: Callable[[bytes], bytes]) -> None:
