@@ -1,5 +1,9 @@
 """What happens at the fault points of a store, by the word of a test."""
 
+import threading
+
+from scheduler_service.persistence.common.fault_points import FaultPoint
+
 
 class EachPoint:
     """Calls `at` before and after each point, as `before state.commit`; nothing happens there by itself."""
@@ -32,3 +36,20 @@ class Breaking(EachPoint):
             self._left -= 1
             if self._left == 0:
                 raise self._error
+
+
+class WriteGate:
+    """Holds the writer before its commit until it is let through."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.opened = threading.Event()
+        self.passed: list[str] = []
+
+    def before(self, point: str) -> None:
+        if point == FaultPoint.COMMIT:
+            self.reached.set()
+            assert self.opened.wait(20)
+
+    def after(self, point: str) -> None:
+        self.passed.append(point)

@@ -21,6 +21,25 @@ PATIENCE = 60.0
 LOOK = 0.1
 
 
+async def until(condition: Callable[[], Awaitable[Any]], what: str = "", *, look: float = LOOK) -> Any:
+    """The first answer of `condition` that is true; it is asked each `look` seconds."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while not (found := await condition()):  # noqa: ASYNC110 - it is about another process
+                await asyncio.sleep(look)
+            return found
+    except TimeoutError:
+        raise AssertionError(f"in {PATIENCE} s it never came to this: {what}") from None
+
+
+def is_running(pid: int) -> bool:
+    """Whether it has not ended; that nobody has asked for its exit code says nothing."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 class Crashed(Exception):
     """The service died while something was asked of it or awaited."""
 
@@ -45,15 +64,14 @@ class Caller:
 
     async def until(self, condition: Callable[[], Awaitable[Any]], what: str) -> Any:
         """The first answer of `condition` that is true. Raises Crashed when the service dies before."""
-        try:
-            async with asyncio.timeout(PATIENCE):
-                while not (found := await condition()):
-                    if self.is_dead:
-                        raise Crashed
-                    await asyncio.sleep(LOOK)
-                return found
-        except TimeoutError:
-            raise AssertionError(f"in {PATIENCE} s it never came to this: {what}") from None
+
+        async def look() -> Any:
+            found = await condition()
+            if not found and self.is_dead:
+                raise Crashed
+            return found
+
+        return await until(look, what)
 
 
 class Run(Caller):

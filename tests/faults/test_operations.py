@@ -12,10 +12,12 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.faults.processes import until
 from tests.wire.processes.process import Process, serve
 
 pytestmark = pytest.mark.timeout(180)
 MANY = 300
+OFTEN = 0.01
 KEY = {"Idempotency-Key": "all-of-them"}
 TWO = ("--workers", "2")
 Report = dict[str, Any]
@@ -25,14 +27,6 @@ def job(job_id: str) -> dict[str, Any]:
     """A job that fails at once: nothing listens there."""
     request = [{"url": "http://127.0.0.1:9/"}]
     return {"jobId": job_id, "jobName": "one", "timer": {"period": "external"}, "request": request}
-
-
-async def until(look: Callable[[], Awaitable[Any]]) -> Any:
-    """What `look` gives once it is true."""
-    async with asyncio.timeout(60):
-        while not (found := await look()):  # noqa: ASYNC110 - it is about another process
-            await asyncio.sleep(0.01)
-    return found
 
 
 class Home:
@@ -100,7 +94,7 @@ class Home:
         async def is_under_way() -> bool:
             return bool((await self.read(operation))["done"])
 
-        await until(is_under_way)
+        await until(is_under_way, look=OFTEN)
 
     async def ended(self, operation: Report) -> Report:
         """It, at its end."""
@@ -109,7 +103,7 @@ class Home:
             found = await self.read(operation)
             return None if found["state"] == "running" else found
 
-        found: Report = await until(at_end)
+        found: Report = await until(at_end, look=OFTEN)
         return found
 
     async def cut(
@@ -165,7 +159,7 @@ async def have_failed(home: Home, number: int) -> None:
     async def look() -> bool:
         return len(await home.all("/executions?state=terminated")) == number
 
-    await until(look)
+    await until(look, look=OFTEN)
 
 
 async def with_jobs(home: Home, *options: str) -> None:
@@ -197,7 +191,7 @@ async def test_commands_over_worker_processes(home: Home) -> None:
     report = await home.ended(begun)
     # The process that runs it lives on: what the other one did not take is asked again.
     assert (report["state"], report["succeeded"], report["problems"]) == ("done", MANY, [])
-    await until(home.is_ready)
+    await until(home.is_ready, look=OFTEN)
     numbers = [item["executeNumber"] for item in await home.all("/jobs?label=team:ops")]
     assert numbers == [1] * MANY
 
@@ -299,7 +293,7 @@ async def test_an_operation_outlives_a_frozen_worker_process(home: Home) -> None
     report = await home.ended(begun)
     if report["state"] != "done":
         assert report["state"] == "interrupted"
-        await until(home.is_ready)
+        await until(home.is_ready, look=OFTEN)
         report = await home.ended(await home.begin("trigger", key="k"))
     assert (report["state"], report["succeeded"], report["problems"]) == ("done", MANY, [])
     assert [item["executeNumber"] for item in await home.all("/jobs")] == [1] * MANY

@@ -5,7 +5,7 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,12 @@ import pytest
 
 from scheduler_service.app.store_opening import shard_of
 from scheduler_service.persistence.sqlite.folder import FolderLock
+from tests.faults.processes import is_running, until
 from tests.wire.event_stream import Stream
 from tests.wire.processes.process import Process, serve
 from tests.wire.target import HELD, Target
 
 pytestmark = pytest.mark.timeout(180)
-PATIENCE = 60.0
-LOOK = 0.1
 SHARDS = 2
 JOBS = [f"job-{number}" for number in range(12)]
 ENDED = {"succeeded", "terminated", "cancelled", "skipped"}
@@ -96,18 +95,6 @@ def define(job_id: str, target: Target, **members: Any) -> dict[str, Any]:
     common = {"jobName": job_id, "creator": "test", "creatorName": "Test", "qos": 1}
     step = {"url": f"{target.url}/run/{job_id}", "method": "POST", "body": {"job": job_id}}
     return {"jobId": job_id, **common, "timer": {"period": "external"}, "request": [step], **members}
-
-
-async def until(condition: Callable[[], Awaitable[Any]], what: str) -> Any:
-    """The first answer that is true."""
-    try:
-        async with asyncio.timeout(PATIENCE):
-            while True:
-                if found := await condition():
-                    return found
-                await asyncio.sleep(LOOK)
-    except TimeoutError:
-        raise AssertionError(f"it never came to this: {what}") from None
 
 
 @pytest.fixture
@@ -214,7 +201,7 @@ async def test_the_service_dies_and_its_worker_processes_with_it(service: Servic
         orphans = service.workers
         await service.kill()
         await service.start(workers)
-        assert not any(map(_runs, orphans))
+        assert not any(map(is_running, orphans))
         assert [one["jobId"] for one in await service.listed("/jobs")] == sorted(JOBS)
         runs = [(await service.ask("POST", f"/jobs/{job}/trigger"))["executionId"] for job in JOBS]
         assert {(await has_ended(service, run))["state"] for run in runs} == {"succeeded"}
@@ -421,14 +408,6 @@ async def test_a_worker_process_of_an_earlier_service_is_named(service: Service)
         lock.release()
     await service.start(2)
     assert await service.stop() == 0
-
-
-def _runs(pid: int) -> bool:
-    """Whether it has not ended; that nobody has asked for its exit code says nothing."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 async def _has_called_all(service: Service) -> bool:

@@ -18,7 +18,7 @@ from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.settings import load_settings
 from tests.fault_points import EachPoint
-from tests.faults.processes import LOOK, PATIENCE
+from tests.faults.processes import PATIENCE, is_running, until
 from tests.unit.engine.rig import definition
 
 pytestmark = pytest.mark.timeout(180)
@@ -51,16 +51,9 @@ def kill(pid: int) -> None:
     """Returns when it is dead; its exit code is left to who waits for it."""
     os.kill(pid, signal.SIGKILL)
     end = time.monotonic() + PATIENCE
-    while _runs(pid):
+    while is_running(pid):
         assert time.monotonic() < end, f"process {pid} is still there {PATIENCE} s after its SIGKILL"
         time.sleep(0.001)
-
-
-def _runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 class Death(EachPoint):
@@ -117,13 +110,6 @@ async def opened(
         yield service
     finally:
         await service.stop(0)
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    """Returns when it is true."""
-    async with asyncio.timeout(PATIENCE):
-        while not await condition():  # noqa: ASYNC110 - it is about another process
-            await asyncio.sleep(LOOK)
 
 
 def client_of(service: LocalService) -> httpx.AsyncClient:

@@ -1,17 +1,44 @@
 """What callers of a shard wait for while its process stands still."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from scheduler_service.hosts.processes import rpc_methods
-from scheduler_service.hosts.processes.remote_shard import RemoteShard
+from scheduler_service.hosts.processes.remote_shard import RemoteShard, WorkerHandle
+from scheduler_service.hosts.processes.rpc_methods import RpcConnection, Serve
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
-from tests.unit.hosts.processes.worker_handles import connected
 
 pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def connected(serve: Serve, *, patience: float) -> AsyncIterator[WorkerHandle]:
+    """The handle of a process that answers with `serve`."""
+    worker = WorkerHandle(shard=1, patience=patience)
+    connections = []
+    for end in socket.socketpair():
+        end.setblocking(False)
+        connections.append(
+            await RpcConnection.open(
+                end,
+                serve=serve,
+                on_notice=lambda method, argument: None,
+                on_lost=lambda: None,
+                log=lambda event, /, **keys: None,
+            )
+        )
+    worker.connect(connections[0])
+    try:
+        yield worker
+    finally:
+        for connection in connections:
+            connection.close()
+        await asyncio.sleep(0)
 
 
 @pytest.fixture

@@ -14,15 +14,15 @@ from scheduler_service.persistence.sqlite.files import MANY_BYTES, Checkpoints
 from scheduler_service.persistence.sqlite.schema import MIGRATIONS, upgrade
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreDamaged, StoreTooNew
+from tests.fault_points import WriteGate
 from tests.unit.persistence.samples import commit
-from tests.unit.persistence.sqlite.write_gate import Gate
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_reads_never_wait_for_the_writer(tmp_path: Path) -> None:
     """While a group is being written, reads answer with what was committed before."""
-    gate = Gate()
+    gate = WriteGate()
     store = await SqliteStateStore.open(folder=tmp_path, faults=gate)
     answer = asyncio.ensure_future(store.commit(commit()))
     assert await asyncio.to_thread(gate.reached.wait, 20)

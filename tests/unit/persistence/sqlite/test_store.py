@@ -20,19 +20,18 @@ from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.catalogue import JobQuery
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import NOTHING, Remembered
-from tests.fault_points import Breaking
+from tests.fault_points import Breaking, WriteGate
 from tests.present import present
 from tests.unit.persistence import damaged_deliveries
 from tests.unit.persistence.queue_bench import Bench
 from tests.unit.persistence.samples import batch, commit, delivery
-from tests.unit.persistence.sqlite.write_gate import Gate
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_what_waits_is_written_as_one_group(tmp_path: Path) -> None:
     """Writes that wait share a commit, at most `size` of them."""
-    gate = Gate()
+    gate = WriteGate()
     store = await SqliteStateStore.open(folder=tmp_path, faults=gate, size=50)
     first = asyncio.ensure_future(store.commit(commit("first")))
     assert await asyncio.to_thread(gate.reached.wait, 20)
@@ -45,7 +44,7 @@ async def test_what_waits_is_written_as_one_group(tmp_path: Path) -> None:
 
 async def test_what_cannot_be_stored_fails_alone(tmp_path: Path) -> None:
     """The others of its group are written, by few commits."""
-    gate = Gate()
+    gate = WriteGate()
     store = await SqliteStateStore.open(folder=tmp_path, faults=gate)
     gate.opened.set()
     writes = [store.commit(commit(f"job-{number}", execute_number=number)) for number in range(63)]
@@ -118,7 +117,7 @@ async def test_after_a_doubt_the_table_is_asked_how_rows_stand(tmp_path: Path) -
 
 async def test_a_read_has_all_that_was_answered_and_waits_for_no_writer(tmp_path: Path) -> None:
     """Whatever stands before the writer: nobody has been told of it yet (SPEC section 10)."""
-    gate = Gate()
+    gate = WriteGate()
     gate.opened.set()
     store = await SqliteStateStore.open(folder=tmp_path, faults=gate)
     await store.commit(commit("job", expected=NOTHING, sequence=1, next_fire=5))
