@@ -63,10 +63,7 @@ async def test_a_request_that_may_not_go_leaves_nothing(stage: Stage) -> None:
     with pytest.raises(NotSent):
         await sender.send(request(server.url), lambda: False)
     assert (len(server.requests), server.connections) == (1, 1)
-
-
-async def test_who_may_go_is_asked_after_the_wait_for_a_connection(stage: Stage) -> None:
-    """What stood still while it waited in line must not leave on an answer from before."""
+    # What stood still while it waited in line must not leave on an answer from before
     server = await stage.server(repeating(OK))
     sender = stage.sender(connections=1)
     asked: list[int] = []

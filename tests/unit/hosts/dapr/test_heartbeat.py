@@ -123,9 +123,12 @@ def world() -> World:
 
 
 def test_the_first_look_writes_nothing(world: World) -> None:
-    """Who is there at the start was there before; and this node is no other one. Once."""
-    assert world.look(world.node("two", "2")) == []
-    assert world.look(world.node("two", "2")) == []
+    """Who is there at the start was there before; this node is no other one; a stop is told once."""
+    two = world.node("two", "2")
+    assert world.look(two) == []
+    assert world.look(two) == []
+    world.membership.look((two, world.node("one", "1", silent_for=OFFLINE_AFTER_MS)), world.now)
+    assert world.lines == [], "its own heartbeat is no business of its log"
     world.look(world.node("two", "2"))
     assert world.look(world.node("two", "2", OFF)) == [("node_left", {"node": "two"})]
     assert world.look(world.node("two", "2", OFF)) == []
@@ -196,7 +199,7 @@ def test_what_was_begun_before_a_break_counts_no_more() -> None:
 
 
 def test_a_node_that_says_goodbye_is_gone_at_once() -> None:
-    """And begins anew when it is back. So nothing that is begun then counts."""
+    """It begins anew when it is back; before its first beat nothing that is begun counts."""
     liveness, clock = beating()
     period = liveness.period
     liveness.end()

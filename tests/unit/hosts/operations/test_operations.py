@@ -450,7 +450,7 @@ async def test_what_an_earlier_version_did_not_keep_is_not_chosen_again(
 
 
 async def test_a_defect_in_a_piece_is_named(client: httpx.AsyncClient, world: HeldWorld) -> None:
-    """By the report and the log; the other pieces are done. It is interrupted after a few."""
+    """By the report and the log; the others are done; where all meet one it is interrupted."""
     operation_id = await world.hold(client)
     world.defects = 1
     world.go.set()
