@@ -62,6 +62,10 @@ _UNENCODED = ("", "/", "!'()*", "$&+:=@", "!#$&'()*+,/:;=?@")
 _LINE_END = re2.compile(rb"\r?\n|(?:\\r)?\\n")
 _LINES = re2.compile(rb"(?:[0-9A-Za-z+/]{16,}(?:\r?\n|(?:\\r)?\\n))+[0-9A-Za-z+/]+")
 """Base64 in lines, and such a text in a JSON string."""
+_LAST_LINES = re2.compile(rb"(?:[0-9A-Za-z+/]{16,}(?:\r?\n|(?:\\r)?\\n))+[0-9A-Za-z+/]*\z")
+_SOFT_BREAK = re2.compile(rb"=\r?\n")
+"""Ends a line that goes on, in quoted-printable (RFC 2045)."""
+_ESCAPES = re2.compile(rb"[\\&%]|=[0-9A-Fa-f]{2}")
 LONGEST_ESCAPED, MOST_ESCAPED = 512, 2_048
 """Values with so many characters, so many together, are found with each character escaped as it may be."""
 LONGEST_WRITTEN = 12 * LONGEST_ESCAPED
@@ -91,7 +95,8 @@ class SecretMask:
         forms: set[bytes] = set().union(*self._by_value.values())
         self._forms = _sorted(forms)
         self._begins = _Begins(self._forms) if len(forms) > FEW_FORMS else None
-        self._escaped: Any = None  # made when a text has escapes
+        self._escaped: Any = None  # made when a text has escapes, as the next
+        self._cut: Any = None
         self._is_of_json = any(_BARE.fullmatch(value.strip(_AROUND)) for value in self._by_value)
 
     def finds(self, text: bytes) -> bool:
@@ -99,7 +104,7 @@ class SecretMask:
         for form in self._likely(text):
             if text.find(form) >= 0:
                 return True
-        return self._is_broken_in(text) or self._is_escaped_in(text)
+        return self._is_broken_in(text) or self._is_escaped_in(text) or self._is_wrapped_in(text)
 
     def body(self, body: bytes) -> bytes:
         """A body without the values. One that is JSON stays JSON: a number with a value becomes a text."""
@@ -114,6 +119,10 @@ class SecretMask:
         encoded = text.encode("utf-8", "surrogatepass")
         return self._replace(encoded).decode("utf-8", "surrogatepass") if self.finds(encoded) else text
 
+    def _is_wrapped_in(self, text: bytes) -> bool:
+        is_wrapped = b"=\n" in text or b"=\r\n" in text
+        return is_wrapped and self.finds(_SOFT_BREAK.sub(b"", text))
+
     def _is_broken_in(self, text: bytes) -> bool:
         has_lines = b"\n" in text or b"\\n" in text
         if not (self._forms and has_lines) or _LINES.search(text) is None:
@@ -126,13 +135,15 @@ class SecretMask:
         return any(form in joined and form not in block for form in self._likely(joined))
 
     def _is_escaped_in(self, text: bytes) -> bool:
-        if not (self._forms and (b"\\" in text or b"&" in text or b"%" in text)):
+        if not self._forms or _ESCAPES.search(text) is None:
             return False
         if self._escaped is None:
             self._escaped = _escaped_anyhow(tuple(self._by_value))
         return self._escaped.search(text) is not None
 
     def _replace(self, body: bytes) -> bytes:
+        if self._is_wrapped_in(body):
+            body = _SOFT_BREAK.sub(b"", body)  # which is the same text
         if self._is_escaped_in(body):
             body = self._escaped.sub(_MARK, body)
         if self._is_broken_in(body):
@@ -221,6 +232,25 @@ class SecretMask:
                 return MARK if self.finds(str(value).encode()) else value
 
     def _tail(self, body: bytes) -> bytes:
+        """A body that was cut, without the begin of a value at its end, whichever characters are escaped.
+
+        A line that was cut within base64 goes as a whole, with those before it.
+        """
+        joined = _SOFT_BREAK.sub(b"", body)
+        if joined != body and (hidden := self._tail(joined)) != joined:
+            return hidden
+        begin = max(0, len(body) - LONGEST_WRITTEN)
+        if self._forms and _ESCAPES.search(end := body[begin:]):
+            if self._cut is None:
+                self._cut = _escaped_anyhow(tuple(self._by_value), is_cut=True)
+            if hit := self._cut.search(end):
+                return body[: begin + hit.start()] + _MARK
+        lines = _LAST_LINES.search(body[begin:])
+        if lines is not None and len(joined := _LINE_END.sub(b"", lines[0])) > len(self._cut_form(joined)):
+            return body[: begin + lines.start()] + _MARK
+        return self._cut_form(body)
+
+    def _cut_form(self, body: bytes) -> bytes:
         for form in self._forms:
             begin = form[:LEAST_PREFIX]
             at = body.find(begin, max(0, len(body) - len(form) + 1))
@@ -266,16 +296,26 @@ def _compile(pattern: bytes) -> Any:
     return compiled
 
 
+_NOTHING = rb"[^\x00-\xff]"
 _BACKSLASHES, _PERCENT = rb"\\+", b"%(?:25)*"
 _AMPERSAND = rb"(?:&(?:amp;)*|\\+u0026(?:amp;)*|%(?:25)*26)"
+_HASH, _SEMICOLON = b"(?:#|%(?:25)*23)", b"(?:;|%(?:25)*3[bB])"
 _LETTERS = {"\n": b"n", "\r": b"r", "\t": b"t", "\b": b"b", "\f": b"f"}
 
 
-def _escaped_anyhow(values: Sequence[str]) -> Any:
-    """A pattern of values any of whose characters are escaped as in JSON, HTML, XML or a URL, also doubly.
+_PART = (
+    rb"(?:\\+(?:u[0-9a-fA-F]{0,3})?|%(?:25)*[0-9a-fA-F]?2?|=[0-9a-fA-F\r]?"
+    rb"|(?:&|\\+u0026|%(?:25)*26)[#0-9A-Za-z&;%]{0,20})?\z"
+)
+"""Of an escape that was cut."""
+
+
+def _escaped_anyhow(values: Sequence[str], *, is_cut: bool = False) -> Any:
+    """Finds values any of whose characters are escaped as in JSON, HTML, XML, mail or a URL, also twice.
 
     As Gson, PHP, Handlebars and strict encoders write them, each of which escapes other characters. The last
-    values, which are the valid ones, come before former ones where there is no room for all.
+    values, which are the valid ones, come before former ones where there is no room for all. `is_cut`: begins
+    of them at the end of a text, of `LEAST_PREFIX` characters at least.
     """
     left, chosen = MOST_ESCAPED, []
     for value in reversed(values):
@@ -283,8 +323,18 @@ def _escaped_anyhow(values: Sequence[str]) -> Any:
             left -= len(value)
             chosen.append(value)
     longest_first = sorted(chosen, key=len, reverse=True)
-    escaped = [b"".join(b"(?:" + b"|".join(_escapes(one)) + b")" for one in value) for value in longest_first]
-    return _compile(b"|".join(escaped) or rb"[^\x00-\xff]")
+    escaped = [[b"(?:" + b"|".join(_escapes(one)) + b")" for one in value] for value in longest_first]
+    if is_cut:
+        return _compile(b"(?:%s)%s" % (b"|".join(map(_begins_of, escaped)), _PART) if escaped else _NOTHING)
+    return _compile(b"|".join(map(b"".join, escaped)) or _NOTHING)
+
+
+def _begins_of(escaped: Sequence[bytes]) -> bytes:
+    """A pattern of all begins of a value of these characters, the longest first."""
+    pattern = b""
+    for one in reversed(escaped[LEAST_PREFIX:]):
+        pattern = b"(?:" + one + pattern + b")?"
+    return b"".join(escaped[:LEAST_PREFIX]) + pattern
 
 
 def _escapes(character: str) -> Iterable[bytes]:
@@ -293,9 +343,10 @@ def _escapes(character: str) -> Iterable[bytes]:
     units = character.encode("utf-16-be", "surrogatepass").hex()
     yield b"".join(_BACKSLASHES + b"u(?i:%s)" % units[at : at + 4].encode() for at in range(0, len(units), 4))
     yield b"".join(_PERCENT + b"(?i:%02x)" % byte for byte in encoded)
-    yield _AMPERSAND + b"#(?:0*%d|[xX]0*(?i:%x));" % (number, number)
+    yield b"".join(b"=(?i:%02x)" % byte for byte in encoded)
+    yield _AMPERSAND + _HASH + b"(?:0*%d|[xX]0*(?i:%x))" % (number, number) + _SEMICOLON
     if name := _ENTITIES.get(number):
-        yield _AMPERSAND + name.encode() + b";"
+        yield _AMPERSAND + name.encode() + _SEMICOLON
     if character in "\"'/\\":
         yield _BACKSLASHES + re2.escape(encoded)
     if letter := _LETTERS.get(character):

@@ -3,9 +3,11 @@
 import base64
 import html
 import json
+import quopri
+import re
 from collections.abc import Callable
 from unicodedata import normalize
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote
 
 import msgspec
 
@@ -19,7 +21,7 @@ from scheduler_service.domain.records import (
 )
 from scheduler_service.domain.wire import Answer, AtSend, Fault, FaultKind
 from scheduler_service.security.record_masking import Masking
-from scheduler_service.security.secret_masks import MOST_FORMER, SecretMask, SecretMasks
+from scheduler_service.security.secret_masks import LEAST_PREFIX, MOST_FORMER, SecretMask, SecretMasks
 from scheduler_service.security.secrets import GivenSecrets
 from tests.rows import each_row
 
@@ -203,6 +205,68 @@ def test_a_body_that_was_cut_ends_with_no_begin_of_a_value() -> None:
     short, again = Answer(200, (), b"t0p", truncated=True), Answer(200, (), b"aaab-aaab-aaa", truncated=True)
     assert mask.outcome(short) == short
     assert SecretMask(["aaab-aaac"]).outcome(again) == msgspec.structs.replace(again, body=b"aaab-***")
+
+
+def of_each(write: Callable[[str], str]) -> Callable[[str], str]:
+    """Writes each character so."""
+    return lambda value: "".join(map(write, value))
+
+
+def of_mail(value: str) -> str:
+    """As quoted-printable, behind so much that a line ends within it."""
+    return quopri.encodestring(b"x" * 60 + value.encode(), quotetabs=True).decode()[60:]
+
+
+def read_through(text: str) -> str:
+    """What a reader sees who takes every escape for one."""
+    text = quopri.decodestring(text.encode()).decode(errors="replace")
+    for _ in range(4):
+        text = re.sub(r"\\+u([0-9a-fA-F]{4})", lambda found: chr(int(found[1], 16)), text)
+        text = re.sub(r"\\+(.)", r"\1", html.unescape(unquote(text)))
+    return text
+
+
+@each_row(
+    "write",
+    [
+        str,
+        of_each(lambda one: f"%{ord(one):02x}"),
+        lambda value: quote(quote(value, safe=""), safe=""),
+        of_each(lambda one: f"\\u{ord(one):04X}"),
+        of_each(lambda one: f"&#{ord(one)};"),
+        of_each(lambda one: f"&#x{ord(one):X};"),
+        lambda value: quote(of_each(lambda one: f"&#{ord(one)};")(value), safe=""),
+        lambda value: json.dumps(json.dumps(value))[3:-3],
+        html.escape,
+        lambda value: html.escape(value).replace("&", "\\u0026"),
+        lambda value: "".join(
+            f"%{ord(one):02X}" if at % 2 else f"&#{ord(one)};" for at, one in enumerate(value)
+        ),
+        of_each(lambda one: f"={ord(one):02X}"),
+        of_mail,
+    ],
+)
+def test_a_body_that_was_cut_within_an_escaped_value_shows_no_more_of_it(write: Callable[[str], str]) -> None:
+    """However it is escaped, also within an escape: at most as many characters as are looked for."""
+    value = "t0p-S\"ec/ret+&<=k>ey'9"
+    mask, said = SecretMask([value]), write(value)
+    assert mask.body(f"said: {said}".encode()) == b"said: ***"
+    for size in range(len(said)):
+        cut = mask.outcome(Answer(200, (), f"said: {said[:size]}".encode(), truncated=True))
+        assert isinstance(cut, Answer)
+        left = read_through(cut.body.decode()).removeprefix("said: ").replace("***", "")
+        assert not left.startswith(value[: LEAST_PREFIX + 1]), (said[:size], cut.body)
+
+
+def test_a_body_that_was_cut_within_lines_of_base64_shows_no_more_of_it() -> None:
+    """What comes before it in those lines is hidden as well."""
+    text = base64.encodebytes(b"x" * 50 + PLAIN.encode()).decode()
+    at = text.index(base64.b64encode(PLAIN.encode()[1:16]).decode()[:8])
+    for size in range(at + 4, len(text)):
+        cut = SecretMask([PLAIN]).outcome(Answer(200, (), text[:size].encode(), truncated=True))
+        assert isinstance(cut, Answer)
+        assert cut.body.endswith(b"***"), (text[:size], cut.body)
+        assert len(cut.body) <= at + 3
 
 
 def masks(values: dict[str, dict[str, tuple[str, ...]]], **environments: dict[str, str]) -> SecretMasks:
