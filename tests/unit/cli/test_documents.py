@@ -124,6 +124,11 @@ def test_a_file_that_is_no_text_or_not_there_is_named(tmp_path: Path) -> None:
         read_document(tmp_path / "none.json")
     with pytest.raises(CommandError, match="directory"):
         read_document(tmp_path)
+    # Files together have a limit: a folder that is the wrong one is not read to its end
+    for number in range(MOST_BYTES // LONGEST_BYTES + 1):
+        (tmp_path / f"{number}.json").write_bytes(b" " * LONGEST_BYTES)
+    with pytest.raises(CommandError, match="together are larger than 64 MiB"):
+        read_sources([tmp_path])
 
 
 @pytest.mark.parametrize(
@@ -185,14 +190,6 @@ def test_a_folder_is_read_in_the_order_of_names(tmp_path: Path) -> None:
     (tmp_path / "all" / "z").symlink_to(tmp_path / "all" / "a")
     with pytest.raises(CommandError, match="z is a link to a folder, which is not followed"):
         read_sources([tmp_path / "all"])
-
-
-def test_files_together_have_a_limit(tmp_path: Path) -> None:
-    """A folder that is the wrong one is not read to its end (16)."""
-    for number in range(MOST_BYTES // LONGEST_BYTES + 1):
-        (tmp_path / f"{number}.json").write_bytes(b" " * LONGEST_BYTES)
-    with pytest.raises(CommandError, match="together are larger than 64 MiB"):
-        read_sources([tmp_path])
 
 
 def test_a_file_with_one_thing_may_say_what_it_is(tmp_path: Path) -> None:

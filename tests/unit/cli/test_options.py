@@ -56,6 +56,18 @@ def test_a_duration_in_other_words_gets_its_remedy() -> None:
     with pytest.raises(CommandError, match="as seconds since 1970 it is '2026-02-01T01:00:00Z'"):
         read_ahead("1769907600")
     assert read_ago("yesterday") == "yesterday"
+    # Ago or ahead; a moment stays as it is
+    now = datetime.now(UTC)
+    ago, ahead = read_ago("1h"), read_ahead("P1D")
+    assert ago is not None
+    assert ahead is not None
+    assert abs(datetime.fromisoformat(ago) - now + timedelta(hours=1)) < timedelta(minutes=1)
+    assert abs(datetime.fromisoformat(ahead) - now - timedelta(days=1)) < timedelta(minutes=1)
+    assert read_ago("2026-01-31T09:00:00Z") == "2026-01-31T09:00:00Z"
+    assert read_ago(None) is None
+    assert find_seconds("2026-01-31") is None
+    with pytest.raises(CommandError, match="leads out of the calendar"):
+        read_ahead("P3000000D")
 
 
 def test_a_wrong_duration_names_its_option(ran: Ran) -> None:
@@ -79,21 +91,6 @@ def test_what_comes_one_by_one_is_printed_as_it_comes(output: str, printed: list
     with redirect_stdout(out):
         app(["--output", output], standalone_mode=False)
     assert out.getvalue().split() == printed
-
-
-def test_a_moment_may_be_a_duration_away() -> None:
-    """Ago or ahead; a moment stays as it is (16)."""
-    now = datetime.now(UTC)
-    ago, ahead = read_ago("1h"), read_ahead("P1D")
-    assert ago is not None
-    assert ahead is not None
-    assert abs(datetime.fromisoformat(ago) - now + timedelta(hours=1)) < timedelta(minutes=1)
-    assert abs(datetime.fromisoformat(ahead) - now - timedelta(days=1)) < timedelta(minutes=1)
-    assert read_ago("2026-01-31T09:00:00Z") == "2026-01-31T09:00:00Z"
-    assert read_ago(None) is None
-    assert find_seconds("2026-01-31") is None
-    with pytest.raises(CommandError, match="leads out of the calendar"):
-        read_ahead("P3000000D")
 
 
 def test_parameters_are_json_or_text() -> None:

@@ -59,8 +59,11 @@ def execution(job_id: str, seconds: int | None, error: str | None = None) -> dic
     return {"jobId": job_id, "startedAt": start, "endedAt": ended, "plannedAt": start, "error": error}
 
 
-def test_figures_are_those_of_the_last_whole_minute() -> None:
-    """The present one is not over."""
+def test_bars_grow_with_their_counts() -> None:
+    """Nothing is no bar, a little is the lowest one."""
+    assert draw([0, 1, 50, 100]) == " ▁▄█"
+    assert draw([]) == ""
+    # Figures are those of the last whole minute: the present one is not over
     lines = describe_figures(STATS)
     assert lines[0] == "running 1   waiting 2   due 3   lateness p50 2 ms, p99 1.5 s, max -"
     assert lines[1].startswith("last minute 120 executions (2.0 a second)")
@@ -71,12 +74,6 @@ def test_figures_are_those_of_the_last_whole_minute() -> None:
     lines = describe_figures(STATS | figures)
     assert len(lines) == 3
     assert all(line.isprintable() for line in lines)
-
-
-def test_bars_grow_with_their_counts() -> None:
-    """Nothing is no bar, a little is the lowest one."""
-    assert draw([0, 1, 50, 100]) == " ▁▄█"
-    assert draw([]) == ""
 
 
 def test_the_worst_jobs_come_first() -> None:

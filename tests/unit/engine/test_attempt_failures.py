@@ -100,6 +100,13 @@ def test_only_the_end_of_an_execution_counts() -> None:
         rig.deliver(Triggered(replay=Replay(1)))
         rig.answer(status)
     assert is_paused(rig)
+    # One that a crash cut off counts: it ended as terminated, with the error `lost`
+    rig = job(2, qos=0)
+    run(rig, 500)
+    rig.deliver(Triggered())
+    rig.restart()
+    assert rig.execution(2).error == "lost"
+    assert is_paused(rig)
 
 
 @each_row("qos", [0, 1])
@@ -109,16 +116,6 @@ def test_the_count_outlives_the_process(qos: int) -> None:
     run(rig, 500)
     rig.restart()
     run(rig, 500)
-    assert is_paused(rig)
-
-
-def test_an_execution_that_a_crash_cut_off_counts() -> None:
-    """It ended as terminated, with the error `lost`."""
-    rig = job(2, qos=0)
-    run(rig, 500)
-    rig.deliver(Triggered())
-    rig.restart()
-    assert rig.execution(2).error == "lost"
     assert is_paused(rig)
 
 

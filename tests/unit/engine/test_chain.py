@@ -55,10 +55,7 @@ def test_responses_for_later_steps_are_limited_together() -> None:
     ended = rig.execution(1)
     assert (ended.error, ended.failure_type) == ("response_too_large", FailureType.TOO_LARGE)
     assert "400 bytes together" in rig.of(AttemptEnded, rig.records)[-1].message
-
-
-def test_a_response_for_later_steps_needs_room_in_the_process() -> None:
-    """A small one does not, nor does one that no step needs."""
+    # A small one does not, nor does one that no step needs
     step, last = (
         {"url": "http://target.test/"},
         {"url": "http://target.test/", "body": "${responses[0]}|json"},
@@ -89,10 +86,7 @@ def test_a_body_that_a_template_makes_larger_needs_room_in_the_process() -> None
     ended = rig.execution(1)
     assert (ended.error, ended.failure_type) == ("template", FailureType.TEMPLATE)
     assert "step 0: the body would have 120" in rig.of(AttemptEnded, rig.records)[-1].message
-
-
-def test_bodies_of_one_turn_are_limited_together() -> None:
-    """By what they are larger than what they are made of: 16 MiB."""
+    # Bodies of one turn are limited together, by what they are larger than what makes them: 16 MiB
     step = {"url": "http://target.test/", "body": ["${trigger.p}"] * 200}
     rig = Rig(request=[step], overlapPolicy="allow").create()
     moment = rig.now.wall + 10_000

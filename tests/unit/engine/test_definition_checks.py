@@ -260,10 +260,7 @@ def test_a_creation_without_owner_makes_nothing() -> None:
     for values in ({"owner": "shop"}, {"restored": True}):
         rig = Rig(request=OWN).create(**values)
         assert rig.reply == Taken()
-
-
-def test_an_update_keeps_the_owner_unless_it_names_one() -> None:
-    """And is refused, with nothing changed, where there is none."""
+    # An update keeps the owner unless it names one, and is refused where there is none
     rig = Rig(request=OWN).create(owner="shop")
     rig.deliver(Updated(1))
     assert rig.head.owner == "shop"

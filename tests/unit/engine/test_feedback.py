@@ -133,10 +133,7 @@ def test_feedback_decides() -> None:
     assert stale.code is RefusalCode.STALE
     assert [one.stale for one in rig.of(FeedbackSeen, rig.records)] == [False, False, True]
     assert rig.states() == [ExecutionState.SUCCEEDED]
-
-
-def test_feedback_that_failed_is_retried_by_its_code() -> None:
-    """`failed` raises the business's code, and the policy that names it retries."""
+    # `failed` raises the business's code, and the policy that names it retries
     rig = started(retry=[{"errorEquals": "error1", "intervalSeconds": 3}])
     rig.answer(200)
     feedback(rig, {"status": "failed", "error": "error1"})

@@ -139,10 +139,7 @@ def test_long_runs_are_counted_outside() -> None:
     assert rig.deliver(MissedCounted(ask.first, 3_540)).reply == Taken()
     assert rig.summary.missed == 3_540
     assert rig.deliver(MissedCounted(ask.first, 3_540)).reply == Unchanged()
-
-
-def test_only_counts_that_are_overdue_are_asked_again() -> None:
-    """Of several runs that are being counted, those still within their time are left alone."""
+    # Of several runs that are being counted, those still within their time are left alone
     rig = ticking(timer={"dueTime": "0s", "period": "* * * * * ?", "misfire": {"policy": "skip"}})
     for _ in range(2):
         rig.wall += 3_600_000
@@ -286,10 +283,7 @@ def test_parameters_of_open_executions_are_limited() -> None:
     replay = Triggered(replay=Replay(1, 1, (b"x" * 50,)))
     assert isinstance(rig.deliver(replay).reply, Refusal)
     assert isinstance(rig.deliver(Triggered()).reply, Started)
-
-
-def test_parameters_need_room_in_the_process() -> None:
-    """Unless they are small; also those for a later moment, and the responses that a replay brings."""
+    # Unless they are small; also those for a later moment, and the responses that a replay brings
     rig = Rig().create()
     rig.is_full = True
     long, short = b'"' + b"x" * 4_095 + b'"', b'"' + b"x" * 4_094 + b'"'

@@ -36,13 +36,7 @@ def test_synchronous_success() -> None:
         "data": {"rows": 3},
     }
     assert last["response"] == {**told["response"], "status": "finalSucceed"}
-
-
-NOTHING_GIVEN = dict.fromkeys(("status", "message", "error", "progress", "datetime", "data"))
-
-
-def test_the_targets_own_object_is_the_response() -> None:
-    """A JSON object with a member status is passed through; of the six members none is missing."""
+    # A JSON object with a member status is passed through; of the six members none is missing
     own = {"status": "odd", "rows": [1], "message": "half done"}
     rig = triggered(notification=EVERY)
     rig.answer(200, own)
@@ -55,6 +49,9 @@ def test_the_targets_own_object_is_the_response() -> None:
         rig = triggered(notification=[{"url": "http://caller.test/"}])
         rig.answer(503, own)
         assert rig.told()[0][1]["response"] == NOTHING_GIVEN | own | {"message": message}
+
+
+NOTHING_GIVEN = dict.fromkeys(("status", "message", "error", "progress", "datetime", "data"))
 
 
 def test_a_report_without_members_is_told_with_all_six() -> None:
@@ -274,6 +271,13 @@ def test_an_end_without_its_context_is_numbered_anew() -> None:
     rig.deliver(CancelRequested(1))
     assert rig.deliveries()[-1].event == "finalFailed"
     assert rig.deliveries()[-1].delivery_id not in before
+    # The last event is kept while its execution goes on, up to 64 KiB
+    rig = polled()
+    rig.deliver(CancelRequested(1))
+    (_, running), (_, last) = rig.told()
+    assert last["response"] == running["response"] | {"status": "finalFailed", "error": "cancelled"}
+    assert last["response"]["data"] == LONG
+    assert not any("last event" in one.text for one in rig.of(Noted, rig.records))
 
 
 def test_datetime_is_of_the_default_zone() -> None:
@@ -295,16 +299,6 @@ def polled(*, is_full: bool = False, **members: Any) -> Rig:
     rig.pass_time(1_000)
     rig.answer(200, {"progress": "1/3", "data": LONG, "rows": [1]} | members)
     return rig
-
-
-def test_the_end_in_a_later_turn_repeats_the_last_event() -> None:
-    """The last event is kept while its execution goes on, up to 64 KiB."""
-    rig = polled()
-    rig.deliver(CancelRequested(1))
-    (_, running), (_, last) = rig.told()
-    assert last["response"] == running["response"] | {"status": "finalFailed", "error": "cancelled"}
-    assert last["response"]["data"] == LONG
-    assert not any("last event" in one.text for one in rig.of(Noted, rig.records))
 
 
 @each_row(("is_full", "data"), [(True, LONG), (False, "x" * 70_000)])

@@ -75,10 +75,7 @@ def test_all_requests_of_an_execution_have_one_trace() -> None:
     rig.answer(200)
     rig.deliver(Triggered())
     assert rig.request.trace not in traces
-
-
-def test_a_stored_request_without_a_trace_costs_the_next_one_nothing() -> None:
-    """What an older version stored had none: the next step's is the execution's all the same."""
+    # What an older version stored had none: the next step's is the execution's all the same
     step = {"url": "http://target.test/", "body": {}}
     rig = sent(request=[step, step])
     trace = rig.request.trace

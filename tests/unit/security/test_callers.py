@@ -74,20 +74,14 @@ def test_an_address_waits_for_the_end_of_its_minute() -> None:
     assert limit.wait("192.0.2.1", WINDOW_MS + 5) == 0
     limit.fail("192.0.2.1", WINDOW_MS + 5)
     assert limit.wait("192.0.2.1", WINDOW_MS + 6) == 0
-
-
-def test_who_had_the_key_begins_anew() -> None:
-    """A person who mistypes is not kept waiting the next time."""
+    # Who had the key begins anew: a person who mistypes is not kept waiting the next time
     limit = WrongKeys()
     fail(limit, "192.0.2.1", PER_ADDRESS - 1)
     limit.succeed("192.0.2.1")
     fail(limit, "192.0.2.1", PER_ADDRESS - 1)
     assert limit.wait("192.0.2.1", 1) == 0
     limit.succeed("192.0.2.9")
-
-
-def test_one_caller_has_one_count() -> None:
-    """Whichever of its IPv6 addresses it takes, and in whichever form IPv4 comes."""
+    # One caller has one count, whichever of its IPv6 addresses it takes, in whichever form IPv4 comes
     limit = WrongKeys()
     for last in range(PER_ADDRESS):
         limit.fail(f"2001:db8::{last:x}:1", 0)

@@ -47,6 +47,9 @@ def test_a_wrong_value_is_refused_though_it_is_overruled() -> None:
     """A wrong value in the environment is refused whatever the command line has (16)."""
     with pytest.raises(SettingsError, match=r"server\.port = 'abc' \(environment\)"):
         load_settings({"server.port": 0}, {"PUNCTUAL_SERVER__PORT": "abc"})
+    # `server.port.x` is a mistake that is named, not a crash
+    environ = {"PUNCTUAL_SERVER__PORT": "1", "PUNCTUAL_SERVER__PORT__X": "2"}
+    assert "single value" in refusal(environ)
 
 
 def test_lists_and_tables_of_the_environment_are_json() -> None:
@@ -59,10 +62,7 @@ def test_lists_and_tables_of_the_environment_are_json() -> None:
     assert settings.egress is not None
     assert settings.egress.allow == ("127.0.0.1", "*.example.org")
     assert settings.services.static == {"billing": ("http://10.1.0.7:8080",)}
-
-
-def test_variables_for_templates_are_taken_as_written() -> None:
-    """Names under `env` keep their letters and values are texts, whatever they look like (16)."""
+    # Names under `env` keep their letters and values are texts, whatever they look like
     environ = {
         "PUNCTUAL_ENV__default__Api_Base": "http://x",
         "PUNCTUAL_ENV__default__LIST": "[1]",
@@ -166,10 +166,7 @@ def test_quotes_keep_what_they_enclose(tmp_path: Path) -> None:
     path = tmp_path / "env.sh"
     path.write_text("A='1; 2'\nB=a;b\nC=1 # no comment\n# one\n", encoding="utf-8")
     assert read_env_file(path) == {"A": "1; 2", "B": "a;b", "C": "1 # no comment"}
-
-
-def test_a_missing_env_file_is_named(tmp_path: Path) -> None:
-    """The message has the file's name."""
+    # A missing env_file is named
     with pytest.raises(SettingsError, match=r"env_file .*missing\.sh cannot be read"):
         read_env_file(tmp_path / "missing.sh")
 
@@ -260,9 +257,3 @@ def test_every_name_that_the_documents_give_is_taken() -> None:
     }
     assert {"PUNCTUAL_BENCH_CACHE", "PUNCTUAL_DAPR_BIN", "PUNCTUAL_URL"} <= named
     assert load_settings({}, dict.fromkeys(named, "x")).sources == {}
-
-
-def test_a_member_of_a_single_value_is_refused() -> None:
-    """`server.port.x` is a mistake that is named, not a crash."""
-    environ = {"PUNCTUAL_SERVER__PORT": "1", "PUNCTUAL_SERVER__PORT__X": "2"}
-    assert "single value" in refusal(environ)

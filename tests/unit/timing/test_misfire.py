@@ -101,10 +101,7 @@ def test_long_runs_are_counted_by_arithmetic_or_left_to_count_outside() -> None:
     assert long.missed is not None
     assert long.missed.count == COUNT_MAX
     assert long.cursor.used == 86_400 + 1
-
-
-def test_counting_outside_goes_by_slices_and_ends_at_10_000() -> None:
-    """SPEC section 3, ledger: a walk is done in slices outside the turn."""
+    # SPEC section 3, ledger: a walk is done in slices outside the turn
     timer = make(MINUTELY, jitter=10 * SECOND)
     found = plan(timer, Cursor(NOON, NOON), "seed", now=NOON + 1_500 * MINUTE, policy="skip")
     assert found.missed is not None
@@ -202,6 +199,17 @@ def test_a_pause_uses_up_no_repeats_and_a_relative_timer_starts_anew() -> None:
     back = resume(absolute, cursor, now=NOON + HOUR, seed="")
     left = [firing.base for firing in between(absolute, back.cursor, "", LATEST)]
     assert left == [NOON + HOUR + 30 * SECOND + number * MINUTE for number in range(3)]
+    # Created paused and started in the same millisecond, a job fires as if it had been active
+    for timer in (
+        make("0s"),
+        make("1m"),
+        make("R2/PT1M"),
+        make(None, None),
+        make("0s", "2024-05-15 12:00:00"),
+    ):
+        back = resume(timer, Cursor(NOON), now=NOON, seed="")
+        assert back.count == 0
+        assert upcoming(timer, back.cursor, "") == Firing(NOON, NOON)
 
 
 @each_row(
@@ -241,29 +249,12 @@ def test_a_one_time_that_never_fired_fires_and_one_that_did_does_not() -> None:
     assert upcoming(relative, back.cursor, "") == Firing(NOON + 70 * MINUTE, NOON + 70 * MINUTE)
 
 
-def test_a_pause_of_no_length_changes_nothing() -> None:
-    """Created paused and started in the same millisecond, a job fires as if it had been active."""
-    for timer in (
-        make("0s"),
-        make("1m"),
-        make("R2/PT1M"),
-        make(None, None),
-        make("0s", "2024-05-15 12:00:00"),
-    ):
-        back = resume(timer, Cursor(NOON), now=NOON, seed="")
-        assert back.count == 0
-        assert upcoming(timer, back.cursor, "") == Firing(NOON, NOON)
-
-
 def test_external_has_neither_firings_nor_misses() -> None:
     """SPEC section 3: fires only by trigger."""
     timer = make("external")
     assert plan(timer, Cursor(NOON), "", now=NOON + DAY) == DueFirings(None, (), (), Cursor(NOON), None)
     assert resume(timer, Cursor(NOON), now=NOON + DAY, seed="").count == 0
-
-
-def test_jitter_keeps_a_firing_from_being_missed() -> None:
-    """Jitter is part of the plan: only what was planned before the grace is missed."""
+    # Jitter is part of the plan: only what was planned before the grace is missed
     timer = make("10s", "10s", jitter=9_000, misfire_grace=0, misfire_policy="skip")
     first, second = islice(between(timer, Cursor(0), "seed", LATEST), 2)
     assert second.planned_at > second.base + 1, "this seed delays the second firing"

@@ -32,10 +32,7 @@ def test_cron_shows_dialect_normal_form_and_local_times() -> None:
     assert (first.utc, first.local) == (NOON + 13 * HOUR, "2024-03-31T03:00:00.000+02:00")
     assert first.note is not None
     assert (second.local, second.note) == ("2024-04-01T02:30:00.000+02:00", None)
-
-
-def test_the_moment_of_creation_is_no_firing_of_cron_but_delays_count_from_it() -> None:
-    """`from` is the moment of creation for delays and ttl, and not a firing of cron (SPEC section 10)."""
+    # `from` is the moment of creation for delays and ttl, and not a firing of cron
     cron = preview(make("0s", "0 0 * * * ?", ttl="2h"), anchor=NOON, count=9)
     assert [firing.utc for firing in cron.firings] == [NOON + HOUR, NOON + 2 * HOUR]
     timing = preview(make("0s", "1h", ttl="2h"), anchor=NOON, count=9)

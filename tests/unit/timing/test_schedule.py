@@ -53,6 +53,13 @@ def test_a_far_moment_is_found_without_walking() -> None:
         assert found is not None
         assert far - 31 * DAY <= found < far
     assert tally(make("0s", "1ms"), Cursor(NOON), far, 0) == 36_500 * DAY + 1
+    # Nothing fires beyond the year 9999, and nothing fails because of it
+    timer = make("9999-12-31 23:59:59", "P1Y")
+    assert upcoming(timer, Cursor(NOON), "") is None
+    assert upcoming(make("P9000Y", "1s"), Cursor(NOON), "") is None
+    assert upcoming(make("0s", "P9000Y"), Cursor(NOON, NOON, 1), "") is None
+    assert latest(make("0s", "P5000Y"), Cursor(NOON), "", LATEST + 1) is not None
+    assert upcoming(make("0s", "10s", ttl="P9999Y", jitter=MINUTE), Cursor(NOON), "") is not None
 
 
 @given(timers, anchors)
@@ -178,16 +185,6 @@ def test_firings_rise_and_jitter_keeps_its_place(timer: Timer, anchor: int, coun
 def test_what_can_no_longer_fire_is_said(members: dict[str, str], codes: list[str]) -> None:
     """`in_the_past` needs the moment of creation; `never_fires` is for no moment at all (SPEC section 3)."""
     assert [warning.code for warning in warnings_at(make(**members), NOON)] == codes
-
-
-def test_moments_at_the_end_of_time_do_no_harm() -> None:
-    """Nothing fires beyond the year 9999, and nothing fails because of it."""
-    timer = make("9999-12-31 23:59:59", "P1Y")
-    assert upcoming(timer, Cursor(NOON), "") is None
-    assert upcoming(make("P9000Y", "1s"), Cursor(NOON), "") is None
-    assert upcoming(make("0s", "P9000Y"), Cursor(NOON, NOON, 1), "") is None
-    assert latest(make("0s", "P5000Y"), Cursor(NOON), "", LATEST + 1) is not None
-    assert upcoming(make("0s", "10s", ttl="P9999Y", jitter=MINUTE), Cursor(NOON), "") is not None
 
 
 @given(timers, anchors, st.integers(0, 40), st.integers(0, 20))

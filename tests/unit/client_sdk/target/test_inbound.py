@@ -41,10 +41,7 @@ async def test_a_body_that_does_not_fit_is_refused() -> None:
             form = "RFC 3339 with a time zone, as in 2026-01-01T00:00:00.000Z"
             said = f"X-Scheduled-At {moment!r} is not a moment; write {form}"
             assert (answer.status_code, answer.json()["detail"]) == (422, said)
-
-
-async def test_a_job_that_is_not_there_is_gone() -> None:
-    """410 with X-Job-State: the scheduler pauses it."""
+    # A job that is not there is gone: 410 with X-Job-State, and the scheduler pauses it
     async with place() as at:
         answer = await at.call("old")
         assert (answer.status_code, answer.headers["x-job-state"]) == (410, "gone")

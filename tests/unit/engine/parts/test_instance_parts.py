@@ -198,10 +198,7 @@ def test_an_instance_that_was_not_reached_costs_no_attempt() -> None:
     answer(rig, 2)
     ended = rig.execution(1)
     assert (ended.state, ended.attempt_count) == (S.SUCCEEDED, 1)
-
-
-def test_where_nobody_is_reached_the_last_fault_ends_the_attempt() -> None:
-    """As a failed connection to any target, which policies for `500` retry (SPEC section 5)."""
+    # Where nobody is reached the last fault ends the attempt, as a failed connection to any target
     rig = parted({"url": "service://shop/x"}, "a", route="random", retry=[{"errorEquals": "500"}])
     refuse(rig, 0)
     rig.resolve()
@@ -261,15 +258,6 @@ def test_a_broadcast_leaves_a_draining_instance_out() -> None:
     assert rig.execution(1).error == "no_instance"
 
 
-def test_feedback_names_its_part() -> None:
-    """The URL of each part carries `&shard=i`, and the history says which part reported."""
-    rig = asynchronous("a", "b")
-    urls = [json.loads(call.request.body or b"") for call in parts_of(rig)]
-    assert [url.partition("&")[2] for url in urls] == ["shard=0", "shard=1"]
-    assert isinstance(report(rig, 1, progress="1/2"), Taken)
-    assert rig.record_of(FeedbackSeen).part == 1
-
-
 def test_each_part_reports_for_itself() -> None:
     """The execution succeeds when all parts have reported success."""
     rig = asynchronous("a", "b")
@@ -307,6 +295,12 @@ def test_each_part_reports_for_itself() -> None:
     rig.pass_time(1_000)
     rig.answer(200, {"status": "succeed"})
     assert rig.states() == [S.SUCCEEDED]
+    # The URL of each part carries `&shard=i`, and the history says which part reported
+    rig = asynchronous("a", "b")
+    urls = [json.loads(call.request.body or b"") for call in parts_of(rig)]
+    assert [url.partition("&")[2] for url in urls] == ["shard=0", "shard=1"]
+    assert isinstance(report(rig, 1, progress="1/2"), Taken)
+    assert rig.record_of(FeedbackSeen).part == 1
 
 
 @each_row("said", ["succeed", "failed"])
