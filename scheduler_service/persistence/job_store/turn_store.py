@@ -128,8 +128,6 @@ class TurnStore:
         self._plan = plan
         self._definitions: dict[tuple[str, int], bytes] = {}
         keys, among = json_rows(_KEYS).c, database.dialect.among
-        its = among((untold.c.uid, untold.c.sequence), (keys.name, keys.number))
-        self._forget_records = sa.delete(untold).where(its)
         its = among((_text.uid, _text.revision), (keys.name, keys.number))
         self._definitions_all = partial(_definitions_all, _TEXTS.where(its))
         self._load_all = partial(_load_all, database.dialect)
@@ -273,7 +271,7 @@ class TurnStore:
     def forget_records(self, connection: sa.Connection, keys: Sequence[tuple[str, int]]) -> None:
         """Deletes records by uid and sequence in the open transaction."""
         if keys:
-            connection.execute(self._forget_records, {"keys": msgspec.json.encode(keys).decode()})
+            self._database.dialect.delete_keys(connection, untold, keys)
 
     async def overdue(self, now: Now, limit: int) -> list[str]:
         """Jobs whose alarm should have rung by `now`, the longest overdue first."""

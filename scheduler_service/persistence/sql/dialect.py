@@ -112,6 +112,11 @@ class Dialect(Protocol):
     ) -> set[object]:
         """Writes `rows`, each of another key, in the open transaction; the keys of the rows written."""
 
+    def delete_keys(
+        self, connection: sa.Connection, table: sa.Table, keys: Sequence[tuple[str, int]]
+    ) -> None:
+        """Deletes in the open transaction the rows of `table` whose primary keys are among `keys`."""
+
     def among(self, columns: Columns, keys: Columns) -> sa.ColumnElement[bool]:
         """Whether the `columns` of a row to read, change or delete are those of a row of a table of keys.
 

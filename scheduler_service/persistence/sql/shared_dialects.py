@@ -6,6 +6,7 @@ from operator import itemgetter
 from typing import Any
 from urllib.parse import unquote
 
+import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.persistence.sql.dialect import LONG_ANSWER_SECONDS, Columns
@@ -77,6 +78,17 @@ class OnServer:
         finally:
             if not connection.invalidated:
                 self.wait_for_answers(connection, ANSWER_SECONDS)
+
+    def among(self, columns: Columns, keys: Columns) -> sa.ColumnElement[bool]:
+        """As each of them has it."""
+        raise NotImplementedError
+
+    def delete_keys(
+        self, connection: sa.Connection, table: sa.Table, keys: Sequence[tuple[str, int]]
+    ) -> None:
+        given = json_rows(sa.literal(msgspec.json.encode(keys).decode(), sa.Text)).c
+        is_its = self.among(table.primary_key, (given.name, given.number))
+        connection.execute(sa.delete(table).where(is_its))
 
     def fetch(
         self, connection: sa.Connection, query: sa.Select[Any], values: Mapping[str, Any]

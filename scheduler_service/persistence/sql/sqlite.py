@@ -270,6 +270,17 @@ class SqliteDialect(OnConflict):
                 raise _NotAll("not all rows of a statement were written")
         return written
 
+    def delete_keys(
+        self, connection: sa.Connection, table: sa.Table, keys: Sequence[tuple[str, int]]
+    ) -> None:
+        """By values: to read 1,000 keys from JSON takes as long as to delete their rows."""
+        raw = _driver(connection)
+        for start in range(0, len(keys), CHUNK_ROWS):
+            some = keys[start : start + CHUNK_ROWS]
+            count = SIZES[bisect_left(SIZES, len(some))]  # the last one again, up to a size
+            values = chain(chain.from_iterable(some), *repeat(some[-1], count - len(some)))
+            raw.execute(_compose_deletion(table, count), tuple(values))
+
     def fetch(
         self, connection: sa.Connection, query: sa.Select[Any], values: Mapping[str, Any]
     ) -> Sequence[Sequence[Any]]:
@@ -431,6 +442,12 @@ def _by_size(rows: Sequence[Row], blob: int, most: int) -> Iterator[Sequence[Row
             part = part[: max(bisect_right(list(accumulate(sizes)), STATEMENT_BYTES), 1)]
         yield part
         start += len(part)
+
+
+@cache
+def _compose_deletion(table: sa.Table, rows: int) -> str:
+    columns = ",".join(column.name for column in table.primary_key)
+    return f"DELETE FROM {table.name} WHERE ({columns}) IN (VALUES {','.join(['(?,?)'] * rows)})"  # noqa: S608
 
 
 @cache

@@ -199,6 +199,17 @@ def test_rows_of_keys_are_found_changed_and_deleted(database: Database) -> None:
     assert read(database, sa.select(sa.func.count()).select_from(things)) == [(20,)]
 
 
+@pytest.mark.parametrize("count", [0, 1, 5, 700])
+def test_rows_are_deleted_by_their_whole_keys(database: Database, count: int) -> None:
+    """However many; those that share a part of a key stay, and one that is not there is nothing."""
+    put(database, *((f"n{one % 3}", one, one, None, None, None) for one in range(900)))
+    keys = [(f"n{one % 3}", one) for one in range(count)]
+    others = [("n1", 0), ("n", 900)]
+    database.write(lambda connection: database.dialect.delete_keys(connection, things, keys + others))
+    left = read(database, sa.select(things.c.number).order_by(things.c.number))
+    assert left == [(one,) for one in range(count, 900)]
+
+
 def test_what_is_taken_is_what_is_gone(database: Database) -> None:
     """The first rows of a table, whole."""
     put(database, *((f"n{one}", one, one, None, "w", b"c") for one in range(9)))
