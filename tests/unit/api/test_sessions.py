@@ -196,6 +196,8 @@ async def test_wrong_keys_are_limited(world: World) -> None:
         assert "set-cookie" not in limited.headers
         async with browser(world, "192.0.2.2") as other:
             assert (await sign_in(other, "wrong-key-of-somebody")).status_code == 401
+        async with browser(World(admin_key=KEY)) as other_node:  # docs/decisions/0071
+            assert (await sign_in(other_node, "wrong-key-of-somebody")).status_code == 401
         assert (await sign_in(client)).status_code == 200
         # A person has mistyped: those tries are forgotten
         assert (await sign_in(client, "wrong-key-of-somebody")).status_code == 401
