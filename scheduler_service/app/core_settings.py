@@ -86,13 +86,16 @@ def make_signer(settings: Settings, secrets: Source, clock: Callable[[], float])
 def examined_surroundings(loaded: LoadedSettings, *, topics: bool = False) -> Surroundings:
     """As `make_surroundings`, where no service runs: secrets that it has stored are not read there.
 
-    So what signs is judged only where it has none. Raises SettingsError.
+    So what is signed or names a secret is judged only where it has none. Raises SettingsError.
     """
     around = make_surroundings(loaded, "http://127.0.0.1", topics=topics)
     if read_seal_keys(loaded.settings):
         return around
-    signer = make_signer(loaded.settings, SecretSources(given_secrets(loaded.settings)), time.time)
-    return msgspec.structs.replace(around, judge_secret=signer.judge)
+    sources = SecretSources(given_secrets(loaded.settings))
+    signer = make_signer(loaded.settings, sources, time.time)
+    return msgspec.structs.replace(
+        around, judge_secret=signer.judge, has_secret=lambda *secret: bool(sources.find(*secret))
+    )
 
 
 def _is_only_here(settings: Settings, served: str) -> bool:

@@ -10,7 +10,7 @@ from hashlib import sha256
 from urllib.parse import quote
 
 from client_sdk.models import ModelError, parse_definition
-from scheduler_service.domain.errors import DefinitionError
+from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.replies import Refusal
@@ -18,6 +18,7 @@ from scheduler_service.domain.turn_events import Activated, Created, Paused, Tri
 from scheduler_service.domain.wire import Answer
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Surroundings
+from scheduler_service.engine.warnings import find_missing_secrets, missing_secret
 from scheduler_service.hosts.chat_robots import ChatRobot, RobotPace, Robots
 from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry, JobQuery
 from scheduler_service.ports.clock import Clock
@@ -126,31 +127,36 @@ def link_of(message: Mapping[str, object], base: str) -> str:
 
 
 def find_troubles(settings: Settings, surroundings: Surroundings) -> dict[str, str]:
-    """By name each alert that cannot be sent as settings are now, and why: its url, a template, a header."""
+    """By name each alert that cannot be sent now, and why: its url, a template, a header, a secret."""
     found = {}
     for place, alert in enumerate(settings.alerts):
         try:
             described = _describe(alert, alert.url, alert.headers)
             definition = parse_definition(described, is_json=True)
-            compile_definition(definition, surroundings, system=True)
+            program = compile_definition(definition, surroundings, system=True).program
+            problems = list(find_missing_secrets(program))
+            name, has_secret = alert.secret_name, surroundings.has_secret
+            if name is not None and has_secret is not None and not has_secret(DEFAULT_TENANT, name):
+                problems.append(missing_secret("/secret", name))
         except (DefinitionError, ModelError) as error:
-            problem = error.problems[0]
-            member = problem.pointer.removeprefix(_PLACE).strip("/").replace("/", ".")
-            found[alert.name] = f"alerts.{place}.{member}: {problem.message}"
+            problems = [Problem(one.pointer, one.code, one.message) for one in error.problems]
+        if problems:
+            member = problems[0].pointer.removeprefix(_PLACE).strip("/").replace("/", ".")
+            found[alert.name] = f"alerts.{place}.{member}: {problems[0].message}"
     return found
 
 
 class AlertJobs:
     """Creates the jobs of the settings' alerts, pauses those of earlier ones, and hands messages to them.
 
-    `troubles`: why an alert cannot be sent, by its name (`find_troubles`, and what the start finds).
+    `troubles`: why an alert cannot be sent now, by its name (`find_troubles`).
     """
 
     def __init__(
         self,
         *,
         settings: Settings,
-        troubles: Mapping[str, str],
+        troubles: Callable[[], Mapping[str, str]],
         deliver: Deliver,
         compile_text: Compile,
         catalogue: Catalogue,
@@ -159,14 +165,19 @@ class AlertJobs:
         log: Log,
     ) -> None:
         self._alerts = settings.alerts
-        self.troubles = dict(troubles)
-        self._taken: set[str] = set()
+        self._find_troubles = troubles
+        self._taken: dict[str, str] = {}
         self._deliver = deliver
         self._compile = compile_text
         self._catalogue = catalogue
         self._read_job = read_job
         self._clock = clock
         self._log = log
+
+    @property
+    def troubles(self) -> Mapping[str, str]:
+        """Why alerts cannot be sent now, also as the start found their ids taken."""
+        return {**self._find_troubles(), **self._taken}
 
     async def install(self) -> None:
         """Brings the jobs to what the settings say. Raises StoreError.
@@ -188,8 +199,7 @@ class AlertJobs:
         job_id = job_of(alert.name)
         known = await self._catalogue.get(job_id)
         if known is not None and not known.system:
-            self.troubles[alert.name] = f"a job has the id {job_id!r}; give the alert another name"
-            self._taken.add(alert.name)
+            self._taken[alert.name] = f"a job has the id {job_id!r}; give the alert another name"
             return
         reply = await self._deliver(job_id, Command(Created(uid="", key=b""), definition, act=START))
         if isinstance(reply, Refusal):

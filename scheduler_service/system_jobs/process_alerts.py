@@ -86,7 +86,7 @@ class ProcessAlerts:
         self._find_lost, self._nodes = sight.get("find_lost", nothing), sight.get("nodes", no_nodes)
         self._jobs = AlertJobs(
             settings=settings,
-            troubles=find_troubles(settings, surroundings),
+            troubles=lambda: find_troubles(settings, surroundings),
             deliver=deliver,
             compile_text=compile_text,
             catalogue=catalogue,
@@ -106,11 +106,12 @@ class ProcessAlerts:
             "min_interval_seconds",
             "overdue_seconds",
         }
+        troubles = self._jobs.troubles
         return [
             {
                 **alert.model_dump(mode="json", by_alias=True, include=shown),
                 "deliveriesOf": job_of(alert.name),
-                "trouble": self._jobs.troubles.get(alert.name),
+                "trouble": troubles.get(alert.name),
             }
             for alert in self._settings.alerts
         ]

@@ -111,7 +111,18 @@ async def test_an_alert_whose_secret_is_missing_is_a_warning() -> None:
         {"name": name, "on": ["failing"], "url": "https://chat.test/send", "sign": name}
         for name in ("none", "hooks")
     ]
+    alerts.append(
+        {
+            "name": "gone",
+            "on": ["failing"],
+            "url": "https://chat.test/",
+            "headers": {"X-Key": "${secrets.gone}"},
+        }
+    )
     secrets = {"signing__secrets": {"default": {"hooks": NEW}}}
-    for stored, warned in (({}, ["alert none"]), ({"secrets_key": base64.b64encode(b"k" * 32).decode()}, [])):
+    for stored, warned in (
+        ({}, ["alert none", "alert gone"]),
+        ({"secrets_key": base64.b64encode(b"k" * 32).decode()}, []),
+    ):
         findings = await examine_settings(subject(alerts=alerts, **secrets, **stored))
         assert [one.check for one in findings if one.check.startswith("alert ")] == warned

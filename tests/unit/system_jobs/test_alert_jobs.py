@@ -25,7 +25,7 @@ class Jobs:
         settings = Settings.model_validate({"alerts": alerts})
         self.alerts = AlertJobs(
             settings=settings,
-            troubles={},
+            troubles=dict,
             deliver=self._deliver,
             compile_text=DefinitionCompiler(settings=settings, surroundings=Surroundings()).stored,
             catalogue=self,  # type: ignore[arg-type] - two of its reads are all that is asked for
@@ -62,6 +62,24 @@ def test_an_alert_is_delivered_when_its_receiver_says_so() -> None:
     wrong = Settings.model_validate({"alerts": [alert | {"successWhen": "@.errcode = 0"}]})
     (trouble,) = find_troubles(wrong, Surroundings()).values()
     assert trouble.startswith("alerts.0.successWhen: ")
+
+
+def test_an_alert_whose_secret_does_not_exist_is_named_until_it_does() -> None:
+    """In a header, a body, or where its chat is signed."""
+    alert = {"name": "robot", "on": "finalFailed", "url": "http://ops.test/"}
+    stored: set[str] = set()
+    around = Surroundings(has_secret=lambda tenant, name: tenant == "default" and name in stored)
+    for members, member in (
+        ({"headers": {"X-Key": "${secrets.OPS}"}}, "headers.X-Key"),
+        ({"body": {"a": "${secrets.OPS}"}}, "body.a"),
+        ({"format": "dingtalk", "secret": "${secrets.OPS}"}, "secret"),
+    ):
+        settings = Settings.model_validate({"alerts": [alert | members]})
+        stored.clear()
+        (trouble,) = find_troubles(settings, around).values()
+        assert trouble.startswith(f"alerts.0.{member}: there is no secret 'OPS'")
+        stored.add("OPS")
+        assert find_troubles(settings, around) == {}
 
 
 async def test_a_damaged_job_is_told_and_the_others_are_made() -> None:
