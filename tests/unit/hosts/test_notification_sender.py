@@ -91,6 +91,9 @@ async def test_with_a_guarantee_it_stays_in_the_outbox_until_it_is_delivered(hou
     await house.create(notification=[notice(stateEquals="finalSucceed", guarantee="outbox")])
     house.sender.answers(TOLD, *[500] * 5)
     await house.trigger()
+    await house.settle()
+    assert await house.host.notifications.resend_outbox() == 0, "it is pending, and has its own retries"
+    assert len(events(house)) == 1
     await house.advance(120_000)
     assert house.delivery_states() == {"finalSucceed": "outbox"}
     assert [one.state for one in house.disk.deliveries.values()] == ["outbox"]
