@@ -28,7 +28,7 @@ def content(folder: Path) -> dict[str, tuple[bytes, int]]:
 
 
 async def test_a_sound_folder(folder: Path) -> None:
-    """Every check is well, and nothing is left behind."""
+    """Every check is well, nothing is left behind, and the lock can be had afterwards."""
     before = sorted(place.name for place in folder.iterdir())
     found = states(await examine_folder(subject(folder)))
     assert {name: found[name] for name in ("exists", "rights", "lock", "files")} == dict.fromkeys(
@@ -36,6 +36,7 @@ async def test_a_sound_folder(folder: Path) -> None:
     )
     assert found["fsync"] in ("ok", "warning")  # a busy disk may be slow
     assert sorted(place.name for place in folder.iterdir()) == before
+    FolderLock.claim(folder).release()
 
 
 async def test_a_folder_in_use_is_not_touched(folder: Path) -> None:
@@ -51,12 +52,6 @@ async def test_a_folder_in_use_is_not_touched(folder: Path) -> None:
     lock.release()
 
 
-async def test_the_examination_keeps_no_service_from_starting(folder: Path) -> None:
-    """The lock can be had behind it."""
-    await examine_folder(subject(folder))
-    FolderLock.claim(folder).release()
-
-
 async def test_a_folder_that_is_not_there_yet(tmp_path: Path) -> None:
     """Is no fault, and is not made."""
     assert states(await examine_folder(subject(tmp_path / "new" / "data"))) == {"exists": "ok"}
@@ -68,6 +63,16 @@ async def test_a_file_in_its_place(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("", encoding="utf-8")
     (one,) = await examine_folder(subject(tmp_path / "data"))
     assert (one.state, "no folder" in one.detail) == ("failed", True)
+
+
+@pytest.mark.parametrize(("user", "state"), [(0, "ok"), (1, "failed")])
+async def test_files_of_another_user_are_failed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, user: int, state: str
+) -> None:
+    """Root alone may use them all the same."""
+    owner = folder.stat().st_uid
+    monkeypatch.setattr(os, "geteuid", lambda: user and owner + user)
+    assert states(await examine_folder(subject(folder)))["rights"] == state
 
 
 @pytest.mark.parametrize("mark", [RESTORING, REPAIRING])
