@@ -15,7 +15,7 @@ from tests.simulation.world import draw
 GROUP = 9
 USUAL = 18
 FEW = 3
-MOST_SEEDS = 300
+MOST_SEEDS = 400
 SOON_FOUND = {
     ("alone", "claims of qos 0 are kept in memory alone"),
     ("alone", "a call that is sent again has other words"),
