@@ -297,14 +297,15 @@ def _compile(pattern: bytes) -> Any:
 
 
 _NOTHING = rb"[^\x00-\xff]"
-_BACKSLASHES, _PERCENT = rb"\\+", b"%(?:25)*"
+_BACKSLASHES = rb"\\+"
 _AMPERSAND = rb"(?:&(?:amp;)*|\\+u0026(?:amp;)*|%(?:25)*26)"
+_UNIT, _OF_BYTE = rb"(?:\\+|%(?:25)*)u", rb"(?:%(?:25)*|=|\\+x)"
 _HASH, _SEMICOLON = b"(?:#|%(?:25)*23)", b"(?:;|%(?:25)*3[bB])"
 _LETTERS = {"\n": b"n", "\r": b"r", "\t": b"t", "\b": b"b", "\f": b"f"}
 
 
 _PART = (
-    rb"(?:\\+(?:u[0-9a-fA-F]{0,3})?|%(?:25)*[0-9a-fA-F]?2?|=[0-9a-fA-F\r]?"
+    rb"(?:\\+(?:[uUx][{0-9a-fA-F]{0,7}|[0-7]{0,2})?|%(?:25)*(?:[0-9a-fA-F]?2?|u[0-9a-fA-F]{0,3})|=[0-9a-fA-F\r]?"
     rb"|(?:&|\\+u0026|%(?:25)*26)[#0-9A-Za-z&;%]{0,20})?\z"
 )
 """Of an escape that was cut."""
@@ -341,9 +342,10 @@ def _escapes(character: str) -> Iterable[bytes]:
     number, encoded = ord(character), character.encode("utf-8", "surrogatepass")
     yield re2.escape(encoded)
     units = character.encode("utf-16-be", "surrogatepass").hex()
-    yield b"".join(_BACKSLASHES + b"u(?i:%s)" % units[at : at + 4].encode() for at in range(0, len(units), 4))
-    yield b"".join(_PERCENT + b"(?i:%02x)" % byte for byte in encoded)
-    yield b"".join(b"=(?i:%02x)" % byte for byte in encoded)
+    yield b"".join(_UNIT + b"(?i:%s)" % units[at : at + 4].encode() for at in range(0, len(units), 4))
+    yield b"".join(_OF_BYTE + b"(?i:%02x)" % byte for byte in encoded)
+    yield b"".join(_BACKSLASHES + b"%03o" % byte for byte in encoded)
+    yield _BACKSLASHES + rb"(?:u\{0*(?i:%x)\}|U(?i:%08x))" % (number, number)
     yield _AMPERSAND + _HASH + b"(?:0*%d|[xX]0*(?i:%x))" % (number, number) + _SEMICOLON
     if name := _ENTITIES.get(number):
         yield _AMPERSAND + name.encode() + _SEMICOLON
@@ -372,7 +374,8 @@ def forms_of(value: str) -> set[bytes]:
     A word without a digit is not looked for in those: it may stand anywhere. A header loses the white space
     around its value, a text its byte order mark.
     """
-    further = {value.replace("\n", "\r\n")}
+    further = {value.replace("\n", "\r\n"), value.replace('"', '""'), value.replace("'", "''")}
+    further |= {value.replace("'", quote) for quote in ("'\\''", "'\"'\"'")}  # of shells; before: CSV, SQL
     if len(stripped := value.strip(_AROUND)) >= LEAST_CHARACTERS:
         further.add(stripped)
     if not value.isascii():
@@ -389,7 +392,8 @@ def _forms_of(value: str) -> set[bytes]:
     encoded |= {quote_plus(value), quote_plus(value, safe="*").replace("~", "%7E")}
     encoded |= {quote(one, safe="") for one in tuple(encoded)} | {_lower_escapes(one) for one in encoded}
     plain = {text.encode() for text in texts | encoded}
-    plain |= {digits.encode() for digits in (value.encode().hex(), value.encode().hex().upper())}
+    dumps = {value.encode().hex(*between) for between in ((), (":",), (" ",))}
+    plain |= {digits.encode() for one in dumps for digits in (one, one.upper())}
     if not value.isascii() and (in_latin := value.encode("latin-1", "ignore")).decode("latin-1") == value:
         plain |= {in_latin, quote(in_latin, safe="").encode(), quote_plus(in_latin).encode()}
     return plain | {form for text in {value, *escaped} for form in _base64_forms(text.encode())}

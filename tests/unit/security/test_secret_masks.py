@@ -5,6 +5,7 @@ import html
 import json
 import quopri
 import re
+import shlex
 from collections.abc import Callable
 from unicodedata import normalize
 from urllib.parse import quote, quote_plus, unquote
@@ -92,6 +93,18 @@ def as_template(text: str, further: dict[str, str]) -> str:
         lambda value: json.dumps({"a": html.escape(value).replace("&", "\\u0026")}).replace("\\\\u", "\\u"),
         lambda value: json.dumps(json.dumps(json.dumps(value))),
         lambda value: value.encode().hex(),
+        lambda value: value.encode().hex(":"),
+        lambda value: value.encode().hex(" ").upper(),
+        lambda value: "".join(f"\\x{byte:02x}" for byte in value.encode()),
+        lambda value: "".join(f"\\{byte:03o}" for byte in value.encode()),
+        lambda value: "".join(f"\\U{ord(one):08x}" for one in value),
+        lambda value: "".join(f"\\u{{{ord(one):x}}}" for one in value),
+        lambda value: "".join(f"%u{ord(one):04X}" for one in value),
+        lambda value: "".join(f"={byte:02X}" for byte in value.encode()),
+        lambda value: quote("".join(f"&#{ord(one)};" for one in value), safe=""),
+        lambda value: value.replace('"', '""'),
+        lambda value: value.replace("'", "''"),
+        lambda value: shlex.quote(f"'{value}"),
         lambda value: value.encode().hex().upper(),
         lambda value: value.encode().decode("latin-1"),
         lambda value: json.dumps({"a": value.encode().decode("latin-1")}),
@@ -219,6 +232,7 @@ def of_mail(value: str) -> str:
 
 def read_through(text: str) -> str:
     """What a reader sees who takes every escape for one."""
+    text = re.sub(r"\\+x([0-9a-f]{2})", r"=\1", text)
     text = quopri.decodestring(text.encode()).decode(errors="replace")
     for _ in range(4):
         text = re.sub(r"\\+u([0-9a-fA-F]{4})", lambda found: chr(int(found[1], 16)), text)
@@ -243,6 +257,7 @@ def read_through(text: str) -> str:
             f"%{ord(one):02X}" if at % 2 else f"&#{ord(one)};" for at, one in enumerate(value)
         ),
         of_each(lambda one: f"={ord(one):02X}"),
+        of_each(lambda one: f"\\x{ord(one):02x}"),
         of_mail,
     ],
 )
