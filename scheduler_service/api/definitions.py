@@ -204,13 +204,15 @@ def id_of(raw: bytes) -> str | None:
 class _PostedMembers(msgspec.Struct, frozen=True, gc=False):
     """The members of a definition; `added` are those of them that it left out, as JSON.
 
-    `colons`: of its text and of what is added, as `CompileCache.find` takes them.
+    `colons`: of its text and of what is added, as `CompileCache.find` takes them. `had_null`: one
+    of those that are added was null.
     """
 
     job_id: str | None
     members: Members
     added: dict[str, bytes]
     colons: int
+    had_null: bool = False
 
 
 def _read_posted(by: Creator, raw: bytes, job_id: str | None) -> _PostedMembers:
@@ -219,10 +221,11 @@ def _read_posted(by: Creator, raw: bytes, job_id: str | None) -> _PostedMembers:
     if job_id is None and get("creator", _NULL) != _NULL and get("creatorName", _NULL) != _NULL:
         return _PostedMembers(None, members, {}, colons)
     added = _left_out(by, job_id, members)
+    had_null = not members.keys().isdisjoint(added)
     if added:
         colons += sum((name not in members) + text.count(b":") for name, text in added.items())
         members |= {name: msgspec.Raw(text) for name, text in added.items()}
-    return _PostedMembers(job_id, members, added, colons)
+    return _PostedMembers(job_id, members, added, colons, had_null)
 
 
 def _left_out(by: Creator, job_id: str | None, members: Members) -> dict[str, bytes]:
@@ -234,7 +237,8 @@ def _left_out(by: Creator, job_id: str | None, members: Members) -> dict[str, by
 
 
 def _conclude(raw: bytes, posted: _PostedMembers, found: CachedDefinition) -> PostedDefinition:
-    text, warnings = add_members(raw, posted.added), found.warnings
+    text = msgspec.json.encode(posted.members) if posted.had_null else add_members(raw, posted.added)
+    warnings = found.warnings
     if found.program.secrets:
         warnings = (*warnings, *find_missing_secrets(found.program))
     return PostedDefinition(
@@ -260,7 +264,7 @@ def _point(flaws: Iterable[FoundFlaw], value: dict[str, object]) -> tuple[FoundF
 
 
 def add_members(raw: bytes, added: dict[str, bytes]) -> bytes:
-    """`raw`, a JSON object, with `added` after its own members: of equal names the last one counts."""
+    """`raw`, a JSON object, with `added`, which it does not have, after its own members."""
     if not added:
         return raw
     members = b",".join(b'"%s":%s' % (name.encode(), text) for name, text in added.items()) + b"}"

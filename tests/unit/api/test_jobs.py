@@ -407,3 +407,13 @@ async def test_all_that_is_wrong_is_told_at_once(client: httpx.AsyncClient) -> N
     posted = definition(maxRetries=-1, request=[{"url": "http://a.test/", "body": "${"}])
     response = await client.post("/jobs/j1", json=posted)
     assert pointers(response) == [("/maxRetries", "range"), ("/request/0/body", "invalid")]
+
+
+async def test_a_creator_that_is_null_is_shown_once(client: httpx.AsyncClient) -> None:
+    """What an answer shows can be posted again as it is: no name is twice in it."""
+    await client.post("/jobs/j1", json=definition(creator=None, jobId=None))
+    await client.post("/jobs", json=[definition(creator=None, jobId="j2")])
+    for job_id in ("j1", "j2"):
+        text = (await client.get(f"/jobs/{job_id}/revisions")).text
+        assert (text.count('"creator":'), text.count('"jobId":')) == (1, 1)
+        assert '"creator":"alice"' in text
