@@ -125,17 +125,15 @@ class BusyPaths:
 def create_api(
     deps: ApiDependencies,
     *,
-    further: tuple[ApiOperation, ...] = (),
     mounts: Mapping[str, ASGIApp] | None = None,
 ) -> FastAPI:
-    """The API over `deps`, with more operations in `further` and other applications under `mounts`.
+    """The API over `deps`, with other applications under `mounts`.
 
     FastAPI's own validation is not used: bodies are checked once, by the wire models, and answers are
     encoded once (decision 21); `/openapi.json` describes the same declarations. `mounts` maps a path prefix
     (`/console`) to an ASGI application; the API neither authenticates nor describes what is below it.
     """
-    operations = (*OPERATIONS, *further)
-    document = cache(lambda: describe(operations, version=deps.shown.version))
+    document = cache(lambda: describe(OPERATIONS, version=deps.shown.version))
     authenticate = deps.security.authentication
     api = ApiApplication(
         title="Punctual",
@@ -146,12 +144,12 @@ def create_api(
         redirect_slashes=False,
         exception_handlers={HTTPException: _answer_unknown(deps, authenticate), Exception: _answer_fault},
     )
-    api.state.audited = frozenset(operation.name for operation in operations if operation.is_audited)
-    listed = (*(operation.path for operation in operations), "/docs", "/openapi.json", *(mounts or {}))
+    api.state.audited = frozenset(operation.name for operation in OPERATIONS if operation.is_audited)
+    listed = (*(operation.path for operation in OPERATIONS), "/docs", "/openapi.json", *(mounts or {}))
     pages = (_description(document), *_pages(document, listed))
-    routes = tuple(_routes(deps, authenticate, (*operations, *pages)))
+    routes = tuple(_routes(deps, authenticate, (*OPERATIONS, *pages)))
     api.router.routes.extend(routes)
-    busy = {operation.path for operation in operations if operation.is_busy}
+    busy = {operation.path for operation in OPERATIONS if operation.is_busy}
     api.busy = BusyPaths([route for route in routes if route.path in busy])
     for prefix, app in (mounts or {}).items():
         api.router.routes.extend(_mount(prefix, app))

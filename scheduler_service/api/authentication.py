@@ -81,7 +81,7 @@ class Authentication:
         user: str,
         now: Callable[[], Now],
         own_url: str | None = None,
-        ring: KeyRing | None = None,
+        ring: KeyRing,
         proxies: Proxies | None = None,
     ) -> None:
         self._own_url = own_url
@@ -110,8 +110,7 @@ class Authentication:
     @property
     def needs_key(self) -> bool:
         """Whether callers need a key: one is configured, or was made, or a proxy signs users in."""
-        is_made = self.ring is not None and self.ring.is_used
-        return is_made or self._admin_key is not None or self._proxies.user_header is not None
+        return self.ring.is_used or self.has_admin_key or self._proxies.user_header is not None
 
     @property
     def own_url(self) -> str | None:
@@ -152,7 +151,7 @@ class Authentication:
         caller, end = known.caller, self._now().wall + SESSION_MS
         expires = end if known.expires is None else min(end, known.expires)
         session = Session(caller.tenant, caller.role, caller.name, expires, caller.key_id, caller.rotations)
-        if self.ring is not None and caller.key_id:
+        if caller.key_id:
             text = self.ring.write_session(key, session)
         else:
             text = None if self._seal is None else self._seal.write(session)
@@ -164,7 +163,7 @@ class Authentication:
     @asynccontextmanager
     async def watching(self, caller: Caller) -> AsyncIterator[None]:
         """What waits inside is refused within a second of the key's end. Raises ApiProblem (401)."""
-        if self.ring is None or not caller.key_id:
+        if not caller.key_id:
             yield
             return
         try:
@@ -175,7 +174,7 @@ class Authentication:
 
     def check_ended(self, caller: Caller) -> None:
         """Raises ApiProblem (401) where the key of a caller that was let in has ended since."""
-        if self.ring is not None and caller.key_id and not self.ring.get(caller.key_id, caller.rotations):
+        if caller.key_id and not self.ring.get(caller.key_id, caller.rotations):
             raise _unknown_key("the key has ended")
 
     def _check_key(self, scope: Scope) -> Caller:
@@ -222,7 +221,7 @@ class Authentication:
         own = self._admin_key
         if own is not None and hmac.compare_digest(given.encode("utf-8", "replace"), own):
             return KnownCaller(self._admin)
-        key = None if self.ring is None else self.ring.find(given)
+        key = self.ring.find(given)
         return None if key is None else KnownCaller(_caller_of(key), key.expires_at)
 
     def _session_of(self, scope: Scope) -> KnownCaller | None:
@@ -231,8 +230,7 @@ class Authentication:
             session = None if self._seal is None else self._seal.read(text, now=now)
             if session is not None and not session.key_id:
                 return KnownCaller(Caller(session.tenant, session.role, name=session.name), session.expires)
-            found = None if self.ring is None else self.ring.read_session(text)
-            if found is not None:
+            if (found := self.ring.read_session(text)) is not None:
                 return KnownCaller(_caller_of(found[0]), found[1])
         return None
 

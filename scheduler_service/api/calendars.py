@@ -261,9 +261,7 @@ async def _change_of(
 
 
 def _calendars(request: ApiRequest) -> Calendars:
-    calendars = request.deps.definitions.calendars
-    assert calendars is not None, "a service has calendars"
-    return calendars
+    return request.deps.definitions.calendars
 
 
 def _users(request: ApiRequest) -> CalendarUsers:

@@ -100,7 +100,7 @@ async def check_posted(
 
 async def look_at_calendars(deps: ApiDependencies, raw: bytes) -> None:
     """Where definitions may name a calendar, what others have stored is known. Raises StoreUnavailable."""
-    if deps.definitions.calendars is not None and b"calendar" in raw:
+    if b"calendar" in raw:
         await deps.definitions.calendars.look()
 
 

@@ -85,10 +85,10 @@ class DefinitionParts:
     """
 
     compiler: Compiler
+    calendars: Calendars
     check_names: CheckNames | None = None
     find_unfit: Callable[[CatalogueEntry], Problem | None] = lambda _: None
     list_unfit: Callable[[], Awaitable[Sequence[tuple[str, Problem]]]] | None = None
-    calendars: Calendars | None = None
     tell_calendar: Callable[[StoredCalendar], None] = lambda _: None
 
 
@@ -149,20 +149,19 @@ class ShownParts:
     - `ready`: the names of what is not ready yet; empty when all is. `parts`: each part with its state.
     - `standstills`: for how long the loop was held lately.
     - `settings`: the answer of `GET /settings`, without secrets. `nodes`: the scheduler processes.
-    - `tenant_limits`: by name those that a tenant has.
-    - `alerts`, `events`, `metrics` and those above: None: there are none here, or they are off.
+    - `tenant_limits`: by name those that a tenant has. `events`, `metrics`: None: there are none.
     - `log`: also gets the warnings about declared jobs, which nobody may read in the answer.
     """
 
     version: str
     log: Log
     ready: Callable[[], Awaitable[Sequence[str]]]
+    settings: Callable[[], Mapping[str, Any]]
+    nodes: Callable[[], Awaitable[Sequence[Mapping[str, object]]]]
+    alerts: AlertReader
     parts: Callable[[], Sequence[Mapping[str, object]]] = tuple
     standstills: Standstills = field(default_factory=Standstills)
-    settings: Callable[[], Mapping[str, Any]] | None = None
-    nodes: Callable[[], Awaitable[Sequence[Mapping[str, object]]]] | None = None
     tenant_limits: Callable[[str], Mapping[str, int]] = lambda _: {}
-    alerts: AlertReader | None = None
     events: EventFeed | None = None
     metrics: Exposition | None = None
 

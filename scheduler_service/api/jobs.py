@@ -362,7 +362,7 @@ async def _in_full(request: ApiRequest, entry: CatalogueEntry, text: bytes | Non
 def _find_missing_calendar(request: ApiRequest, entry: CatalogueEntry, text: bytes) -> Problem | None:
     """What is said of a job whose calendar is not there (any more)."""
     name, calendars = find_name(text), request.deps.definitions.calendars
-    if name is None or calendars is None or calendars.get(entry.tenant, name) is not None:
+    if name is None or calendars.get(entry.tenant, name) is not None:
         return None
     return Problem(CALENDAR, UNKNOWN_CALENDAR, missing_calendar(name))
 

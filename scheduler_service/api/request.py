@@ -213,9 +213,9 @@ class ApiRequest:
         if weight:
             self.memory = await take_place(self.deps.limits.body_room, weight, BODIES_BUSY)
 
-    async def json_object(self, limit: int | None = None) -> tuple[bytes, dict[str, object]]:
+    async def json_object(self) -> tuple[bytes, dict[str, object]]:
         """The body, a JSON object; no body counts as `{}`. Raises ApiProblem (400, 413, 415, 422)."""
-        raw = await self.body(limit) or b"{}"
+        raw = await self.body() or b"{}"
         value = await read_json_by_size(raw)
         if not isinstance(value, dict):
             raise invalid("", "type", "the body must be a JSON object")

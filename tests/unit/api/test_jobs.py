@@ -49,7 +49,8 @@ def unsigned(**members: Any) -> dict[str, Any]:
 @asynccontextmanager
 async def another_user(world: World) -> AsyncIterator[httpx.AsyncClient]:
     """The same service, run by somebody else."""
-    bob = Authentication(admin_key=None, tenant="default", user="bob", now=world.now)
+    ring = world.deps.security.authentication.ring
+    bob = Authentication(admin_key=None, tenant="default", user="bob", now=world.now, ring=ring)
     security = replace(world.deps.security, authentication=bob)
     world.api = create_api(replace(world.deps, security=security))
     async with world.client() as client:

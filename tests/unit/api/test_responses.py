@@ -293,7 +293,6 @@ async def test_figures_and_health(client: httpx.AsyncClient, world: World) -> No
     world.missing = ("store",)
     ready = await client.get("/health/ready")
     assert (ready.status_code, pointers(ready)) == (503, [("", "not_ready")])
-    assert (await client.get("/settings")).status_code == 404
 
 
 async def test_readiness_names_each_part(client: httpx.AsyncClient, world: World) -> None:

@@ -38,9 +38,11 @@ from scheduler_service.hosts.cleanup import Trials
 from scheduler_service.hosts.commit_builder import bury, describe, note_act
 from scheduler_service.hosts.operations.operations import Operations
 from scheduler_service.hosts.work_thread import work_apart
+from scheduler_service.ports.alerts import AlertLine
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.history import Batch
+from scheduler_service.security.key_ring import KeyRing
 from scheduler_service.security.mask_rules import Concealment, MaskedChanges
 from scheduler_service.security.record_masking import MASKED_HEADERS
 from scheduler_service.services.drift_report import DriftReport
@@ -48,6 +50,7 @@ from scheduler_service.services.instances import Instances
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.reconcile import Reconcile, ReconcileInputs
 from scheduler_service.services.registry import Registry
+from scheduler_service.services.shared_calendars import Calendars
 from scheduler_service.telemetry.readiness import Standstills
 from tests.unit.api.stores import (
     START,
@@ -58,6 +61,8 @@ from tests.unit.api.stores import (
     MemoryOutbox,
     MemoryStore,
 )
+from tests.unit.security.memory_keys import MemoryKeys
+from tests.unit.services.memory_calendars import MemoryCalendars
 from tests.unit.services.tables import MemoryTable
 
 KEY = b"k" * 32
@@ -245,6 +250,9 @@ class World(MemoryOutbox):
         async def ready() -> tuple[str, ...]:
             return self.missing
 
+        async def nodes() -> tuple[Mapping[str, object], ...]:
+            return ()
+
         async def clean(*, tenant: str, destroyed: bool, retain: int) -> Mapping[str, int]:
             self.cleaned.append((destroyed, retain))
             return {"jobs": 1, "executions": 2, "notifications": 3}
@@ -259,7 +267,7 @@ class World(MemoryOutbox):
             user=settings.get("user", "alice"),
             now=settings.get("clock", self).now,
             own_url=settings.get("own_url"),
-            ring=settings.get("key_ring"),
+            ring=settings.get("key_ring") or KeyRing(table=MemoryKeys(), clock=self),
             proxies=settings.get("proxies"),
         )
         changes = MaskedChanges(conceal=Concealment(headers=MASKED_HEADERS, members=("pin",)))
@@ -268,6 +276,7 @@ class World(MemoryOutbox):
         drift = DriftReport(inputs=self.inputs, apart=work_apart)
         queues = PullQueues(table=EmptyQueues(), clock=self, log=self.log)
         shown = {"parts": lambda: self.parts, "standstills": self.standstills, "version": "1.2.3"}
+        calendars = Calendars(table=MemoryCalendars(), clock=self)
         return choose(
             ApiDependencies,
             jobs=self,
@@ -275,15 +284,33 @@ class World(MemoryOutbox):
             store=self.store,
             history=self.history,
             clock=self,
-            definitions=choose(DefinitionParts, compiler=compiler),
+            definitions=choose(DefinitionParts, compiler=compiler, calendars=calendars),
             services=choose(
                 ServiceParts, registry=self.registry, reconcile=self.scan, drift=drift, queues=queues
             ),
             security=choose(SecurityParts, authentication=authentication, audit=self.audit, changes=changes),
             upkeep=choose(UpkeepParts, operations=self.make_operations(), trials=trials, clean=clean),
-            shown=choose(ShownParts, ready=ready, log=self.log, **shown),
+            shown=choose(
+                ShownParts,
+                ready=ready,
+                settings=dict,
+                nodes=nodes,
+                alerts=NoAlerts(),
+                log=self.log,
+                **shown,
+            ),
             limits=choose(RequestLimits),
         )
+
+
+class NoAlerts:
+    """A service whose settings have none (`api.dependencies.AlertReader`)."""
+
+    configured = ()
+
+    async def open(self) -> tuple[Sequence[AlertLine], int]:
+        """None."""
+        return (), 0
 
 
 class PlainCompiler:
