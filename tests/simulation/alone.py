@@ -61,6 +61,8 @@ class Life:
     def forget(self) -> None:
         """Drops what the dead process had."""
         self.host = self.jobs = None
+        for name in ("store", "clock"):
+            self.__dict__.pop(name, None)
 
     def owns(self, job_id: str) -> bool:
         """Whether the job lives in this process."""
