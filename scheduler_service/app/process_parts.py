@@ -19,7 +19,8 @@ from scheduler_service.domain.effects import QueueWrite
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.wire import Holder
-from scheduler_service.engine.program import Surroundings
+from scheduler_service.engine.compile import with_present_days
+from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.hosts.begun_executions import open_begun_mark
 from scheduler_service.hosts.embedded.early_commit import BATCH_WINDOW_MS, BURST_LEAD_MS, EARLY_COMMIT_MS
 from scheduler_service.hosts.embedded.embedded_host import EmbeddedHost, EmbeddedParts, build_embedded_host
@@ -154,6 +155,10 @@ class ProcessParts(ABC):
         outage = Outage("secrets_not_read", "secrets_read_again", log=self.log)
         return SecretVault(table=self.secret_table, seal=seal, clock=self.clock, on_trouble=outage.note)
 
+    async def _look_at_secrets(self) -> None:
+        if self.secret_vault is not None:
+            await self.secret_vault.look()
+
     @cached_property
     def secret_table(self) -> SqlSecretTable:
         """Where they lie."""
@@ -164,6 +169,15 @@ class ProcessParts(ABC):
         """The calendars of all tenants."""
         outage = Outage("calendars_not_read", "calendars_read_again", log=self.log)
         return Calendars(table=self.calendar_table, clock=self.clock, on_trouble=outage.note)
+
+    async def compile_received(self, text: bytes, tenant: str) -> Program:
+        """A definition that another process took in, with days at least as new as that one knew them.
+
+        Raises StoreUnavailable.
+        """
+        if b"calendar" in text:
+            await self.calendars.look()
+        return with_present_days(await self.compiler.stored(text, tenant))
 
     @cached_property
     def calendar_table(self) -> SqlCalendarTable:
@@ -228,9 +242,11 @@ class ProcessParts(ABC):
             detail=history.detail,
             secrets=self.secret_masks,
         )
-        completing = CompletingSender(sender=self.sender, secrets=self.secrets, masks=self.secret_masks)
+        completing = CompletingSender(
+            sender=self.sender, secrets=self.secrets, masks=self.secret_masks, look=self._look_at_secrets
+        )
         return HostParts(
-            core=Core(self.compiler.stored),
+            core=Core(self.compiler.stored, compile_received=self.compile_received),
             history=decorators.history(self.writer),
             sender=decorators.sender(completing),
             answer_room=self.answer_room,

@@ -107,7 +107,7 @@ class OpenShard(ProcessParts):
         self.service = WorkerService(
             host=self.host,
             store=own,
-            compile_text=self.compiler.stored,
+            compile_text=self.compile_received,
             status=lambda: self.status_since(self._began),
         )
         self.relay = OccurrenceRelay(

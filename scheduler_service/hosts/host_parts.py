@@ -34,10 +34,14 @@ Decide = Callable[[Job, Event, Now], Decision]
 
 
 class Core(msgspec.Struct, frozen=True):
-    """What a host compiles definitions with, and decides turns with (tests count those)."""
+    """What a host compiles definitions with, and decides turns with (tests count those).
+
+    `compile_received`: for those that another process took in; None: as all others.
+    """
 
     compile: Compile
     decide: Decide = decide
+    compile_received: Compile | None = None
 
 
 class Redact(Protocol):

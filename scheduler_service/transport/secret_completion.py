@@ -1,14 +1,22 @@
 """Completes a request when it is sent: with values of secrets, which stand nowhere else (SPEC section 14)."""
 
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.secret_places import Unfilled
 from scheduler_service.domain.wire import AtSend, Fault, FaultKind, OutboundRequest, Outcome
+from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.sending import MayGo, NotSent, Secrets, Sender, always
 from scheduler_service.security.secret_masks import SecretMasks
 from scheduler_service.security.secrets import fill_request
+
+Look = Callable[[], Awaitable[object]]
+
+
+async def _look() -> None:
+    """There are no others."""
 
 
 class SendFailed(PunctualError):
@@ -19,13 +27,14 @@ class CompletingSender:
     """`ports.sending.Sender` in front of another one, at no cost for requests to which nothing is added.
 
     What comes back of others has no value of a secret that their job names: the answer is stored, and may be
-    shown and handed on.
+    shown and handed on. Where one is missing, `look` reads what other processes have stored meanwhile.
     """
 
-    def __init__(self, *, sender: Sender, secrets: Secrets, masks: SecretMasks) -> None:
+    def __init__(self, *, sender: Sender, secrets: Secrets, masks: SecretMasks, look: Look = _look) -> None:
         self._send = sender.send
         self._secrets = secrets
         self._masks = masks
+        self._look = look
         self.close = sender.close
 
     def send(self, request: OutboundRequest, may_go: MayGo = always) -> Coroutine[Any, Any, Outcome]:
@@ -34,9 +43,13 @@ class CompletingSender:
         return self._send(request, may_go) if at_send is None else self._complete(request, at_send, may_go)
 
     async def _complete(self, request: OutboundRequest, at_send: AtSend, may_go: MayGo) -> Outcome:
+        filled = fill_request(request, self._secrets)
+        if isinstance(filled, Unfilled):
+            with suppress(StoreUnavailable):
+                await self._look()
+            filled = fill_request(request, self._secrets)
         # Of what is sent now, whatever comes meanwhile.
         mask = self._masks.of_request(at_send, self._secrets.find)
-        filled = fill_request(request, self._secrets)
         if isinstance(filled, Unfilled):
             return Fault(FaultKind.TEMPLATE, filled.message)
         try:

@@ -115,7 +115,7 @@ class ClusterTurns:
             return await answer_message(
                 message,
                 job_id,
-                compile_text=self._core.compile,
+                compile_text=self._core.compile_received or self._core.compile,
                 read=lambda: self._read(job_id),
                 take=lambda command: self._take(job_id, command),
             )

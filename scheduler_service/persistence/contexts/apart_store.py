@@ -239,6 +239,10 @@ class ApartTurns:
         self.settle, self.deliveries = store.settle, store.deliveries
         self.unwritten, self.written = store.unwritten, store.written
 
+    @property
+    def commits_waiting(self) -> int:
+        return self._turns.commits_waiting
+
     async def load(self, job_id: str) -> StoredJob | None:
         return await self._keeper.load(lambda: self._turns.load(job_id))
 
@@ -313,10 +317,6 @@ class ApartStore(ApartTurns):
         self.samples = store.samples
         self.clock_skew, self.save_clock_skew = store.clock_skew, store.save_clock_skew
         self.forget = store.forget
-
-    @property
-    def commits_waiting(self) -> int:
-        return self._store.commits_waiting
 
     async def close(self) -> None:
         if self._sweeping is not None:

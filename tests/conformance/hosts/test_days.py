@@ -9,7 +9,15 @@ import pytest
 from client_sdk.models import parse_definition
 from scheduler_service.domain.records import ExecutionRecord
 from scheduler_service.domain.replies import Reactivated, Refusal, RefusalCode, Reply, Taken
-from scheduler_service.domain.turn_events import Activated, Created, Paused, Replanned, Triggered
+from scheduler_service.domain.turn_events import (
+    Activated,
+    Created,
+    Event,
+    Paused,
+    Replanned,
+    Triggered,
+    Updated,
+)
 from scheduler_service.engine.compile import compile_stored
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.hosts.host_parts import Core
@@ -24,6 +32,7 @@ BEFORE_MIDNIGHT = 1_700_006_370_000 - START
 WEDNESDAY = 19_676
 """2023-11-15, in days since 1970."""
 MIDNIGHT = WEDNESDAY * 86_400_000
+CREATED = Created("", b"")
 TEN_SECONDS = {"period": "0/10 * * * * ?", "calendar": "office"}
 
 
@@ -34,7 +43,8 @@ class Office:
         self.house = house
         self.days: Calendar | None = None
         self.around = Surroundings(find_calendar=lambda _, __: self.days)
-        core = Core(self._compile)
+        self.received: list[bytes] = []
+        core = Core(self._compile, compile_received=self._compile_received)
         if isinstance(house, DaprHouse):
             house.core = core
         else:
@@ -55,14 +65,14 @@ class Office:
             "office", version=version, changed_at=now, week=0b1111111, layers=layers, zone=None
         )
 
-    async def create(self, job_id: str = "job") -> Reply:
+    async def create(self, job_id: str = "job", event: Event = CREATED) -> Reply:
         """A job that fires every ten seconds on the days of the calendar."""
         base: dict[str, Any] = {"jobId": job_id, "jobName": "a job", "creator": "1", "creatorName": "one"}
         text = json.dumps(
             {**base, "timer": TEN_SECONDS, "request": [{"url": "http://target.test/run"}]}
         ).encode()
         program = await self._compile(text, "default")
-        return await self.house.host(job_id, Command(Created("", b""), definition=Definition(text, program)))
+        return await self.house.host(job_id, Command(event, definition=Definition(text, program)))
 
     async def tell(self, version: int, job_id: str = "job") -> Reply:
         """As the rounds tell each job of a change."""
@@ -77,6 +87,10 @@ class Office:
             if isinstance(record, ExecutionRecord) and record.triggered_by == "timer"
         }
         return [found[number] for number in sorted(found)]
+
+    async def _compile_received(self, text: bytes, tenant: str) -> Program:
+        self.received.append(text)
+        return await self._compile(text, tenant)
 
     async def _compile(self, text: bytes, tenant: str) -> Program:
         return compile_stored(parse_definition(json.loads(text)), self.around).program
@@ -102,6 +116,13 @@ async def test_it_fires_on_the_right_days_and_follows_a_change(office: Office) -
     assert await office.tell(3) == Taken()
     await office.house.advance(30_000)
     assert office.fired() == [-20, -10, 30, 40]
+
+
+async def test_a_node_looks_at_calendars_for_what_another_one_took_in(office: Office) -> None:
+    """Who takes in a definition has looked itself."""
+    await office.create()
+    assert await office.create(event=Updated(0)) == Taken()
+    assert len(office.received) == (1 if isinstance(office.house, DaprHouse) else 0)
 
 
 async def test_any_turn_follows_a_change(office: Office) -> None:

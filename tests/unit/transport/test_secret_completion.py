@@ -4,6 +4,7 @@ import pytest
 
 from scheduler_service.domain.secret_places import write_place
 from scheduler_service.domain.wire import Answer, AtSend, Fault, FaultKind, OutboundRequest, Outcome
+from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.sending import MayGo, NotSent, always
 from scheduler_service.security.secret_masks import SecretMasks
 from scheduler_service.security.secrets import GivenSecrets
@@ -83,3 +84,27 @@ async def test_nothing_is_sent_without_its_secret() -> None:
     assert "t0p-secret" not in repr(caught.value)
     assert "http://t/?k=***" in repr(caught.value)
     assert caught.value.__suppress_context__
+
+
+async def test_a_secret_that_is_missing_is_looked_for_once_more() -> None:
+    """Another process may have stored it a moment ago; while nobody can say, it is missing."""
+    given: dict[str, dict[str, tuple[str, ...]]] = {"default": {}}
+    source = GivenSecrets(given)
+    echo, looks = Echo(), list[int]()
+
+    async def look() -> None:
+        looks.append(len(looks))
+        if len(looks) == 1:
+            raise StoreUnavailable("the store is away")
+        given["default"]["TOKEN"] = GIVEN["default"]["TOKEN"]
+
+    masks = SecretMasks(sources=[source], environments={})
+    sender = CompletingSender(sender=echo, secrets=source, masks=masks, look=look)
+    missing = await sender.send(request())
+    assert isinstance(missing, Fault)
+    assert (missing.kind, echo.sent) == (FaultKind.TEMPLATE, [])
+    for _ in range(2):
+        assert await sender.send(request()) == Answer(
+            200, (("A", "***"),), b'"*** ***"', url="http://t/?k=***"
+        )
+    assert looks == [0, 1]

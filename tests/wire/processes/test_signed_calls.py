@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from scheduler_service.security.signing import RESTART_SECONDS
 from tests.unit.client_sdk.signed import NEW, OLD
 from tests.unit.docs.pages import ROOT
 from tests.wire.processes.process import PATIENCE, serve
+from tests.wire.service import data_of
 from tests.wire.target import HELD, Seen, Target
 
 pytestmark = pytest.mark.timeout(180)
@@ -25,9 +27,9 @@ SECRETS = json.dumps({"default": {"shop": [NEW, OLD]}})
 
 
 @asynccontextmanager
-async def serving(data: Path, *further: str) -> AsyncIterator[httpx.AsyncClient]:
+async def serving(data: Path, *further: str, **settings: str) -> AsyncIterator[httpx.AsyncClient]:
     """A service with these secrets, killed at the end."""
-    environ = {"PUNCTUAL_SIGNING__SECRETS": SECRETS, "PUNCTUAL_SERVICES__OFFLINE_SECONDS": "600"}
+    environ = {"PUNCTUAL_SIGNING__SECRETS": SECRETS, "PUNCTUAL_SERVICES__OFFLINE_SECONDS": "600", **settings}
     with serve(data, *further, PYTHONPATH=str(ROOT), **environ) as process:
         url = await asyncio.to_thread(process.wait_for_url)
         async with httpx.AsyncClient(base_url=url, timeout=PATIENCE, trust_env=False) as client:
@@ -77,6 +79,33 @@ async def test_calls_of_all_processes_are_signed(tmp_path: Path) -> None:
         unknown["request"][0]["sign"] = "none"
         refused = await client.post("/jobs/other", json=unknown)
         assert (refused.status_code, refused.json()["errors"][0]["code"]) == (422, "unknown_secret")
+
+
+async def test_calendars_and_secrets_count_at_once_in_all_processes(tmp_path: Path) -> None:
+    """For jobs that are created just after them, and after a change of them."""
+    environ = {"PUNCTUAL_SECRETS_KEY": b64encode(bytes(range(32))).decode()}
+    async with (
+        Target(lambda: 0) as target,
+        serving(tmp_path / "data", "--workers", "2", **environ) as client,
+    ):
+        for number in range(12):
+            day = {"week": [1, 2, 3, 4, 5, 6, 7] if number % 2 else []}
+            assert (await client.put(f"/calendars/days{number // 2}", json=day)).status_code == 200
+            timer = {"period": "0 0 12 * * ?", "calendar": f"days{number // 2}"}
+            noon = define(f"noon-{number}", target.url, timer=timer)
+            data = data_of(await client.post(f"/jobs/noon-{number}", json=noon), 201)
+            assert (data["nextFireTime"] is not None) == bool(number % 2)
+            answer = await client.put(f"/secrets/S{number}", json={"value": f"t0p-secret-{number}"})
+            assert answer.is_success, answer.text
+            step = {"url": f"{target.url}/told", "headers": {"X-Secret": f"${{secrets.S{number}}}"}}
+            told = define(f"told-{number}", "", request=[step])
+            data_of(await client.post(f"/jobs/told-{number}", json=told), 201)
+        async with asyncio.timeout(PATIENCE):
+            while len(target.at("/told")) < 12:  # noqa: ASYNC110 - the target has no event for it
+                await asyncio.sleep(0.02)
+        assert {one.headers["x-secret"] for one in target.at("/told")} == {
+            f"t0p-secret-{number}" for number in range(12)
+        }
 
 
 async def test_what_is_sent_again_after_a_kill_is_signed_then(tmp_path: Path) -> None:
