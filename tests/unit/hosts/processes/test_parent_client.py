@@ -104,7 +104,10 @@ async def test_a_place_is_held_for_a_shard_and_given_back(scene: Scene) -> None:
     assert not second.done()
     scene.router.leave(_token(1))
     assert (await second)[0] == (Chosen("i1", "http://i1.test"),)
-    # A search that is abandoned while it waits, or just before it arrives, has no place for ever
+
+
+async def test_who_stops_waiting_gets_no_place(scene: Scene) -> None:
+    """A search that is abandoned while it waits, or just before it arrives, has no place for ever."""
     await scene.search(1)
     waiting = asyncio.ensure_future(scene.search(2))
     await scene.said()
