@@ -140,8 +140,8 @@ def _refuse_held_back(turn: TurnState) -> Refusal | None:
         return None
     return Refusal(
         RefusalCode.LIMIT,
-        f"the tenant {turn.program.surroundings.tenant!r} has begun {reached.value:,} executions within a "
-        f"minute, and limits.{reached.name} allows no more; ask again later",
+        f"the tenant {turn.program.surroundings.tenant!r} may begin {reached.value:,} executions within a "
+        f"minute (limits.{reached.name}), and none is left now; ask again later",
         limit=reached,
     )
 

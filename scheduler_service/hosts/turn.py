@@ -26,6 +26,7 @@ from scheduler_service.domain.turn_events import (
     PartEnded,
     PartProgressed,
     Resumed,
+    Triggered,
 )
 from scheduler_service.domain.wire import Answer, Holder, Token
 from scheduler_service.engine import job_summary
@@ -117,7 +118,8 @@ class Turn:
         decided ahead, because they may still change the outcome.
         """
         is_ready = cached.loaded and cached.doubt is None and not cached.cut_off  # `cached.is_ready`
-        if command.remembered is not None or not is_ready:
+        may_ask = self._rates is not None and type(command.event) is Triggered
+        if command.remembered is not None or may_ask or not is_ready:
             return self._run_prepared(cached, command, moment)
         if moment is not None and cached.is_live:
             moment = None
@@ -134,6 +136,8 @@ class Turn:
             known = await self._store.recall(remembered.scope, remembered.key, remembered.since)
             if known is not None:
                 return Recalled(known.answer, known.digest == remembered.digest)
+        if self._rates is not None and type(command.event) is Triggered:
+            await self._rates.ask(cached.job_id)  # just before the turn, which takes what there is
         return await self._take(cached, command, moment)
 
     def begin_life(self, cached: CachedJob, command: Command) -> PendingCommit | None:

@@ -37,6 +37,8 @@ RENEW_MS = SECOND
 """So often a node that has permits looks at the book: others may lack them."""
 TRIES = 5
 """Of a visit, where other nodes write at the same time."""
+PATIENCE_MS = 2 * RENEW_MS
+"""So long who asks waits for others, each of which looks at the book meanwhile."""
 Key = tuple[str, str]
 OnGrant = Callable[[Key], None]
 
@@ -49,11 +51,15 @@ class Spent(msgspec.Struct, frozen=True, array_like=True, order=True):
 
 
 class Loan(msgspec.Struct, frozen=True, array_like=True):
-    """What one holder has until when (steady ms), and how many of its calls wait."""
+    """What one holder has until when (steady ms), and how many of its calls wait.
+
+    `full_until`: all of it is used, and the first is free for anybody then; 0: some may be unused.
+    """
 
     held: int
     until: int
     unmet: int = 0
+    full_until: int = 0
 
 
 class Book(msgspec.Struct, frozen=True, array_like=True):
@@ -108,8 +114,20 @@ def settle(book: Book, holder: str, mine: Mine, limit: RateLimit, now: int) -> S
     held, unmet = held + free + len(taken), 0 if mine.is_leaving else max(mine.unmet - free, 0)
     if held or unmet:
         is_long = loan is not None and loan.until - now >= LOAN_MS // 2
-        others[holder] = Loan(held, loan.until if loan and is_long else now + LOAN_MS, unmet)
+        used = sorted((*mine.used[max(len(mine.used) - held, 0) :], *taken))
+        full_until = _pass_on_at(used[0], limit) + limit.per if held and len(used) >= held else 0
+        others[holder] = Loan(held, loan.until if loan and is_long else now + LOAN_MS, unmet, full_until)
     return Settled(Book(others, spent), held, taken)
+
+
+def next_free(book: Book, limit: RateLimit, now: int) -> int:
+    """The first moment (steady ms) at which any permit is free; 0: one may be now."""
+    pool = limit.count - sum(loan.held for loan in book.loans.values())
+    if pool > sum(one.count for one in book.spent):
+        return 0
+    moments = [loan.full_until for loan in book.loans.values() if loan.held]
+    first = min([*moments, *(one.at + limit.per for one in book.spent if pool > 0)], default=0)
+    return first if first > now else 0
 
 
 def _without_ended(book: Book, limit: RateLimit, now: int) -> Book:
@@ -129,7 +147,8 @@ def _count_given(mine: Mine, others: dict[str, Loan], limit: RateLimit, spare: i
     lacking = sum(other.unmet for other in others.values()) - spare
     unneeded = mine.held - len(mine.used) - mine.unmet
     most = unneeded if mine.keeps and spare >= 0 else max(unneeded, mine.held - limit.count // sharers)
-    return max(min(lacking, most), 0)
+    # Half of what is unused: of a little, each of the next calls would wait for a visit.
+    return max(min(max(lacking, unneeded // 2), most), 0) if lacking > 0 else 0
 
 
 def _count_takeable(mine: Mine, others: dict[str, Loan], limit: RateLimit, spare: int) -> int:
@@ -146,9 +165,13 @@ def _count_rivals(others: dict[str, Loan]) -> int:
 
 def _pass_on(used: Iterable[int], limit: RateLimit, now: int) -> Iterable[Spent]:
     """The moments of used permits that are given, later by the skew, in buckets."""
-    step = max(limit.per // BUCKETS, 1)
-    moments = (-(-(at + SKEW_MS) // step) * step for at in used)
+    moments = (_pass_on_at(at, limit) for at in used)
     return (Spent(at, 1) for at in moments if at + limit.per > now)
+
+
+def _pass_on_at(used_at: int, limit: RateLimit) -> int:
+    step = max(limit.per // BUCKETS, 1)
+    return -(-(used_at + SKEW_MS) // step) * step
 
 
 def _take(
@@ -235,8 +258,8 @@ class SharedWindow:
         self._limit: RateLimit | None = None
         self._held = self._until = self._unmet = self._touched = self._keeps_until = 0
         self._used: deque[int] = deque()
-        self._has_given = False
-        self._visited_at = 0
+        self._has_given = self._is_listed = False
+        self._visited_at = self._free_at = 0
         self._visiting = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._is_stopping = False
@@ -250,6 +273,25 @@ class SharedWindow:
     def lacks_share(self) -> bool:
         """Whether it has no permit."""
         return not self._held
+
+    async def ask(self, limit: RateLimit, count: int) -> int | None:
+        """Asks the book for `count` callers who wait, and waits while others may have some left.
+
+        Gives 0 where a call is allowed, else how long (ms) none is; None: the book cannot be read.
+        """
+        now = self._clock.now().steady
+        end = now + PATIENCE_MS
+        while True:
+            self._limit, self._touched, self._unmet = limit, now, max(self._unmet, count)
+            if not await self._visit():
+                return None
+            self._go_on_visiting()
+            now = self._clock.now().steady
+            if not self.wait(limit, now):
+                return 0
+            if self._free_at > now or now >= end:
+                return max(self._free_at - now, ASK_AGAIN_MS)
+            await self._clock.sleep(PAUSE_MS)
 
     def wait(self, limit: RateLimit, now: int) -> int:
         """Milliseconds until another call may be allowed; 0: it is."""
@@ -270,10 +312,8 @@ class SharedWindow:
     def want(self, count: int, now: int) -> None:
         """So many calls wait: the next visit of the book asks for as many permits."""
         self._unmet, self._touched = max(self._unmet, count), now
-        could_help = self._limit is not None and (self._held < self._limit.count or now >= self._until)
-        is_running = self._task is not None and not self._task.done()
-        if could_help and not is_running and not self._is_stopping:
-            self._task = asyncio.create_task(self._run())
+        if self._limit is not None and (self._held < self._limit.count or now >= self._until):
+            self._go_on_visiting()
 
     def take(self, now: int) -> None:
         """Counts a call."""
@@ -299,18 +339,24 @@ class SharedWindow:
         """Under another name after each loss, so that what was lost is nobody's, and ends."""
         return f"{self._name} {self._lives}"
 
+    def _go_on_visiting(self) -> None:
+        is_running = self._task is not None and not self._task.done()
+        if not is_running and not self._is_stopping:
+            self._task = asyncio.create_task(self._run())
+
     def _drop_old(self, limit: RateLimit, now: int) -> None:
         while self._used and self._used[0] <= now - limit.per:
             self._used.popleft()
 
     async def _run(self) -> None:
         """Visits the book while the node has permits, or wants some."""
-        while self._held or self._unmet:
+        while self._held or self._unmet or self._is_listed:
             if self._unmet or self._clock.now().steady - self._visited_at >= RENEW_MS:
                 await self._visit()
             await self._clock.sleep(PAUSE_MS)
 
-    async def _visit(self) -> None:
+    async def _visit(self) -> bool:
+        """Whether the book could be read and written."""
         async with self._visiting:
             try:
                 for _ in range(TRIES):
@@ -318,9 +364,11 @@ class SharedWindow:
                         break
             except Exception as error:  # noqa: BLE001 - nobody else looks at the task, and silence would count
                 self._outage.fail(explain(error))
-            else:
-                self._outage.succeed()
-            self._visited_at = self._clock.now().steady
+                return False
+            finally:
+                self._visited_at = self._clock.now().steady
+            self._outage.succeed()
+            return True
 
     async def _settle(self, page: RatePage) -> bool:
         """Whether it is settled, and written where needed; False: another node wrote. Raises StoreError."""
@@ -330,6 +378,7 @@ class SharedWindow:
         self._check_loan(book.loans.get(self._holder), now)
         mine = self._describe(limit, now)
         settled = settle(book, self._holder, mine, limit, now)
+        self._free_at = next_free(settled.book, limit, now)
         if settled.book == book:
             return True
         given = self._part_with(settled.held)
@@ -390,6 +439,7 @@ class SharedWindow:
     def _take_over(self, settled: Settled, mine: Mine, limit: RateLimit) -> None:
         loan = settled.book.loans.get(self._holder)
         self._held, self._until = settled.held, 0 if loan is None else loan.until
+        self._is_listed = loan is not None and loan.unmet > 0
         if settled.taken:
             self._used = deque(sorted((*self._used, *settled.taken)))
             self._keeps_until = max(settled.taken) + limit.per

@@ -22,6 +22,12 @@ class ProcessWindow(Protocol):
     def lacks_share(self) -> bool:
         """Whether it has nothing to give out yet, as other processes were not asked."""
 
+    async def ask(self, limit: RateLimit, count: int) -> int | None:
+        """Asks other processes for what `count` callers lack, just after `wait` was not 0.
+
+        Gives 0 where a call is allowed, else how long (ms) none is; None: `wait` knows as much.
+        """
+
     def wait(self, limit: RateLimit, now: int) -> int:
         """Milliseconds until another call may be allowed; 0: it is."""
 
@@ -45,6 +51,9 @@ class RateWindow:
 
     def __init__(self) -> None:
         self._calls: deque[int] = deque()
+
+    async def ask(self, limit: RateLimit, count: int) -> None:
+        """There is nobody to ask."""
 
     def wait(self, limit: RateLimit, now: int) -> int:
         """Milliseconds until another call is allowed; 0: now."""

@@ -3,6 +3,7 @@
 What counts is in a window of the process, or in one over all processes (`rate_sharing`).
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
 
 from scheduler_service.domain.job_key import read_job_key
@@ -62,6 +63,15 @@ class ExecutionRates:
         left = line.left(now)
         return None if left >= MOST_AT_ONCE else ReachedLimit(NAME, line.limit.count, line.wait(now), left)
 
+    async def ask(self, job_key: str) -> None:
+        """What other processes do not use comes here, or `hold` says for how long none is free.
+
+        Returns at once where there are permits at hand, or it is known that nobody has any.
+        """
+        line = self._line_of(job_key)
+        if line is not None:
+            await line.ask(self._clock)
+
     def line_up(self, job_key: str) -> int:
         """When a job that was held back is to look again (in ms), as something of it stays due.
 
@@ -78,18 +88,12 @@ class ExecutionRates:
         line = self._line_of(job_key)
         if line is not None:
             self._tell(line.tenant, line.limit.count)
-            line.want(self._clock.now().steady)
 
     def count(self, job_key: str, number: int) -> None:
         """So many executions of the job have begun."""
         line = self._line_of(job_key)
         if line is not None:
             line.count(number, self._clock.now().steady)
-
-    def used(self, tenant: str) -> int:
-        """How many this process has counted within a minute."""
-        line = self._lines.get(tenant)
-        return 0 if line is None else line.used(self._clock.now().steady)
 
     def limit_of(self, tenant: str) -> int:
         """Executions a minute; 0: no limit."""
@@ -114,9 +118,10 @@ class _TenantLine:
         self.limit = limit
         self._window = window
         self._apart = max(limit.per // limit.count, 1)
-        self._full_until = self._next = self._asked = 0
+        self._full_until = self._sure_until = self._next = self._asked = self._callers = 0
+        self._asking = asyncio.Lock()
         self._is_soon = False
-        self._minute, self._counts = 0, [0, 0]
+        self._minute = self._begun = 0
 
     def left(self, now: int) -> int:
         """So many may begin now."""
@@ -127,13 +132,39 @@ class _TenantLine:
             return self._window.room(self.limit, now)
         left = self._borrow(now)
         if not left:
-            self._full_until = now + max(wait, LEAST_PAUSE_MS)
-            self._asked, self._is_soon = 0, wait <= ASK_AGAIN_MS
+            self._fill(now, max(wait, LEAST_PAUSE_MS))
         return left
 
+    async def ask(self, clock: Clock) -> None:
+        """Callers who come meanwhile are asked for together. No await follows a permit that was found."""
+        self._callers += 1
+        try:
+            if self._lacks(clock.now().steady):
+                async with self._asking:
+                    if self._lacks(clock.now().steady):
+                        wait = await self._window.ask(self.limit, self._callers)
+                        if wait is not None:
+                            self._fill(clock.now().steady, wait)
+                            self._sure_until = self._full_until
+        finally:
+            self._callers -= 1
+
+    def _lacks(self, now: int) -> bool:
+        """Whether others may have what this process has not."""
+        if now < self._sure_until:
+            return False
+        if self._window.wait(self.limit, now):
+            return True
+        self._full_until = 0  # there was less when it was told
+        return False
+
+    def _fill(self, now: int, wait: int) -> None:
+        self._full_until = now + wait
+        self._asked, self._is_soon = 0, wait <= ASK_AGAIN_MS
+
     def wait(self, now: int) -> int:
-        """When a caller is to ask again. How soon other processes give something is not known."""
-        return max(self._full_until - now, self._apart)
+        """When a caller is to ask again: as soon as a permit is free, where all are used."""
+        return self._full_until - now if now < self._full_until else self._apart
 
     def want(self, now: int) -> None:
         """One more waits for room."""
@@ -151,25 +182,17 @@ class _TenantLine:
         for _ in range(number):
             self._window.take(now)
         self._turn(now)
-        self._counts[1] += number
-
-    def used(self, now: int) -> int:
-        """Of the minute before, in parts: that is near enough for who looks."""
-        self._turn(now)
-        past = now % MINUTE
-        return min(self._counts[1] + self._counts[0] * (MINUTE - past) // MINUTE, self.limit.count)
+        self._begun += number
 
     def _borrow(self, now: int) -> int:
         """How many may begin whatever other processes do, as they are the first in this one for a while."""
         self._turn(now)
-        may = max(self.limit.count // BORROWED, 1) - self._counts[1]
+        may = max(self.limit.count // BORROWED, 1) - self._begun
         if may <= 0 or not self._window.lacks_share:
             return 0
         self._window.want(1, now)
         return may
 
     def _turn(self, now: int) -> None:
-        minute = now // MINUTE
-        if minute != self._minute:
-            self._counts = [self._counts[1] if minute == self._minute + 1 else 0, 0]
-            self._minute = minute
+        if now // MINUTE != self._minute:
+            self._minute, self._begun = now // MINUTE, 0

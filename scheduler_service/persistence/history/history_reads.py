@@ -45,7 +45,7 @@ from scheduler_service.persistence.history.row_shapes import (
     firing_wire,
 )
 from scheduler_service.persistence.history.schema import deliveries
-from scheduler_service.persistence.history.series import collect_series, collect_statistics
+from scheduler_service.persistence.history.series import collect_series, collect_statistics, count_begun
 from scheduler_service.persistence.history.stored_records import (
     read_callers,
     read_deliveries,
@@ -216,6 +216,11 @@ class HistoryReads:
         """`byState`, `lateness` and `perMinute` over the hour before `now` (wall ms)."""
         own = self._system_jobs
         return await self._run(lambda connection: collect_statistics(connection, tenant, now, own))
+
+    async def begun(self, tenant: str, now: int) -> int:
+        """How many executions began within the minute before `now` (wall ms)."""
+        own = self._system_jobs
+        return await self._run(lambda connection: count_begun(connection, tenant, now, own))
 
     async def days(self, query: DayQuery) -> Wire:
         """The statistics per day: `total` and `days`."""

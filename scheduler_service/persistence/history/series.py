@@ -57,6 +57,20 @@ def collect_statistics(connection: sa.Connection, tenant: str, now: int, without
     }
 
 
+def count_begun(connection: sa.Connection, tenant: str, now: int, without: frozenset[str]) -> int:
+    """Those that began within a minute, as the tenant's limit counts them: delayed ones when they are due."""
+    table, since = executions.c, now - MINUTE
+    chosen = sa.and_(
+        table.tenant == tenant,
+        table.state != ExecutionState.SCHEDULED.value,
+        table.job_id.not_in(without),
+    )
+    created = sa.select(sa.func.count()).where(chosen, table.created_at > since)
+    delayed = sa.select(sa.func.count()).where(chosen, table.planned_at > since, table.created_at <= since)
+    row = connection.execute(sa.select(created.scalar_subquery(), delayed.scalar_subquery())).one()
+    return int(row[0] + row[1])
+
+
 def _count(connection: sa.Connection, tenant: str, now: int, without: frozenset[str]) -> list[Minute]:
     """Whole minutes, oldest first. Most executions succeed: only the others are counted by state."""
     starts = _minutes(now)

@@ -99,6 +99,23 @@ async def test_executions_of_all_processes_are_within_one_limit(tmp_path: Path) 
         assert refused.status_code == 429, refused.text
 
 
+async def test_an_idle_tenant_triggers_as_many_as_its_limit(tmp_path: Path) -> None:
+    """In whichever process; then it is told when the first of them is over, and `/stats` counts them."""
+    async with called(tmp_path) as on:
+        array = [definition(jobId=f"job-{number}", overlapPolicy="allow") for number in range(JOBS)]
+        data_of(await on.small.post("/jobs", json=array))
+        began = time.time()
+        for number in range(PER_MINUTE):
+            data_of(await on.small.post(f"/jobs/job-{number % JOBS}/trigger"))
+        for number in range(JOBS):
+            refused = await on.small.post(f"/jobs/job-{number}/trigger")
+            assert refused.status_code == 429, refused.text
+            free_at = time.time() + int(refused.headers["retry-after"])
+            assert began + 59 < free_at < began + 65
+        limits = {one["name"]: one["used"] for one in data_of(await on.small.get("/stats"))["limits"]}
+        assert limits["tenant_executions_per_minute"] == PER_MINUTE
+
+
 async def test_creations_of_all_processes_are_within_one_limit(tmp_path: Path) -> None:
     """Alone and in arrays."""
     async with called(tmp_path) as on:

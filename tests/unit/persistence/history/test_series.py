@@ -39,6 +39,7 @@ async def test_statistics_of_the_last_hour(room: Room) -> None:
     assert len(found["perMinute"]) == 60
     assert sum(minute["total"] for minute in found["perMinute"]) == 101
     assert sum(minute["failed"] for minute in found["perMinute"]) == 1
+    assert await room.reads.begun("default", now) == 2, "the last two, one of which was put off until then"
     empty: Any = await room.reads.statistics("elsewhere", now)
     assert empty["lateness"] == {"p50": None, "p99": None, "max": None}
 
