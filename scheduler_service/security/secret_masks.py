@@ -4,6 +4,7 @@ A target may hand on what it was sent: in its answer, a report, the address of a
 it is, percent-encoded, escaped in JSON (also JSON in a JSON string) or HTML, read as Latin-1 as headers are,
 in hexadecimal digits, and in base64, at each of the three places that it can have in one, also where that is
 broken into lines (RFC 2045). Any of its characters may be escaped in a way of its own (`_escaped_anyhow`).
+Each long line of a value is found by itself.
 """
 
 import base64
@@ -71,6 +72,8 @@ LONGEST_ESCAPED, MOST_ESCAPED = 512, 2_048
 LONGEST_WRITTEN = 12 * LONGEST_ESCAPED
 """So many bytes before and behind a cut are searched for them."""
 _MARK = MARK.encode()
+LEAST_LINE = 16
+"""So many characters has a line of a value that is hidden by itself."""
 FEW_FORMS = 32
 """So many are looked for one by one; of more, RE2 finds the begins of all in one pass."""
 BEGIN_BYTES = 8
@@ -380,8 +383,18 @@ def forms_of(value: str) -> set[bytes]:
         further.add(stripped)
     if not value.isascii():
         further |= {normalize("NFC", value), normalize("NFD", value)}
+    further.update(_lines_of(value))
     forms = _forms_of(value).union(*map(_forms_of, further - {value}))
     return forms | {value.lower().encode()} if _HOST.fullmatch(value) else forms
+
+
+def _lines_of(value: str) -> Iterable[str]:
+    """Those that are hidden by themselves, as tools print one, indent them all, or make newlines blanks.
+
+    `-----BEGIN …-----` is no secret.
+    """
+    lines = value.strip().split("\n") if "\n" in value else ()
+    return (one for line in lines if len(one := line.strip()) >= LEAST_LINE and not one.startswith("-----"))
 
 
 def _forms_of(value: str) -> set[bytes]:
@@ -392,7 +405,7 @@ def _forms_of(value: str) -> set[bytes]:
     encoded |= {quote_plus(value), quote_plus(value, safe="*").replace("~", "%7E")}
     encoded |= {quote(one, safe="") for one in tuple(encoded)} | {_lower_escapes(one) for one in encoded}
     plain = {text.encode() for text in texts | encoded}
-    dumps = {value.encode().hex(*between) for between in ((), (":",), (" ",))}
+    dumps = {value.encode().hex(*between) for between in ((), (":",), (" ",), ("-",))}
     plain |= {digits.encode() for one in dumps for digits in (one, one.upper())}
     if not value.isascii() and (in_latin := value.encode("latin-1", "ignore")).decode("latin-1") == value:
         plain |= {in_latin, quote(in_latin, safe="").encode(), quote_plus(in_latin).encode()}

@@ -95,6 +95,7 @@ def as_template(text: str, further: dict[str, str]) -> str:
         lambda value: value.encode().hex(),
         lambda value: value.encode().hex(":"),
         lambda value: value.encode().hex(" ").upper(),
+        lambda value: value.encode().hex("-"),
         lambda value: "".join(f"\\x{byte:02x}" for byte in value.encode()),
         lambda value: "".join(f"\\{byte:03o}" for byte in value.encode()),
         lambda value: "".join(f"\\U{ord(one):08x}" for one in value),
@@ -455,3 +456,25 @@ def test_a_record_is_hidden_at_its_cut() -> None:
     # Who may send parameters could find out a value by guesses of its begin, which are cut behind it
     for guess in (b"t0p-S", b"t0p-X"):
         assert kept_of(b"1234567" + guess + b"and more", 12) == b"1234567" + guess
+
+
+@each_row(
+    "write",
+    [
+        lambda value: value.replace("\n", "\n    "),
+        lambda value: value.replace("\n", " "),
+        lambda value: value.replace("\n", "\r\n\t"),
+        lambda value: "bad line: " + value.split("\n")[1],
+        lambda value: json.dumps([{"line": line} for line in value.split("\n")]),
+        lambda value: value.split("\n")[2].strip().encode().hex("-").upper(),
+    ],
+)
+def test_each_long_line_is_hidden_by_itself(write: Callable[[str], str]) -> None:
+    """Of a PEM key, or a file of an account; its frame and short lines are no secrets."""
+    begin, end = "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----\n"
+    lines = [begin, "AAAA/CANARY+LINE1xyz", "  BBBB/CANARY+LINE2xyz  ", "short"]
+    mask = SecretMask(["\n".join((*lines, end))])
+    hidden = mask.text(write("\n".join(lines)))
+    assert "***" in hidden
+    assert "CANARY" not in hidden
+    assert mask.text(f"{begin} short") == f"{begin} short"
