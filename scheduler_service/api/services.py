@@ -86,7 +86,8 @@ async def put_service(request: ApiRequest) -> Response:
             await deps.services.reconcile.apply(registered, force=True)
         elif timers is not None:
             warnings += await _settle(request, name)
-        if posted.options is not None or (known is not None and known.options):
+        is_said = posted.options is not None or (known is not None and known.options)
+        if is_said or deps.services.reconcile.owes_options(registered):
             await deps.services.reconcile.give_options(registered)
         return await _show(request, registered, is_new=is_new, warnings=warnings)
 

@@ -4,6 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
+from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.moments import DAY, SECOND
 
 GRACE = DAY
@@ -97,3 +98,8 @@ class Applied(msgspec.Struct, frozen=True, gc=False):
     removed_at: int | None = None
     paused: bool = False
     finished: bool = False
+
+    @property
+    def job_key(self) -> str:
+        """The key of the job in the service's tenant."""
+        return write_job_key(self.tenant, self.job_id)

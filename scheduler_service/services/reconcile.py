@@ -115,9 +115,9 @@ class ReconcileInputs:
         slices = Slices()
         for start in range(0, len(applied), READ_AT_ONCE):
             some = [one for one in applied[start : start + READ_AT_ONCE] if one.removed_at is None]
-            entries = await self._entries([one.job_id for one in some])
+            entries = await self._entries([one.job_key for one in some])
             for one in some:
-                entry = entries.get(one.job_id)
+                entry = entries.get(one.job_key)
                 if entry is None or entry.state is JobState.DESTROYED or entry.uid != one.uid:
                     continue
                 stored = await self._definition(entry.uid, entry.revision)
@@ -204,6 +204,7 @@ class Reconcile:
         self._clock = clock
         self._scanning = asyncio.Lock()
         self._settled: dict[tuple[str, str], bytes] = {}
+        self._given: dict[tuple[str, str], bytes | None] = {}
 
     async def __call__(self) -> Mapping[str, int]:
         """Scans all services of the table; returns counts.
@@ -231,19 +232,28 @@ class Reconcile:
         """Gives the declared jobs the options that their service says now; how many had others.
 
         Their schedules stay as they are, and live executions have what they began with. Repeated, it does
-        what is left. Raises StoreError.
+        what is left, and so does the next scan. Raises StoreError.
         """
-        count = 0
         async with self._scanning:
-            async for one, revision, definition in self._inputs.given_options(service):
-                act = act_of_system(OwnAct.CHECK_TIMERS, service=service.name, action="options")
-                event = Updated(0, if_match=frozenset({revision}), keeps_schedule=True)
-                reply = await self._deliver(one.job_id, Command(event, definition, act=act))
-                if isinstance(reply, Refusal):
-                    continue  # it was changed meanwhile
-                count += 1
-                if one.revision == revision:  # else a person has edited it, which stays so
-                    await self._table.note([msgspec.structs.replace(one, revision=revision + 1)], [])
+            return await self._give_options(service)
+
+    def owes_options(self, service: Service) -> bool:
+        """Whether this process has not given the jobs of `service` the options that it says now."""
+        return self._given.get((service.tenant, service.name), b"") != service.options_of_jobs
+
+    async def _give_options(self, service: Service) -> int:
+        count, key = 0, (service.tenant, service.name)
+        self._given[key] = None
+        async for one, revision, definition in self._inputs.given_options(service):
+            act = act_of_system(OwnAct.CHECK_TIMERS, service=service.name, action="options")
+            event = Updated(0, if_match=frozenset({revision}), keeps_schedule=True)
+            reply = await self._deliver(one.job_key, Command(event, definition, act=act))
+            if isinstance(reply, Refusal):
+                continue  # it was changed meanwhile
+            count += 1
+            if one.revision == revision:  # else a person has edited it, which stays so
+                await self._table.note([msgspec.structs.replace(one, revision=revision + 1)], [])
+        self._given[key] = service.options_of_jobs
         return count
 
     async def settle(self, tenant: str, name: str) -> bool:
@@ -279,6 +289,8 @@ class Reconcile:
                 self._registry.note_anew(*key)
             elif anew:
                 self._registry.settle_anew(*key)
+        if service.removed_at is None and self.owes_options(service):
+            counts["updated"] += await self._give_options(service)
         # A removed service is forgotten once all its jobs are gone.
         if service.removed_at is not None and not await self._table.applied(*key):
             await self._registry.forget(service)

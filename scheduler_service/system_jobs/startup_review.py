@@ -42,11 +42,16 @@ def basis_of(surroundings: Surroundings, settings: Settings, calendars: Collecti
 
     `calendars`: tenant and name of each. Their days are no part of it: jobs follow these by themselves.
     """
-    variables = sorted((name, value.lower()[:6]) for name, value in surroundings.environment.items())
+    environments = settings.env | {DEFAULT_TENANT: surroundings.environment}
+    variables = sorted(
+        (tenant, name, value.lower()[:6])
+        for tenant, environment in environments.items()
+        for name, value in environment.items()
+    )
     parts = (
         __version__, digest_zones(), surroundings.default_zone, surroundings.gateway, surroundings.topics,
-        [(name, value) for name, value in variables if value in ("queue:", "servic", "topic:", "http:/")],
-        [name for name, _ in variables], settings.egress, sorted(calendars),
+        [one for one in variables if one[2] in ("queue:", "servic", "topic:", "http:/")],
+        [one[:2] for one in variables], settings.egress, sorted(calendars),
     )  # fmt: skip
     return hashlib.blake2b(repr(parts).encode(), digest_size=12).hexdigest()
 

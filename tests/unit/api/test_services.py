@@ -14,10 +14,14 @@ from scheduler_service.domain.turn_events import Activated, Paused
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.security.callers import Caller, Role
+from scheduler_service.security.key_ring import KeyRing
 from scheduler_service.services.registry import digest_of
 from scheduler_service.transport.errors import RefusedTarget
+from tests.manual_clock import ManualClock
 from tests.rows import each_row
+from tests.unit.api.stores import START
 from tests.unit.api.world import PATH, World, declared, definition, pointers, put
+from tests.unit.security.memory_keys import MemoryKeys
 
 
 async def test_a_service_is_registered_read_listed_and_removed(client: httpx.AsyncClient) -> None:
@@ -285,6 +289,43 @@ async def test_a_change_counts_for_later_executions(client: httpx.AsyncClient, w
     assert (await client.get("/jobs/a")).json()["data"]["revision"] == after["revision"]
     await put(client, declared("a", timer=HOURLY))
     assert (await options(client, "a"))["maxRetries"] == (5, "product")
+
+
+async def test_each_tenant_has_the_options_of_its_own_service() -> None:
+    """The same service and the same job in two tenants: a change reaches one of them, and its jobs alone."""
+    clock = ManualClock(wall=START)
+    world = World(admin_key="k" * 20, key_ring=KeyRing(table=MemoryKeys(), clock=clock), clock=clock)
+    async with world.client(headers={"Authorization": "Bearer " + "k" * 20}) as own:
+        wanted = {"name": "a", "role": "admin", "tenant": "zed"}
+        key = (await own.post("/keys", json=wanted)).json()["data"]["key"]
+        async with world.client(headers={"Authorization": f"Bearer {key}"}) as other:
+            for client in (own, other):
+                await put(client, declared("a"), declared("b"), status=201, options={"maxRetries": 1})
+            for count, (client, beside) in enumerate(((other, own), (own, other)), 2):
+                await put(client, declared("a"), declared("b"), options={"maxRetries": count})
+                for job_id in ("a", "b"):
+                    assert (await options(client, job_id))["maxRetries"] == (count, "service")
+                    assert (await client.get(f"/jobs/{job_id}")).json()["data"]["revision"] == 2
+                    assert (await options(beside, job_id))["maxRetries"] != (count, "service")
+                assert not (await client.get(f"{PATH}/drift")).json()["data"]["items"]
+            assert not {name for name, count in (await world.scan()).items() if count and name != "services"}
+            await put(other)
+            states = [(await client.get("/jobs/a")).json()["data"]["state"] for client in (own, other)]
+            assert states == ["active", "paused"]
+
+
+async def test_options_that_could_not_be_given_are_given_when_it_is_repeated(
+    client: httpx.AsyncClient, world: World
+) -> None:
+    """By the caller, or the next scan; also where the registration names none any more."""
+    await put(client, declared("a"), status=201, options={"maxRetries": 3})
+    for again in (lambda: put(client, declared("a")), world.scan):
+        world.faults = [StoreUnavailable("the disk is full")]
+        assert (await client.put(PATH, json={"timers": [declared("a")]})).status_code == 503
+        assert (await options(client, "a"))["maxRetries"] == (3, "service")
+        await again()
+        assert (await options(client, "a"))["maxRetries"] == (5, "product")
+        await put(client, declared("a"), options={"maxRetries": 3})
 
 
 async def test_a_job_that_has_run_is_not_run_again(client: httpx.AsyncClient, world: World) -> None:

@@ -12,7 +12,7 @@ from scheduler_service.ports.catalogue import Catalogue, JobPage, JobQuery
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StateUnreadable
 from scheduler_service.settings import Settings
-from scheduler_service.system_jobs.startup_review import INCOMPLETE, Review
+from scheduler_service.system_jobs.startup_review import INCOMPLETE, Review, basis_of
 from scheduler_service.system_jobs.system_job_definitions import CHECK_TIMERS, FOLLOWS
 from tests.unit.persistence.samples import entry
 from tests.wire.service import definition
@@ -84,3 +84,16 @@ async def test_a_defect_ends_it_unnoted() -> None:
     planned, label, said = await look_at(Jobs("ab", {"a": PunctualError("a defect")}))
     assert (planned, label) == ([], None)
     assert said == ["review_not_completed PunctualError: a defect"]
+
+
+def test_the_variables_of_every_tenant_are_part_of_the_basis() -> None:
+    """Their names, and of what kind a target in one is: a value alone is not (a token may be one)."""
+
+    def basis(**environments: dict[str, str]) -> str:
+        settings = Settings.model_validate({"env": environments})
+        return basis_of(Surroundings(environment={"OWN": "1"}), settings, ())
+
+    known = basis(zed={"BASE": "https://a.test"})
+    assert basis(zed={"BASE": "https://b.test"}) == known
+    others = {basis(), basis(zed={"BASE": "queue://a"}), basis(acme={"BASE": "https://a.test"})}
+    assert len({known, *others}) == 4
