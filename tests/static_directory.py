@@ -21,3 +21,7 @@ class StaticDirectory:
     def signing(self, name: str) -> str:
         """The secret that signs calls of service `name`; empty: none."""
         return self._signing.get(name, "")
+
+    def vouched(self, name: str) -> bool | None:
+        """None: nothing is noted."""
+        return None

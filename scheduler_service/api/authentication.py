@@ -86,7 +86,7 @@ class Authentication:
     ) -> None:
         self._own_url = own_url
         self._admin_key = None if admin_key is None else admin_key.encode()
-        self._admin = Caller(tenant, Role.ADMIN, name=KEY_NAME)
+        self._admin = Caller(tenant, Role.ADMIN, name=KEY_NAME, is_operator=True)
         self._local = Caller(tenant, Role.ADMIN, name=user)
         self._seal = None if self._admin_key is None else SessionSeal(key=self._admin_key)
         self.ring = ring
@@ -229,7 +229,8 @@ class Authentication:
         for text in session_cookies(scope):
             session = None if self._seal is None else self._seal.read(text, now=now)
             if session is not None and not session.key_id:
-                return KnownCaller(Caller(session.tenant, session.role, name=session.name), session.expires)
+                caller = Caller(session.tenant, session.role, name=session.name, is_operator=True)
+                return KnownCaller(caller, session.expires)
             if (found := self.ring.read_session(text)) is not None:
                 return KnownCaller(_caller_of(found[0]), found[1])
         return None

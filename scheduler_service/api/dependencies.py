@@ -97,7 +97,8 @@ class ServiceParts:
     """The registered services, with what they declare and their queues.
 
     - `heartbeat_seconds`: the interval that instances use for their heartbeats.
-    - `admit`: checks the address of a service or instance, and raises TransportError; None: not checked.
+    - `admit`: checks the address of a service or instance, and whether its caller vouches for it; raises
+      TransportError. None: it is not checked.
     """
 
     registry: Registry
@@ -105,7 +106,7 @@ class ServiceParts:
     drift: DriftReport
     queues: PullQueues
     heartbeat_seconds: float = 3
-    admit: Callable[[str], Awaitable[None]] | None = None
+    admit: Callable[[str, bool], Awaitable[None]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -118,10 +118,12 @@ async def _read_registered(
     posted = read_model(ServiceDeclaration, registration.value)
     _check_signing(request, posted.signing)
     grace, limit = posted.grace_seconds, posted.rate_limit
+    known = deps.services.registry.find(request.caller.tenant, name)
+    address, vouched = await check_address(request, posted.address, known)
     service = Service(
         tenant=request.caller.tenant,
         name=name,
-        address=await check_address(deps, posted.address) or None,
+        address=address or None,
         route=posted.route,
         tags=tuple(posted.tags or ()),
         keeps=deps.services.registry.keeps if posted.on_change is None else posted.on_change == "keep",
@@ -129,6 +131,7 @@ async def _read_registered(
         rate_limit=None if limit is None else RateLimit(limit.count, round(limit.per_seconds * SECOND)),
         signing=posted.signing or "",
         options=_write_options(posted.options),
+        vouched=vouched,
     )
     by = Creator(name, name, service.tenant, request.caller.is_narrow)
     timers, warnings = await read_declaration(deps, by, registration.timers)
@@ -253,15 +256,18 @@ async def put_instance(request: ApiRequest) -> Response:
     registration = await read_registration(request)
     posted = read_model(InstanceRegistration, registration.value)
     now, tenant = deps.clock.now(), request.caller.tenant
+    known = deps.services.registry.instances.get(tenant, name, instance_id)
+    address, vouched = await check_address(request, posted.address, known)
     instance = Instance(
         service=name,
         tenant=tenant,
         instance_id=instance_id,
-        address=await check_address(deps, posted.address),
+        address=address,
         tags=tuple(posted.tags or ()),
         capacity=posted.capacity,
         description=posted.description or "",
         seen=now.steady,
+        vouched=vouched,
     )
     service = deps.services.registry.find(tenant, name)
     digest = None if service is None else service.digest
@@ -447,14 +453,17 @@ def _no_instance(name: str, instance_id: str) -> ApiProblem:
     return absent("/instanceId", message)
 
 
-async def check_address(deps: ApiDependencies, address: str | None) -> str:
-    """A base address `http(s)://host[:port][/path]` without its last slash; None becomes empty.
+async def check_address(
+    request: ApiRequest, address: str | None, known: Service | Instance | None
+) -> tuple[str, bool]:
+    """A base address `http(s)://host[:port][/path]` without its last slash, and whether it may be private;
+    None becomes empty.
 
-    Without a key any local caller may register, so the address is checked like a job's target (SPEC
-    section 9). Raises ApiProblem (422).
+    It may where the key of the service registers it, or that of the settings, and where one of these
+    registered it before; else it is checked like a job's target (SPEC section 9). Raises ApiProblem (422).
     """
     if address is None:
-        return ""
+        return "", False
     try:
         if not address.lower().startswith(("http://", "https://")):
             raise RefusedTarget("it begins with neither http:// nor https://")
@@ -464,9 +473,15 @@ async def check_address(deps: ApiDependencies, address: str | None) -> str:
     except TransportError as error:
         message = f"address {address[:140]!r} is refused: {error}"
         raise invalid("/address", "invalid", message) from None
-    if deps.services.admit is not None:
+    base, admit, keys = address.rstrip("/"), request.deps.services.admit, request.deps.security.authentication
+    vouched = request.caller.vouches_for(request.service)
+    if not vouched and known is not None and known.address == base:
+        vouched = keys.has_admin_key if known.vouched is None else known.vouched
+    if admit is not None:
         try:
-            await deps.services.admit(address)
+            await admit(address, vouched)
         except TransportError as error:
-            raise invalid("/address", "invalid", str(error)) from None
-    return address.rstrip("/")
+            is_helped = keys.needs_key and not vouched
+            remedy = f" Or register it with a key of the service {request.service!r}." if is_helped else ""
+            raise invalid("/address", "invalid", f"{error}{remedy}") from None
+    return base, vouched

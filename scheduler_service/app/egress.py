@@ -58,25 +58,22 @@ def name_check_of(loaded: LoadedSettings) -> NameCheck:
     return NameCheck(policy=egress_of(loaded), resolver=SystemResolver(at_once=4, most=4, spare=0))
 
 
-def admit_of(loaded: LoadedSettings) -> Callable[[str], Awaitable[None]]:
-    """Judges the address under which somebody registers; raises TransportError.
+def admit_of(loaded: LoadedSettings) -> Callable[[str, bool], Awaitable[None]]:
+    """Judges the address under which somebody registers, and whether a key vouches for it; raises
+    TransportError.
 
-    Where `server.key` vouches for who does, a literal address alone, that is refused whatever the settings
-    say (SPEC section 9): names are judged when they are connected to.
+    Of one that is vouched for a literal address alone, that is refused whatever the settings say (SPEC
+    section 9): names are judged when they are connected to. Any other as the target of a job.
     """
-    if loaded.settings.server.key is not None:
-        return _admit_vouched
     guard = Guard(policy=egress_of(loaded), resolver=SystemResolver())
 
-    async def admit(address: str) -> None:
-        await guard.admit(Route(read_url(address).site, trusted=False))
+    async def admit(address: str, vouched: bool) -> None:
+        if not vouched:
+            await guard.admit(Route(read_url(address).site, trusted=False))
+        elif reason := judge_always(address):
+            raise RefusedTarget(f"{address[:140]} is refused: {reason}.")
 
     return admit
-
-
-async def _admit_vouched(address: str) -> None:
-    if reason := judge_always(address):
-        raise RefusedTarget(f"{address[:140]} is refused: {reason}.")
 
 
 def check_static(settings: ServicesSettings) -> None:
@@ -87,18 +84,20 @@ def check_static(settings: ServicesSettings) -> None:
                 raise SettingsError(f"services.static.{name}: {base[:140]} is refused: {reason}.")
 
 
-def vouched_of(loaded: LoadedSettings, sidecar: str | None = None) -> Callable[[str], bool]:
+def vouched_of(loaded: LoadedSettings, sidecar: str | None = None) -> Callable[[str, bool | None], bool]:
     """Whether a key or the settings vouch for the base address of a service, wherever its name leads.
 
-    With a key, whoever registers an instance has it. Without one anybody on this machine may register a name
-    that leads elsewhere after it was judged; only the settings' own addresses, and the sidecar, are trusted.
+    It says so of what was noted when the address was registered (`Service.vouched`). Without that, whoever
+    may register could name a host that leads elsewhere after it was judged; only the settings' own addresses,
+    and the sidecar, are trusted.
     """
-    if loaded.settings.server.key is not None:
-        return lambda _: True
+    has_key = loaded.settings.server.key is not None
     known = {base.rstrip("/") for bases in loaded.settings.services.static.values() for base in bases}
     begin = None if sidecar is None else f"{sidecar}/"
 
-    def is_vouched(address: str) -> bool:
+    def is_vouched(address: str, noted: bool | None) -> bool:
+        if has_key if noted is None else noted:
+            return True
         return address.rstrip("/") in known or (begin is not None and address.startswith(begin))
 
     return is_vouched

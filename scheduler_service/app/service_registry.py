@@ -157,9 +157,11 @@ class ServiceRegistry:
         found = self._instances.get(DEFAULT_TENANT, name, instance_id)
         return found is not None and self._instances.is_online(found, self._clock.now().steady)
 
-    def locate(self, name: str) -> tuple[str | None, int, str]:
-        """Where a service is, how long (ms) a call waits for an instance of it, and what signs the call."""
-        return self.directory.address(name), self.directory.wait(name), self.directory.signing(name)
+    def locate(self, name: str) -> tuple[str | None, int, str, bool | None]:
+        """Where a service is, how long (ms) a call waits for an instance of it, what signs the call, and
+        whether the address may be private, as in `Service`."""
+        own = self.directory
+        return own.address(name), own.wait(name), own.signing(name), own.vouched(name)
 
     async def start_queues(self, deliver: Deliver) -> None:
         """Takes up what an earlier process left in them. Raises StoreError."""
@@ -199,7 +201,8 @@ class ServiceRegistry:
         address = service.address or (None if awaits or waits else self._stand_in(tenant, name))
         wait = 0 if fixed or address else self._wait
         route, limit = service.route or RANDOM, service.rate_limit
-        return Terms(route, service.tags, fixed, address, limit, awaits, wait, service.signing)
+        vouched = service.vouched if service.address else None
+        return Terms(route, service.tags, fixed, address, limit, awaits, wait, service.signing, vouched)
 
     def _stand_in(self, tenant: str, name: str) -> str | None:
         """What others know by this name, as a sidecar does, are no services of further tenants."""

@@ -22,12 +22,13 @@ PAUSED = Fault(FaultKind.NO_INSTANCE, "the service is paused", unsent=True)
 class Chosen(msgspec.Struct, frozen=True, gc=False):
     """An instance to which a part goes; `address` is its base `http(s)://host[:port][/path]`.
 
-    `sign`: the secret that signs calls of its service; empty: none.
+    `sign`: the secret that signs calls of its service; empty: none. `vouched` as in `OutboundRequest`.
     """
 
     instance: str
     address: str
     sign: str = ""
+    vouched: bool | None = None
 
 
 class PartEnd(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

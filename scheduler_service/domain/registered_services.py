@@ -56,7 +56,9 @@ class Service(msgspec.Struct, frozen=True):
     `keeps`: the stored definition of a job wins over a changed declaration (`onChange: keep`). `grace` is in
     ms. `digest` is that of the declared timers; empty: none was declared yet. `removed_at` (wall ms): when it
     was removed; it stays until its jobs are gone. `signing`: the secret that signs its calls; empty: none.
-    `options`: those that it gives its jobs, a JSON object; None: none.
+    `options`: those that it gives its jobs, a JSON object; None: none. `vouched`: whether `address` may be
+    private, as its own key or that of the settings registered it (SPEC section 9); None: an earlier version
+    registered it, and it may be where the settings have a key.
     """
 
     tenant: str
@@ -73,6 +75,7 @@ class Service(msgspec.Struct, frozen=True):
     removed_at: int | None = None
     signing: str = ""
     options: str | None = None
+    vouched: bool | None = None
 
     @property
     def options_of_jobs(self) -> bytes:

@@ -33,6 +33,7 @@ class OutboundRequest(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
     sender makes `X-Scheduling-Deadline` of it, so a request that is sent again has a deadline of its own.
     `at_send`: what is added when it is sent; None: nothing.
     `sign` names the secret of `tenant` with which the sender signs each try anew; empty: it is not signed.
+    `vouched`: whether `base` may be private (SPEC section 9); None: an earlier version chose it.
     """
 
     method: str
@@ -48,6 +49,7 @@ class OutboundRequest(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
     at_send: AtSend | None = None
     sign: str = ""
     tenant: str = DEFAULT_TENANT
+    vouched: bool | None = None
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -28,9 +28,9 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
     """The sender of a request. `service` None: not a service, so all jobs of the tenant are visible.
 
     `name` is that of its key; without keys that of this machine's user. It is the creator of jobs whose
-    definition names none (SPEC section 2). `key_id` is empty for the key of the settings, and without keys.
-    `labels` (`NAME:VALUE`): jobs that have all of these alone are visible. `rotations`: those of the key
-    before its secret that the caller has.
+    definition names none (SPEC section 2). `key_id` is empty for the key of the settings, and without keys;
+    `is_operator`: it has the former. `labels` (`NAME:VALUE`): jobs that have all of these alone are visible.
+    `rotations`: those of the key before its secret that the caller has.
     """
 
     tenant: str
@@ -40,6 +40,15 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
     key_id: str = ""
     labels: tuple[str, ...] = ()
     rotations: int = 0
+    is_operator: bool = False
+
+    def vouches_for(self, service: str) -> bool:
+        """Whether an address that it registers for this service may be private (SPEC section 9).
+
+        The key of the service does, and that of the settings; no role does, as its holder could reach by a
+        service what the egress policy keeps from jobs.
+        """
+        return self.is_operator or self.service == service
 
     @property
     def is_narrow(self) -> bool:

@@ -28,7 +28,7 @@ class Instance(msgspec.Struct, frozen=True, gc=False):
     its last sign of life (steady ms). A draining one takes no new work; `drains_by_word`: it reported that
     itself, instead of by the answer to a call; `said`: when it last said whether it drains. One that
     `refuses` did not accept a connection since its last sign of life, and is not called. `declares` is the
-    digest of the timers that it registered with; empty: none.
+    digest of the timers that it registered with; empty: none. `vouched` as in `Service`.
     """
 
     service: str
@@ -45,6 +45,7 @@ class Instance(msgspec.Struct, frozen=True, gc=False):
     declares: bytes = b""
     refuses: bool = False
     said: int = 0
+    vouched: bool | None = None
 
 
 class Instances:

@@ -460,16 +460,23 @@ class RegistryDirectory:
 
     def address(self, name: str) -> str | None:
         """The `http(s)://host[:port][/base]` of service `name`, or None if there is none."""
+        return self._find(name)[0]
+
+    def vouched(self, name: str) -> bool | None:
+        """Whether that address may be private, as in `Service`."""
+        return self._find(name)[1]
+
+    def _find(self, name: str) -> tuple[str | None, bool | None]:
         tenant, name = read_job_key(name)
         static = self._static.get(name)
         if static is not None:
-            return static
+            return static, True
         now = self._clock.now().steady
         for instance in self._registry.instances.online(tenant, name, now):
             if instance.address and not instance.draining and not instance.refuses:
-                return instance.address
+                return instance.address, instance.vouched
         service = self._registry.find(tenant, name)
-        return None if service is None else service.address
+        return (None, None) if service is None else (service.address, service.vouched)
 
     def wait(self, name: str) -> int:
         """How long (ms) a call waits in all for an instance of `name` that takes work; it may fall."""

@@ -38,6 +38,7 @@ class Terms(msgspec.Struct, frozen=True):
     registration cannot divert calls. `address` is called when no instance takes work. `awaits_instances`: the
     scheduler has just started, and running instances may not have registered yet. `wait` (ms): how long a
     step waits where no instance takes work; 0: not at all. `sign`: the secret that signs calls; empty: none.
+    `vouched`: whether `address` may be private, as in `Service`.
     """
 
     route: str = RANDOM
@@ -48,6 +49,7 @@ class Terms(msgspec.Struct, frozen=True):
     awaits_instances: bool = False
     wait: int = 0
     sign: str = ""
+    vouched: bool | None = None
 
 
 class RouterAnswer(Enum):
@@ -227,7 +229,7 @@ class MemoryRouter:
         if not wanted and (terms.awaits_instances or self._may_come_back(search, terms)):
             return None
         if route in SPREAD and not search.single:
-            return tuple(Chosen(one.instance, one.address, terms.sign) for one in wanted)
+            return tuple(Chosen(one.instance, one.address, terms.sign, one.vouched) for one in wanted)
         free = [one for one in wanted if one.has_room]
         if wanted and not free:
             return None
@@ -238,7 +240,7 @@ class MemoryRouter:
             self._last[order] = one.instance
             place = (search.tenant, search.service, one.instance)
             self._in_flight.hold(search.token, place, self._clock.now().steady)
-        return tuple(Chosen(one.instance, one.address, terms.sign) for one in chosen)
+        return tuple(Chosen(one.instance, one.address, terms.sign, one.vouched) for one in chosen)
 
     def _may_come_back(self, search: ResolveInstances, terms: Terms) -> bool:
         """Whether an instance fits that refuses connections: its next heartbeat, or its end, decides."""
@@ -263,20 +265,23 @@ class MemoryRouter:
             self._describe(one) for one in online if one.address and not one.draining and not one.refuses
         ]
         if not found and terms.address is not None:
-            return self._at(tenant, service, terms.address, now)
+            return self._at(tenant, service, terms.address, now, terms.vouched)
         return found
 
-    def _at(self, tenant: str, service: str, base: str, now: int) -> list[Candidate]:
+    def _at(
+        self, tenant: str, service: str, base: str, now: int, vouched: bool | None = None
+    ) -> list[Candidate]:
         """An address as an instance, unless it was draining a moment ago."""
         if self._avoided.get((tenant, service, base), now) > now:
             return []
-        return [Candidate(base, base, (), None, self._in_flight.busy((tenant, service, base), 0, now))]
+        busy = self._in_flight.busy((tenant, service, base), 0, now)
+        return [Candidate(base, base, (), None, busy, vouched)]
 
     def _describe(self, one: Instance) -> Candidate:
         place = (one.tenant, one.service, one.instance_id)
         elsewhere = 0 if self._others is None else self._others.calls_to(place)
         busy = self._in_flight.busy(place, one.load, one.seen, elsewhere)
-        return Candidate(one.instance_id, one.address, one.tags, one.capacity, busy)
+        return Candidate(one.instance_id, one.address, one.tags, one.capacity, busy, one.vouched)
 
     def _take_place(self, call: CallPart) -> bool | Literal[RouterAnswer.PAUSED] | None:
         """Whether the call may be made; None: not yet."""

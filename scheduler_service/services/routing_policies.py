@@ -15,13 +15,14 @@ RANDOM, ROUND_ROBIN, LEAST_BUSY, HASH, FAILOVER = "random", "round_robin", "leas
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
-    """An instance that may be chosen; `busy` is its known load."""
+    """An instance that may be chosen; `busy` is its known load, `vouched` as in `Chosen`."""
 
     instance: str
     address: str
     tags: tuple[str, ...] = ()
     capacity: int | None = None
     busy: float = 0.0
+    vouched: bool | None = None
 
     @property
     def has_room(self) -> bool:

@@ -57,6 +57,7 @@ class _Row(msgspec.Struct, frozen=True):
     drains_by_word: bool = False
     declares: bytes = b""
     said: int = 0
+    vouched: bool | None = None
 
 
 _SAID = tuple(name for name in _Row.__struct_fields__ if name != "format")

@@ -126,7 +126,7 @@ class HttpSender:
         gateway: str | None,
         system: Mapping[str, SystemFunction],
         clock: Clock,
-        vouched: Callable[[str], bool],
+        vouched: Callable[[str, bool | None], bool],
         trust: Callable[[], ssl.SSLContext] = ssl.create_default_context,
         connections: int = MOST_CONNECTIONS,
         idle_seconds: float = 1.5,
@@ -263,7 +263,7 @@ class HttpSender:
         started = self._clock.now().steady
         while True:
             try:
-                hop = _first_hop(request, self._services.locate(request.url, request.base))
+                hop = _first_hop(request, self._services.locate(request.url, request.base, request.vouched))
                 return await self._exchange(hop, request, until, deadline, may_go), hop
             except (NotBack, Unreached):
                 wait = 0 if request.base else self._services.wait(request.url)

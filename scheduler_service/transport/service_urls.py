@@ -32,6 +32,9 @@ class Directory(Protocol):
     def signing(self, name: str) -> str:
         """The secret that signs calls of service `name`; empty: none. Raises nothing."""
 
+    def vouched(self, name: str) -> bool | None:
+        """Whether the address of service `name` may be private; None: nothing is noted. Raises nothing."""
+
 
 class Located(msgspec.Struct, frozen=True, gc=False):
     """What a `service:` URL reaches. `trusted`: settings or a key vouch for it, whatever it resolves to.
@@ -53,8 +56,9 @@ class ServiceUrls:
     `service:/path` and `service://{serviceName}/path` resolve to `owner_url`, this scheduler: in the URLs of
     jobs that a service owns, its name is already filled in. `{serviceGateway}` resolves to `gateway`.
 
-    `vouched` says of a base address whether settings or a key vouch for it. Any other one was judged when it
-    was registered, but its name may lead elsewhere by now: it is judged like a job's target.
+    `vouched` says of a base address, and of what was noted when it was registered, whether settings or a key
+    vouch for it. Any other one was judged when it was registered, but its name may lead elsewhere by now: it
+    is judged like a job's target.
     """
 
     def __init__(
@@ -63,7 +67,7 @@ class ServiceUrls:
         directory: Directory,
         owner_url: str | None,
         gateway: str | None,
-        vouched: Callable[[str], bool],
+        vouched: Callable[[str, bool | None], bool],
         sidecar: "InvocationDirectory | None" = None,
     ) -> None:
         self._directory = directory
@@ -72,12 +76,12 @@ class ServiceUrls:
         self._owner_url = owner_url
         self._gateway = gateway
 
-    def locate(self, url: str, base: str = "") -> Located:
+    def locate(self, url: str, base: str = "", noted: bool | None = None) -> Located:
         """The target of a `service:` URL. Raises NoInstance for an unknown service, NotBack for one whose
         instances are waited for, RefusedTarget for a malformed one.
 
         `base` is the address of an instance that was already chosen, by whoever knows, too, what signs its
-        calls; empty: the directory is consulted.
+        calls, and what was `noted` of who registered it; empty: the directory is consulted.
         """
         match = None if _FORBIDDEN.search(url) else _SERVICE.fullmatch(url)
         if match is None:
@@ -87,7 +91,7 @@ class ServiceUrls:
         name, path = match.group(1), match.group(2) or "/"
         if has_dot_segment(path.partition("?")[0]):
             raise RefusedTarget("A service URL may not have . or .. as a path segment: write the path out.")
-        given, trusted = (base, self._vouched(base)) if base else self._base(name)
+        given, trusted = (base, self._vouched(base, noted)) if base else self._base(name)
         found = read_url(given)
         whole = TargetAddress(found.site, found.path.partition("?")[0].rstrip("/") + write_path(path))
         is_known = name is not None and not base and is_service_name(read_job_key(name)[1])
@@ -116,7 +120,7 @@ class ServiceUrls:
         if not address and self._directory.wait(name):
             raise NotBack(f"No instance of the service {own!r} takes work: is one running?")
         found = _require(address, f"The service {own!r}", "services.static")
-        return found, self._vouched(found)
+        return found, self._vouched(found, self._directory.vouched(name))
 
 
 class InvocationDirectory:
@@ -147,6 +151,10 @@ class InvocationDirectory:
     def signing(self, name: str) -> str:
         """The secret that signs calls of service `name`, if it is registered."""
         return self._known.signing(name)
+
+    def vouched(self, name: str) -> bool | None:
+        """Whether its address may be private, if it is registered."""
+        return self._known.vouched(name)
 
 
 class InvocationSender:

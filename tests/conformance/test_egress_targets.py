@@ -24,7 +24,7 @@ _SERVICES = ServiceUrls(
     ),
     owner_url="http://127.0.0.1:8000",
     gateway=None,
-    vouched=lambda _: True,
+    vouched=lambda *_: True,
 )
 
 

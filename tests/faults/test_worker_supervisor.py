@@ -51,7 +51,9 @@ class Supervised:
         context = WorkerContext(
             config_for=worker_configs(loaded, surroundings, SERVED, "node-1", clock),
             new_parent=lambda: ParentService(
-                router=self._router, address_of=lambda _: (None, 0, ""), wake_claimers=lambda queues: None
+                router=self._router,
+                address_of=lambda _: (None, 0, "", None),
+                wake_claimers=lambda queues: None,
             ),
             on_restart=lambda _: self.restarted.set(),
             log=self._write,

@@ -120,6 +120,30 @@ async def test_a_job_of_a_tenant_does_all_that_one_of_default_does() -> None:
         assert len(world.target.seen) == 1, "the service of the other one is not called"
 
 
+async def test_a_service_opens_no_way_that_the_egress_policy_closes() -> None:
+    """Whose key registers a private address is what counts, not that there are keys (SPEC section 9)."""
+    async with running(server={"key": KEY}, egress={}) as world:
+        start = world.caller(headers={"Authorization": f"Bearer {KEY}"})
+        at = {"address": world.target.url}
+        for tenant, of_key, status, state, code in (
+            ("crimson", {}, 422, "terminated", "no_instance"),
+            ("azure", {"service": "shop"}, 201, "succeeded", None),
+        ):
+            wanted = {"name": "a", "role": "editor", "tenant": tenant, **of_key}
+            key = data_of(await start.post("/keys", json=wanted), 201)["key"]
+            caller = world.caller(headers={"Authorization": f"Bearer {key}"})
+            for path in ("/services/shop", "/services/shop/instances/i"):
+                assert (await caller.put(path, json=at)).status_code == status
+            job = definition(request=[{"url": "service://shop/run"}], timeoutSeconds=5, maxRetries=0)
+            del job["creator"], job["creatorName"]
+            data_of(await caller.post("/jobs/one", json=job), 201)
+            execution = data_of(await caller.post("/jobs/one/trigger"))["executionId"]
+            await world.settle()
+            found = data_of(await caller.get(f"/executions/{execution}"))
+            assert (found["state"], found["error"]) == (state, code)
+        assert [call.path for call in world.target.seen] == ["/run"]
+
+
 async def test_an_idempotency_key_is_a_tenants_own() -> None:
     """The same key, body and route of another tenant is another request (SPEC section 10)."""
     async with running(server={"key": KEY}) as world:

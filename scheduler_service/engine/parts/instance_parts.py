@@ -174,7 +174,7 @@ def _request(
     made = make_part(turn, run, step, place, route=route, key=key, limits=limits)
     if isinstance(made, Refused):
         return made
-    return replace(made, base=chosen.address, sign=made.sign or chosen.sign)
+    return replace(made, base=chosen.address, sign=made.sign or chosen.sign, vouched=chosen.vouched)
 
 
 def _send_part_elsewhere(

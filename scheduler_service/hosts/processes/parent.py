@@ -96,7 +96,7 @@ class RemoteRates:
         return await rpc_methods.WRITE_RATE.call(self._connection, (tenant, service, page))
 
 
-UNKNOWN: tuple[str | None, int, str] = (None, 0, "")
+UNKNOWN: rpc_methods.Location = (None, 0, "", None)
 
 
 class ParentDirectory:
@@ -104,7 +104,7 @@ class ParentDirectory:
 
     def __init__(self, *, connection: RpcConnection) -> None:
         self._connection = connection
-        self._known: dict[str, tuple[str | None, int, str]] = {}
+        self._known: dict[str, rpc_methods.Location] = {}
         self._tasks = Tasks()
 
     def address(self, name: str) -> str | None:
@@ -121,6 +121,10 @@ class ParentDirectory:
     def signing(self, name: str) -> str:
         """The secret that signs calls of a service, as of the latest answer."""
         return self._known.get(name, UNKNOWN)[2]
+
+    def vouched(self, name: str) -> bool | None:
+        """Whether the base address may be private, as of the latest answer."""
+        return self._known.get(name, UNKNOWN)[3]
 
     async def learn(self, name: str) -> None:
         """Renews the answer. Raises nothing: where the service does not answer, the latest one stays."""
@@ -238,7 +242,7 @@ class OccurrenceRelay:
 
 
 T = TypeVar("T")
-AddressOf = Callable[[str], tuple[str | None, int, str]]
+AddressOf = Callable[[str], rpc_methods.Location]
 """The address of a service, how long (ms) a call waits in all for an instance of it, and what signs it."""
 WakeClaimers = Callable[[Sequence[tuple[str, str]] | None, int | None], None]
 """Wakes claims that wait for work of these queues (tenant, name; None: of all), and says when queue timeouts
@@ -311,7 +315,7 @@ class ParentService:
         del self._places[watch.token]
         return loss
 
-    async def _locate(self, name: str) -> tuple[str | None, int, str]:
+    async def _locate(self, name: str) -> rpc_methods.Location:
         return self._address_of(name)
 
     async def _publish_all(self, group: OccurrenceGroup) -> None:

@@ -363,7 +363,9 @@ WATCH: Method[WatchInstance, Loss] = Method("watch", WatchInstance, Loss)
 LEAVE: Method[Token, None] = Method("leave", Token, None)
 MARK_DRAINING: Method[tuple[str, str, str], None] = Method("mark_draining", tuple[str, str, str], None)
 MARK_REFUSED: Method[tuple[str, str, str], None] = Method("mark_refused", tuple[str, str, str], None)
-ADDRESS: Method[str, tuple[str | None, int, str]] = Method("address", str, tuple[str | None, int, str])
+Location = tuple[str | None, int, str, bool | None]
+"""The address of a service, how long (ms) a call waits for it, what signs that, whether it may be private."""
+ADDRESS: Method[str, Location] = Method("address", str, Location)
 READ_RATE: Method[tuple[str, str], RatePage] = Method("read_rate", tuple[str, str], RatePage)
 WRITE_RATE: Method[tuple[str, str, RatePage], bool] = Method("write_rate", tuple[str, str, RatePage], bool)
 WAKE_CLAIMERS: Method[QueueNotice, None] = Method("stir", QueueNotice, None)

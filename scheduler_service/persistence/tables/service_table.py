@@ -122,6 +122,7 @@ def _service_values(service: Service) -> dict[str, Any]:
         "tags": _encode(service.tags).decode(),
         "on_change": KEEP if service.keeps else UPDATE,
         "rate_limit": None if limit is None else _encode(limit).decode(),
+        "vouched": None if service.vouched is None else int(service.vouched),
     }
 
 
@@ -134,6 +135,7 @@ def _read_service(row: sa.Row[Any]) -> Service:
             "keeps": row.on_change == KEEP,
             "rate_limit": _LIMIT.decode(row.rate_limit or "null"),
             "digest": bytes(row.digest),
+            "vouched": None if row.vouched is None else bool(row.vouched),
         }
     )
 
@@ -174,6 +176,7 @@ services = sa.Table(
     sa.Column("removed_at", sa.BigInteger),
     sa.Column("signing", text(128), nullable=False, server_default=""),
     sa.Column("options", sa.Text),
+    sa.Column("vouched", sa.SmallInteger),
 )
 
 # What `check-timers` did about a declared job; a job has one owner.

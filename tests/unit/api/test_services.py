@@ -5,6 +5,7 @@ from http import HTTPStatus
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from scheduler_service.api.registrations import MAX_TIMERS, PostedRegistration, read_registration
@@ -237,19 +238,57 @@ async def test_instances_at_one_address_are_warned_of(world: World, client: http
     assert (await client.put(f"{PATH}/instances/e", json=said)).json()["warnings"] == []
 
 
+async def refuse_private(address: str, vouched: bool) -> None:
+    """Raises RefusedTarget for a private address that nobody vouches for."""
+    if "10.0.0.7" in address and not vouched:
+        raise RefusedTarget("10.0.0.7 is private.")
+
+
+async def test_no_role_vouches_for_a_private_address() -> None:
+    """The key of the service does, and that of the settings (SPEC section 9); what these registered stays."""
+    clock = ManualClock(wall=START)
+    ring = KeyRing(table=MemoryKeys(), clock=clock)
+    world = World(admin_key="k" * 20, key_ring=ring, clock=clock, admit=refuse_private)
+    start, keys = {"Authorization": "Bearer " + "k" * 20}, {}
+    async with world.client() as client:
+        for name, wanted in (("editor", {}), ("admin", {}), ("billing", {"service": "billing"})):
+            role = "admin" if name == "admin" else "editor"
+            made = await client.post("/keys", json={"name": name, "role": role, **wanted}, headers=start)
+            keys[name] = {"Authorization": f"Bearer {made.json()['data']['key']}"}
+        private, again = {"address": "http://10.0.0.7/"}, {"address": "http://10.0.0.7/", "tags": ["x"]}
+        for path in (PATH, f"{PATH}/instances/a"):
+            for name in ("editor", "admin"):
+                answer = await client.put(path, json=private, headers=keys[name])
+                assert (answer.status_code, pointers(answer)) == (422, [("/address", "invalid")])
+                assert (
+                    "10.0.0.7 is private. Or register it with a key of the service 'billing'." in answer.text
+                )
+            for own in (keys["billing"], start):
+                assert (await client.put(path, json=private, headers=own)).status_code < 300
+            assert (await client.put(path, json=again, headers=keys["editor"])).status_code == 200
+        service = world.registry.find("default", "billing")
+        instance = world.registry.instances.get("default", "billing", "a")
+        assert service is not None
+        assert instance is not None
+        assert (service.vouched, service.tags, instance.vouched) == (True, ("x",), True)
+        moved = {"address": "http://x.test"}
+        for path in (PATH, f"{PATH}/instances/a"):
+            assert (await client.put(path, json=moved, headers=keys["editor"])).status_code == 200
+            assert (await client.put(path, json=private, headers=keys["editor"])).status_code == 422
+        assert world.registry.find("default", "billing") == msgspec.structs.replace(
+            service, address="http://x.test", tags=(), vouched=False, updated_at=world.wall
+        )
+
+
 async def test_without_a_key_an_address_is_checked() -> None:
     """As a job's own target is (SPEC section 9); nothing is kept of what is refused."""
 
-    async def admit(address: str) -> None:
-        if "10.0.0.7" in address:
-            raise RefusedTarget("10.0.0.7 is private")
-
-    world = World(admit=admit)
+    world = World(admit=refuse_private)
     async with world.client() as client:
         for path in (PATH, f"{PATH}/instances/a"):
             response = await client.put(path, json={"address": "http://10.0.0.7"})
             assert (response.status_code, pointers(response)) == (422, [("/address", "invalid")])
-            assert response.json()["detail"] == "10.0.0.7 is private"
+            assert response.json()["detail"] == "10.0.0.7 is private."
             assert (await client.get(PATH)).status_code == 404
         assert (await client.put(f"{PATH}/instances/a", json={"address": "http://x.test"})).status_code == 201
 

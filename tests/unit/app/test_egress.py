@@ -97,17 +97,19 @@ def test_a_configuration_without_egress_refuses_loopback(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_only_a_key_vouches_for_an_instance_on_a_private_address(anyio_backend: str) -> None:
-    """Addresses of instances may be private only from settings or with a key (SPEC section 9)."""
+    """Addresses of instances may be private only from settings or with a service's key (SPEC section 9)."""
     admit = admit_of(load_settings({}, {}))
-    await admit("http://127.0.0.1:9000/base")
-    await admit("http://93.184.215.14")
+    await admit("http://127.0.0.1:9000/base", False)
+    await admit("http://93.184.215.14", False)
+    keyed = admit_of(load_settings({}, {"PUNCTUAL_SERVER__KEY": "0123456789abcdef"}))
     for private in ("http://10.0.0.1", "http://192.168.0.1:81", "http://169.254.169.254", "http://[fe80::1]"):
-        with pytest.raises(RefusedTarget):
-            await admit(private)
+        for judge in (admit, keyed):  # that there is a key in the settings vouches for nobody
+            with pytest.raises(RefusedTarget):
+                await judge(private, False)
     allowed = admit_of(load_settings({}, {"PUNCTUAL_EGRESS__ALLOW": '["10.0.0.0/8"]'}))
-    await allowed("http://10.0.0.1")
+    await allowed("http://10.0.0.1", False)
     with pytest.raises(RefusedTarget, match=r"^http://127\.0\.0\.1 is refused: it is loopback; add it"):
-        await allowed("http://127.0.0.1")
+        await allowed("http://127.0.0.1", False)
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
@@ -115,28 +117,33 @@ async def test_neither_a_key_nor_the_settings_vouch_for_metadata(anyio_backend: 
     """Private addresses are theirs to name, link-local ones in no form (SPEC section 9)."""
     admit = admit_of(load_settings({}, {"PUNCTUAL_SERVER__KEY": "0123456789abcdef"}))
     for private in ("http://10.0.0.1", "http://127.0.0.1:81/base", "http://metadata.test"):
-        await admit(private)
+        await admit(private, True)
         check_static(load_settings({"services": {"static": {"own": [private]}}}, {}).settings.services)
     for refused in ("http://169.254.169.254", "http://[fe80::1]:81/base", "http://[::ffff:169.254.169.254]"):
         with pytest.raises(RefusedTarget, match="which is always refused"):
-            await admit(refused)
+            await admit(refused, True)
         services = load_settings({"services": {"static": {"own": ["http://10.0.0.1", refused]}}}, {})
         with pytest.raises(SettingsError, match=r"^services\.static\.own: .* which is always refused"):
             check_static(services.settings.services)
 
 
 def test_who_vouches_for_a_service() -> None:
-    """A key for every address; without one the settings for theirs, and the node for its sidecar's."""
+    """Whoever is noted to; else the settings for their addresses, and the node for its sidecar's.
+
+    Where nothing is noted, an earlier version registered it: then a key of the settings does.
+    """
     static = {"PUNCTUAL_SERVICES__STATIC": '{"oa": ["http://10.0.0.7:8080/base/", "http://oa.test"]}'}
-    vouched = vouched_of(load_settings({}, static), "http://127.0.0.1:3500/v1.0/invoke")
-    assert vouched("http://10.0.0.7:8080/base")
-    assert vouched("http://oa.test")
-    assert vouched("http://127.0.0.1:3500/v1.0/invoke/any/method")
-    assert not vouched("http://127.0.0.1:3500/v1.0/state")
-    assert not vouched("http://oa.test:81")
-    assert not vouched_of(load_settings({}, static))("http://127.0.0.1:3500/v1.0/invoke/any/method")
-    keyed = load_settings({}, {"PUNCTUAL_SERVER__KEY": "0123456789abcdef"})
-    assert vouched_of(keyed)("http://rebind.test")
+    keyed = load_settings({}, static | {"PUNCTUAL_SERVER__KEY": "0123456789abcdef"})
+    for settings in (load_settings({}, static), keyed):
+        vouched = vouched_of(settings, "http://127.0.0.1:3500/v1.0/invoke")
+        assert vouched("http://10.0.0.7:8080/base", False)
+        assert vouched("http://oa.test", False)
+        assert vouched("http://127.0.0.1:3500/v1.0/invoke/any/method", False)
+        assert vouched("http://rebind.test", True)
+        assert not vouched("http://127.0.0.1:3500/v1.0/state", False)
+        assert not vouched("http://oa.test:81", False)
+        assert vouched("http://oa.test:81", None) is (settings is keyed)
+        assert not vouched_of(settings)("http://127.0.0.1:3500/v1.0/invoke/any/method", False)
 
 
 async def test_targets_are_shown_the_certificate_of_the_settings(tmp_path: Path) -> None:

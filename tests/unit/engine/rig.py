@@ -123,7 +123,7 @@ class Rig:
     def resolve(self, *names: str, route: str = "random", wait: int = 0, paused: bool = False) -> Decision:
         """The newest search finds these instances; without any, one may be waited for `wait` ms."""
         search = self.of(ResolveInstances, self.effects)[-1]
-        chosen = tuple(Chosen(name, f"http://{name}.test") for name in names)
+        chosen = tuple(Chosen(name, f"http://{name}.test", vouched=True) for name in names)
         return self.deliver(InstancesResolved(search.token, chosen, route, wait, paused))
 
     def pass_time(self, milliseconds: int) -> None:

@@ -65,6 +65,20 @@ async def test_after_a_start_a_step_waits_for_those_that_are_not_back(scene: Sce
     assert waiting.result()[0] == (Chosen("back", "http://back.test"),)
 
 
+async def test_who_vouches_for_an_address_is_said_with_it(scene: Scene) -> None:
+    """Of an instance what it registered with, of a service's own address the service (SPEC section 9)."""
+    for vouched in (True, False, None):
+        scene.terms = Terms(address="http://own.test", vouched=vouched)
+        ((own,), *_) = await scene.router.resolve(scene.search())
+        assert (own.address, own.vouched) == ("http://own.test", vouched)
+    for vouched in (True, False, None):
+        scene.instances.register(
+            Instance("shop", "default", "a", "http://a.test", seen=scene.clock.now().steady, vouched=vouched)
+        )
+        ((one,), *_) = await scene.router.resolve(scene.search())
+        assert (one.address, one.vouched) == ("http://a.test", vouched)
+
+
 async def test_the_rate_limit_of_a_service(scene: Scene) -> None:
     """No more than `count` calls within `perSeconds`, over all its instances."""
     scene.terms = Terms(rate=RateLimit(2, 1_000))

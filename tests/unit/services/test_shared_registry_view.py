@@ -104,9 +104,10 @@ async def test_who_is_asked_for_nobody_knows_asks_the_table(cluster: ViewedClust
 async def test_services_and_their_limits_count_at_all_nodes(cluster: ViewedCluster) -> None:
     """A change at either, and a removal."""
     one, two = cluster.nodes.values()
-    said = Service(tenant=TENANT, name=SHOP, rate_limit=RateLimit(5))
+    said = Service(tenant=TENANT, name=SHOP, rate_limit=RateLimit(5), vouched=False)
     await one.registry.register(said, None)
     await cluster.go_on(WITHIN)
+    assert two.registry.find(TENANT, SHOP).vouched is False  # type: ignore[union-attr]
     assert two.registry.find(TENANT, SHOP).rate_limit == RateLimit(5)  # type: ignore[union-attr]
     await two.registry.register(msgspec.structs.replace(said, rate_limit=RateLimit(7)), None)
     await cluster.go_on(WITHIN)

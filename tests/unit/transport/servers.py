@@ -147,7 +147,7 @@ class Stage:
 LOOPBACK = EgressPolicy(allow=["127.0.0.0/8", "localhost"], deny=[])
 
 
-def vouch_for_all(address: str) -> bool:
+def vouch_for_all(address: str, noted: bool | None) -> bool:
     """Every address of a service is one of the settings."""
     return True
 

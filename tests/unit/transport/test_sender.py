@@ -141,11 +141,14 @@ async def test_a_name_that_leads_elsewhere_now_is_refused(stage: Stage, chosen: 
         policy=EgressPolicy(allow=[], deny=[]),
         directory=StaticDirectory(addresses={"oa": address}),
         resolver=TableResolver({NAME: [["127.0.0.1"]]}),
-        vouched=lambda _: False,
+        vouched=lambda _, noted: noted is True,
     )
     outcome = await sender.send(request("service://oa/x", base=address if chosen else ""))
     assert outcome.kind is FaultKind.EGRESS
     assert server.connections == 0
+    if chosen:  # who registered it is noted beside it
+        vouched = request("service://oa/x", base=address, vouched=True)
+        assert isinstance(await sender.send(vouched), Answer)
 
 
 async def test_the_connection_goes_to_the_address_that_was_judged(stage: Stage) -> None:
@@ -153,7 +156,9 @@ async def test_the_connection_goes_to_the_address_that_was_judged(stage: Stage) 
     server, address = await inside(stage)
     resolver = TableResolver({NAME: [["127.0.0.1"], ["169.254.169.254"]]})
     sender = stage.sender(
-        directory=StaticDirectory(addresses={"oa": address}), resolver=resolver, vouched=lambda _: False
+        directory=StaticDirectory(addresses={"oa": address}),
+        resolver=resolver,
+        vouched=lambda _, noted: noted is True,
     )
     assert isinstance(await sender.send(request("service://oa/x")), Answer)
     assert (resolver.asked, server.connections) == ([NAME], 1)

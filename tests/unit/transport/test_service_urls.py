@@ -86,6 +86,9 @@ class Returning:
     def signing(self, name: str) -> str:
         return ""
 
+    def vouched(self, name: str) -> bool | None:
+        return None
+
 
 def test_who_may_come_back_is_told_apart() -> None:
     """So it is waited for; nobody else is."""
@@ -126,11 +129,11 @@ def test_a_name_is_never_an_address() -> None:
 
 def test_who_vouches_for_what_is_reached() -> None:
     """The settings for the owner and the gateway; for a service's own address, whoever is asked about it."""
-    asked: list[str] = []
+    asked: list[tuple[str, bool | None]] = []
 
-    def vouch(address: str) -> bool:
-        asked.append(address)
-        return address == "http://given.test"
+    def vouch(address: str, noted: bool | None) -> bool:
+        asked.append((address, noted))
+        return noted or address == "http://given.test"
 
     services = ServiceUrls(
         directory=StaticDirectory(addresses={"oa": "http://registered.test"}),
@@ -143,7 +146,9 @@ def test_who_vouches_for_what_is_reached() -> None:
     assert not services.locate("service://oa/x").trusted
     assert services.locate("service://oa/x", "http://given.test").trusted
     assert not services.locate("service://oa/x", "http://other.test").trusted
-    assert asked == ["http://registered.test", "http://given.test", "http://other.test"]
+    assert services.locate("service://oa/x", "http://other.test", True).trusted
+    bases = [("http://registered.test", None), ("http://given.test", None), ("http://other.test", None)]
+    assert asked == [*bases, ("http://other.test", True)]
 
 
 UNDELIVERED = b'{"errorCode":"ERR_DIRECT_INVOKE","message":"failed to resolve address for nobody"}'

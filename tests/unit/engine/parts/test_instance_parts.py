@@ -64,6 +64,7 @@ def test_one_instance_ends_the_step_as_any_other() -> None:
     rig = parted({"url": "service://shop/x", "respEnvName": "A"}, "b", route="random")
     call = parts_of(rig)[0]
     assert (call.instance, call.request.base, call.request.url) == ("b", "http://b.test", "service://shop/x")
+    assert call.request.vouched is True
     assert rig.header("Idempotency-Key") == "uid-1-0"
     answer(rig, 0, 200, {"x": 1})
     assert rig.states() == [S.SUCCEEDED]

@@ -40,19 +40,27 @@ class Scene:
         self.clock = ManualClock(wall=1_000_000)
         self.instances = Instances()
         self.places = MemoryRouter(instances=self.instances, terms=lambda _, __: Terms(), clock=self.clock)
-        self.addresses: dict[str, tuple[str | None, int]] = {}
+        self.addresses: dict[str, tuple[str | None, int, str, bool | None]] = {}
         self.asked: list[str] = []
         self.woken: list[Any] = []
         self.parent = ParentService(
             router=self.places, address_of=self.locate, wake_claimers=lambda *told: self.woken.append(told)
         )
         self.instances.register(
-            Instance("shop", "default", "i1", "http://i1.test", capacity=1, seen=self.clock.now().steady)
+            Instance(
+                "shop",
+                "default",
+                "i1",
+                "http://i1.test",
+                capacity=1,
+                seen=self.clock.now().steady,
+                vouched=True,
+            )
         )
 
-    def locate(self, name: str) -> tuple[str | None, int]:
+    def locate(self, name: str) -> tuple[str | None, int, str, bool | None]:
         self.asked.append(name)
-        return self.addresses.get(name, (None, 0, ""))
+        return self.addresses.get(name, (None, 0, "", None))
 
     async def search(self, serial: int) -> tuple[tuple[Chosen, ...], str]:
         return await self.router.resolve(ResolveInstances(_token(serial), "default", "shop", "key", "seed"))
@@ -72,7 +80,7 @@ class Scene:
 
     async def said(self) -> None:
         """Returns when all notices have been taken."""
-        self.addresses.setdefault("said", (None, 0, ""))
+        self.addresses.setdefault("said", (None, 0, "", None))
         await ParentDirectory(connection=self.connection).learn("said")
 
 
@@ -98,12 +106,12 @@ async def scene() -> AsyncIterator[Scene]:
 
 async def test_a_place_is_held_for_a_shard_and_given_back(scene: Scene) -> None:
     """Who is full is full for all shards: capacities are counted in one place (SPEC section 13)."""
-    assert (await scene.search(1))[0] == (Chosen("i1", "http://i1.test"),)
+    assert (await scene.search(1))[0] == (Chosen("i1", "http://i1.test", vouched=True),)
     second = asyncio.ensure_future(scene.search(2))
     await scene.said()
     assert not second.done()
     scene.router.leave(_token(1))
-    assert (await second)[0] == (Chosen("i1", "http://i1.test"),)
+    assert (await second)[0] == (Chosen("i1", "http://i1.test", vouched=True),)
 
 
 async def test_who_stops_waiting_gets_no_place(scene: Scene) -> None:
@@ -208,10 +216,11 @@ async def test_an_address_is_asked_for_each_call(scene: Scene) -> None:
     target = Target(directory)
     sender = LookupSender(sender=target, directory=directory)
     await sender.send(REQUEST)
-    scene.addresses["shop"] = ("http://shop.test", 0, "hooks")
+    scene.addresses["shop"] = ("http://shop.test", 0, "hooks", True)
     await sender.send(REQUEST)
     assert target.found == [None, "http://shop.test"]
     assert (directory.signing("shop"), directory.signing("bank")) == ("hooks", "")
+    assert (directory.vouched("shop"), directory.vouched("bank")) == (True, None)
     for url, base in (("http://a/", ""), ("service:/x", ""), ("service://shop/x", "http://i1")):
         await sender.send(OutboundRequest("GET", url, (), base=base))
     assert scene.asked == ["shop", "shop"]
@@ -220,10 +229,10 @@ async def test_an_address_is_asked_for_each_call(scene: Scene) -> None:
 async def test_who_waits_for_instances_learns_of_them(scene: Scene) -> None:
     """Just after a start of the service its instances are not back yet."""
     directory = ParentDirectory(connection=scene.connection)
-    scene.addresses["shop"] = (None, 30_000, "")
+    scene.addresses["shop"] = (None, 30_000, "", None)
     await directory.learn("shop")
     assert directory.wait("shop") == 30_000
-    scene.addresses["shop"] = ("http://shop.test", 0, "hooks")
+    scene.addresses["shop"] = ("http://shop.test", 0, "hooks", True)
     assert directory.wait("shop") == 30_000
     await scene.said()
     await scene.said()

@@ -29,7 +29,7 @@ class Pair:
         clock = ManualClock(wall=1_000_000)
         self._parent = ParentService(
             router=MemoryRouter(instances=Instances(), terms=lambda _, __: Terms(), clock=clock),
-            address_of=lambda _: (None, 0, ""),
+            address_of=lambda _: (None, 0, "", None),
             wake_claimers=lambda *_: None,
             publish=self.there.publish,
         )

@@ -17,4 +17,5 @@ FULL = Service(
     created_at=1,
     updated_at=2,
     removed_at=3,
+    vouched=True,
 )
