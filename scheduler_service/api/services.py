@@ -84,6 +84,7 @@ async def put_service(request: ApiRequest) -> Response:
     with after_change(f"the service {name!r} is registered"):
         if request.query["force"]:
             await deps.services.reconcile.apply(registered, force=True)
+            warnings += _warn_of_limit(request, name)
         elif timers is not None:
             warnings += await _settle(request, name)
         is_said = posted.options is not None or (known is not None and known.options)
@@ -389,9 +390,21 @@ def _warn_of_shared_address(deps: ApiDependencies, given: Instance) -> tuple[Fou
 async def _settle(request: ApiRequest, name: str) -> tuple[FoundFlaw, ...]:
     """Makes the jobs that a registration declares, before it is answered (SPEC section 13)."""
     if await request.deps.services.reconcile.settle(request.caller.tenant, name):
-        return ()
+        return _warn_of_limit(request, name)
     message = "the store did not take all declared jobs; the next registration or check-timers makes the rest"
     return (Problem("/timers", "not_scanned", message),)
+
+
+def _warn_of_limit(request: ApiRequest, name: str) -> tuple[FoundFlaw, ...]:
+    tenant = request.caller.tenant
+    if (not_made := request.deps.services.reconcile.not_made(tenant, name)) is None:
+        return ()
+    limit, number = not_made
+    message = (
+        f"{number:,} of the declared jobs are not made: the tenant {tenant!r} may have {limit.value:,} jobs "
+        f"(limits.{limit.name}); destroy some or declare fewer, and check-timers makes the rest"
+    )
+    return (Problem("/timers", "limit", message),)
 
 
 async def _show(

@@ -10,7 +10,7 @@ from scheduler_service.domain.audit_acts import OwnAct, act_of_system
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.registered_services import Applied, Service
-from scheduler_service.domain.replies import Refusal
+from scheduler_service.domain.replies import ReachedLimit, Refusal
 from scheduler_service.domain.turn_events import Activated, Created, Destroyed, Event, Paused, Updated
 from scheduler_service.engine.attempt import GONE
 from scheduler_service.engine.compile_cache import read_options, with_service_options
@@ -205,6 +205,7 @@ class Reconcile:
         self._scanning = asyncio.Lock()
         self._settled: dict[tuple[str, str], bytes] = {}
         self._given: dict[tuple[str, str], bytes | None] = {}
+        self._not_made: dict[tuple[str, str], tuple[ReachedLimit, int]] = {}
 
     async def __call__(self) -> Mapping[str, int]:
         """Scans all services of the table; returns counts.
@@ -273,6 +274,10 @@ class Reconcile:
             except StoreError:
                 return False
 
+    def not_made(self, tenant: str, name: str) -> tuple[ReachedLimit, int] | None:
+        """The limit by which the last scan of a service made so many of its jobs not; None: it made all."""
+        return self._not_made.get((tenant, name))
+
     def _is_settled(self, tenant: str, name: str) -> bool:
         service = self._registry.find(tenant, name)
         return service is None or service.digest in (b"", self._settled.get((tenant, name)))
@@ -280,6 +285,7 @@ class Reconcile:
     async def _scan(self, service: Service, *, force: bool = False) -> Counter[str]:
         key = (service.tenant, service.name)
         self._settled.pop(key, None)
+        self._not_made.pop(key, None)
         anew = self._registry.take_anew(*key)
         counts: Counter[str] = Counter(failed=1)
         try:
@@ -354,7 +360,10 @@ class Reconcile:
         act = act_of_system(OwnAct.CHECK_TIMERS, service=case.service.name, action=verdict.action.value)
         reply = await self._deliver(case.job_key, Command(event, finding.definition, act=act))
         if isinstance(reply, Refusal):
-            return case.applied  # the job changed meanwhile: the next scan sees how
+            if reply.limit is not None:
+                key = (case.service.tenant, case.service.name)
+                self._not_made[key] = (reply.limit, self._not_made.get(key, (None, 0))[1] + 1)
+            return case.applied  # or the job changed meanwhile: the next scan sees how
         match verdict.action:
             case Action.CREATE:
                 return await self._note_creation(finding)

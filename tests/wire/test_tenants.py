@@ -353,12 +353,16 @@ async def test_what_comes_at_one_moment_is_within_the_limit() -> None:
 
 
 async def test_declared_jobs_are_under_the_same_limit() -> None:
-    """The first ones have room; each scan looks whether there is some for the others."""
+    """The first ones have room, a warning says how many do not; each scan looks whether there is some."""
     async with two(jobs=2) as on:
-        timers = [definition(jobId=f"job-{number}") for number in range(3)]
+        timers = [definition(jobId=f"job-{number}") for number in range(5)]
         at = {"address": on.world.target.url, "timers": timers}
-        answer = await on.small.put("/services/shop", json=at)
-        assert answer.status_code in (200, 201), answer.text
+        for path in ("shop", "shop", "shop?force=true", "shop/instances/one"):
+            answer = await on.small.put(f"/services/{path}", json=at)
+            assert answer.status_code in (200, 201), answer.text
+            (warning,) = [one for one in answer.json()["warnings"] if one["code"] == "limit"]
+            assert warning["message"].startswith("3 of the declared jobs are not made")
+            assert "2 jobs (limits.tenant_jobs)" in warning["message"]
         data_of(await on.world.client.post("/jobs/check-timers/trigger", headers=BY_ADMIN))
         await on.world.settle()
         assert len(data_of(await on.small.get("/jobs"))["items"]) == 2
