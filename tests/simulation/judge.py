@@ -161,7 +161,8 @@ def _planned(evidence: Evidence, first: Written) -> set[int]:
     timer = plan.definition.get("timer")
     # Who is killed as soon as it has written the creation has not noted it: then `first` is what came next.
     since = min(first.at * 1_000, created - BEGIN)
-    later = [one.wall for one in evidence.asked_for(*CHANGES) if one.asked_at + 1 >= since]
+    changes = [one for one in evidence.asked_for(*CHANGES) if one.asked_at + 1 >= since]
+    later = [one.wall for one in changes]
     if later and evidence.world.steps:
         return set()
     until = min([BEGIN + evidence.world.plan.horizon, *later])
@@ -178,6 +179,13 @@ def _planned(evidence: Evidence, first: Written) -> set[int]:
         count = int(timer["period"][1:].partition("/")[0])
         until = until if later else 1 << 60
     moments = range(begin, until + (not later), plan.period)
+    if (
+        changes and changes[0].ask.what == "pause"
+    ):  # what was due and held up stands there after an activation
+        asked_at = changes[0].asked_at / 1_000
+        moments = [
+            one for one in moments if evidence.world.is_calm((one - BEGIN) / 1_000, asked_at, plan.job_id)
+        ]
     return set(moments if count is None else moments[:count])
 
 
