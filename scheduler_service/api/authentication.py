@@ -1,6 +1,7 @@
 """Finds the caller of a request: by key, session, or as this machine without a key (SPEC section 14)."""
 
 import hmac
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -21,7 +22,7 @@ from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.keys_and_roles import AccessKey
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.security.callers import SESSION_MS, Caller, Role, Session, SessionSeal, WrongKeys
-from scheduler_service.security.key_ring import KeyRing
+from scheduler_service.security.key_ring import MOST_ENDED, KeyRing
 from scheduler_service.security.trusted_proxies import Proxies
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -93,6 +94,7 @@ class Authentication:
         self._proxies = proxies or Proxies()
         self._now = now
         self._wrong_keys = WrongKeys()
+        self._ended: OrderedDict[str, None] = OrderedDict()
 
     def __call__(self, scope: Scope, is_open: bool) -> Caller:
         """The caller of the request. Raises ApiProblem (401, 403)."""
@@ -160,6 +162,17 @@ class Authentication:
             raise refuse(HTTPStatus.CONFLICT, "/key", "conflict", message)
         return KnownCaller(caller, expires), text
 
+    async def close_sessions(self, scope: Scope) -> None:
+        """Ends the sessions in the request's cookies: of a key of the ring everywhere within a second, of the
+        key in the settings in this process, until that ends. Raises StoreUnavailable."""
+        for text in session_cookies(scope):
+            if self._own_session(text) is not None:
+                self._ended[text] = None
+                if len(self._ended) > MOST_ENDED:
+                    self._ended.popitem(last=False)
+            else:
+                await self.ring.end_session(text)
+
     @asynccontextmanager
     async def watching(self, caller: Caller) -> AsyncIterator[None]:
         """What waits inside is refused within a second of the key's end. Raises ApiProblem (401)."""
@@ -225,15 +238,18 @@ class Authentication:
         return None if key is None else KnownCaller(_caller_of(key), key.expires_at)
 
     def _session_of(self, scope: Scope) -> KnownCaller | None:
-        now = self._now().wall
         for text in session_cookies(scope):
-            session = None if self._seal is None else self._seal.read(text, now=now)
-            if session is not None and not session.key_id:
+            if (session := self._own_session(text)) is not None:
                 caller = Caller(session.tenant, session.role, name=session.name, is_operator=True)
                 return KnownCaller(caller, session.expires)
             if (found := self.ring.read_session(text)) is not None:
                 return KnownCaller(_caller_of(found[0]), found[1])
         return None
+
+    def _own_session(self, text: str) -> Session | None:
+        """A session that was opened with the key in the settings, and goes on."""
+        session = None if self._seal is None else self._seal.read(text, now=self._now().wall)
+        return None if session is None or session.key_id or text in self._ended else session
 
 
 def _caller_of(key: AccessKey) -> Caller:

@@ -64,9 +64,10 @@ async def sign_in(request: ApiRequest) -> Response:
 
 @ROUTES.add("DELETE /session", Role.VIEWER, data=answers.Session, is_open=True, audit=Way.NONE)
 async def sign_out(request: ApiRequest) -> Response:
-    """Sign out, in a browser; 200 also where there was no session."""
+    """Sign out, in a browser: its session ends, also for others who have the cookie; 200 without one."""
     authentication = request.deps.security.authentication
     check_console(request.scope, authentication.own_url)
+    await authentication.close_sessions(request.scope)
     gone = None if authentication.needs_key else authentication.identify(request.scope)
     cookie = write_cookie(request.scope, "", authentication.own_url)
     return succeed(_wire(gone, request), {**UNKEPT, "set-cookie": cookie})

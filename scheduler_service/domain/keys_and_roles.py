@@ -41,6 +41,7 @@ class AccessKey(msgspec.Struct, frozen=True, kw_only=True):
     `service`: it is that of a service, and sees what is that service's alone; None: of people. `labels`
     (`NAME:VALUE`): it sees jobs that have all of these alone. After a rotation `earlier` is the digest of the
     secret before, which is valid until `earlier_until`; `rotations` counts them. `version` counts changes.
+    `ended`: the sessions that were signed out, by a digest, each with the moment at which it ends anyway.
     """
 
     key_id: str
@@ -59,6 +60,7 @@ class AccessKey(msgspec.Struct, frozen=True, kw_only=True):
     revoked_at: int | None = None
     rotations: int = 0
     version: int = 1
+    ended: tuple[tuple[str, int], ...] = ()
 
     def lives(self, now: int) -> bool:
         """Whether it is valid at `now`: neither revoked nor expired."""

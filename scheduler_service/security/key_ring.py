@@ -23,6 +23,8 @@ NOTED_MS = 60_000
 MOST_KEYS = 1_000
 """So many living keys one tenant may have."""
 SECRET_BYTES = 32
+MOST_ENDED = 500
+"""So many sessions of a key that were signed out are known; of more, those that were so first begin again."""
 _NOBODY = AccessKey(
     key_id="", tenant="", name="", role=Role.VIEWER, digest=bytes(32), created_at=0, created_by=""
 )
@@ -138,8 +140,25 @@ class KeyRing:
             if session is not None and self._is_equal(sha256(session.proof).digest(), digest[DIGEST:]):
                 if (living := self.get(key_id, session.rotations)) is None:
                     return None
+                if living.ended and _digest_session(text) in dict(living.ended):
+                    return None
                 return replace(living, rotations=session.rotations), session.expires
         return None
+
+    async def end_session(self, text: str) -> None:
+        """Ends a session for all processes, as a revocation ends a key; does nothing for any other text.
+
+        Raises StoreUnavailable.
+        """
+        if (found := self.read_session(text)) is None:
+            return
+        one = (_digest_session(text), found[1])
+
+        def change(key: AccessKey, now: int) -> AccessKey:
+            lasting = (known for known in key.ended if known[1] > now)
+            return replace(key, ended=(*lasting, one)[-MOST_ENDED:])
+
+        await self._change(found[0].key_id, change)
 
     def list(self, tenant: str) -> Sequence[AccessKey]:
         """The keys of a tenant in order of creation, revoked and expired ones too."""
@@ -253,6 +272,10 @@ def digest_of(secret: str) -> bytes:
 def proof_of(secret: str) -> bytes:
     """What shows in a session that its opener had the secret, and does not give it away."""
     return hmac.digest(secret.encode(), _PROOF, sha256)
+
+
+def _digest_session(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:32]
 
 
 def _seal(digest: bytes) -> SessionSeal:

@@ -18,6 +18,7 @@ from scheduler_service.ports.shared_tables import REMOVED, Mark, StoredCalendar,
 
 T = TypeVar("T")
 _LABELS = msgspec.json.Decoder(tuple[str, ...])
+_ENDED = msgspec.json.Decoder(tuple[tuple[str, int], ...])
 metadata = sa.MetaData()
 
 
@@ -90,6 +91,7 @@ access_keys = sa.Table(
     sa.Column("revoked_at", sa.BigInteger),
     sa.Column("rotations", sa.BigInteger, nullable=False),
     sa.Column("version", sa.BigInteger, nullable=False),
+    sa.Column("ended", sa.Text),
 )
 _KEYS_MARK = sa.select(sa.func.count(access_keys.c.key_id), _sum(access_keys.c.version))
 _KEYS = sa.select(access_keys).order_by(access_keys.c.created_at, access_keys.c.key_id)
@@ -143,6 +145,7 @@ def _key_values(key: AccessKey) -> dict[str, Any]:
     return msgspec.structs.asdict(key) | {
         "role": key.role.value,
         "labels": msgspec.json.encode(key.labels).decode(),
+        "ended": msgspec.json.encode(key.ended).decode() if key.ended else None,
     }
 
 
@@ -155,6 +158,7 @@ def _read_key(row: sa.Row[Any]) -> AccessKey:
             "labels": _LABELS.decode(row.labels),
             "digest": bytes(row.digest),
             "earlier": bytes(row.earlier),
+            "ended": _ENDED.decode(row.ended or "[]"),
         }
     )
 

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler_service.domain.keys_and_roles import AccessKey
 from scheduler_service.security.callers import PER_ADDRESS, SESSION_MS, Role, Session, SessionSeal
-from scheduler_service.security.key_ring import KeyRing
+from scheduler_service.security.key_ring import MOST_ENDED, KeyRing
 from tests.manual_clock import ManualClock
 from tests.unit.api.stores import START
 from tests.unit.api.world import World, definition, pointers
@@ -79,6 +79,41 @@ async def test_signing_out_forgets_the_cookie(world: World) -> None:
         assert "Max-Age=0" in answer.headers["set-cookie"]
         assert (await client.get("/jobs")).status_code == 401
         assert (await client.delete("/session", headers=MARKED)).status_code == 200
+
+
+async def test_a_session_that_was_signed_out_has_ended() -> None:
+    """Whoever has its cookie, in every process; the other sessions of its key go on."""
+    clock, table = ManualClock(wall=START), MemoryKeys()
+    ring, beside = KeyRing(table=table, clock=clock), KeyRing(table=table, clock=clock)
+    world = World(admin_key=KEY, key_ring=ring, clock=clock)
+    wanted = {"tenant": "default", "name": "a", "role": Role.ADMIN, "created_at": START, "created_by": "b"}
+    made, text = await ring.create(AccessKey(key_id="", digest=b"", **wanted))
+    for key in (KEY, text):
+        cookies = []
+        for _ in range(2):
+            async with browser(world) as client:
+                given = (await sign_in(client, key)).headers["set-cookie"].partition(";")[0]
+                cookies.append(cookie(given.partition("=")[2]))
+                clock.advance(1)
+        first, other = cookies
+        async with browser(world) as client:
+            assert (await client.get("/jobs", headers=first)).status_code == 200
+            table.is_down = key == text
+            if table.is_down:
+                assert (await client.delete("/session", headers={**MARKED, **first})).status_code == 503
+                table.is_down = False
+            for _ in range(2):
+                assert (await client.delete("/session", headers={**MARKED, **first})).status_code == 200
+            assert (await client.get("/jobs", headers=first)).status_code == 401
+            assert (await client.get("/jobs", headers=other)).status_code == 200
+    await beside.look()
+    assert beside.read_session(first["Cookie"].partition("=")[2]) is None
+    assert beside.read_session(other["Cookie"].partition("=")[2]) is not None
+    clock.advance(SESSION_MS)
+    for number in range(MOST_ENDED + 2):  # what is kept of them has a bound, and ends with them
+        session = Session("default", Role.ADMIN, "a", clock.now().wall + 1 + number, made.key_id)
+        await ring.end_session(ring.write_session(text, session) or "")
+    assert len(table.rows[made.key_id].ended) == MOST_ENDED
 
 
 async def test_a_change_in_a_session_shows_that_it_comes_from_the_console(world: World) -> None:

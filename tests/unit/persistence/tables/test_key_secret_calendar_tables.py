@@ -48,6 +48,7 @@ FULL = AccessKey(
     revoked_at=7,
     rotations=1,
     version=3,
+    ended=(("ab", 5), ("cd", 6)),
 )
 
 
