@@ -2,6 +2,7 @@
 
 import re
 from typing import Annotated, Any, ClassVar, Literal, LiteralString
+from unicodedata import bidirectional, category
 
 from pydantic import (
     AfterValidator,
@@ -104,7 +105,18 @@ def _refuse_empty(value: str) -> str:
     return value
 
 
+def _check_plain(value: str) -> str:
+    for letter in _check_text(value):
+        if category(letter) == "Cc" or bidirectional(letter) in _TURNS:
+            raise refuse("control", f"must not contain the character U+{ord(letter):04X}; remove it")
+    return value
+
+
+_TURNS = frozenset(("LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"))
+"""Characters that turn the direction of what follows."""
 Text = Annotated[str, AfterValidator(_check_text)]
+PlainText = Annotated[str, AfterValidator(_check_plain)]
+"""Names of people and keys: a line of a list or of the audit reads as what it is."""
 LONGEST_TAG, MOST_TAGS = 128, 100
 Tag = Annotated[
     str,

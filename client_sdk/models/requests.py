@@ -13,6 +13,7 @@ from client_sdk.models.fields import (
     InstanceId,
     Integer,
     JobId,
+    PlainText,
     PositiveCount,
     Seconds,
     Text,
@@ -33,7 +34,7 @@ LONGEST_OVERLAP = 2_592_000
 """In seconds, 30 days: how long two texts of one key are valid."""
 RoleName = Literal["viewer", "operator", "editor", "admin"]
 TenantName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-KeyName = Annotated[Text, Field(pattern=r"^[^\x00-\x1f\x7f]{1,128}$")]
+KeyName = Annotated[PlainText, Field(min_length=1, max_length=128)]
 LabelScope = Annotated[Text, Field(pattern=r"^[^:\x00-\x1f]{1,128}:[^\x00-\x1f]{0,128}$")]
 JobAction = Literal["pause", "resume", "trigger", "destroy", "label", "disable", "enable"]
 ExecutionAction = Literal["replay", "cancel"]

@@ -18,6 +18,7 @@ from scheduler_service.api.cookies import (
     session_cookies,
 )
 from scheduler_service.api.responses import ApiProblem, absent, refuse
+from scheduler_service.domain.audit_acts import START_KEY
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.keys_and_roles import AccessKey
 from scheduler_service.domain.moments import SECOND, Now
@@ -38,8 +39,6 @@ OF_THIS_MACHINE = frozenset({"127.0.0.1", "::1", "localhost"})
 PEER = "punctual.peer"
 """Where a scope has the address of its connection, where that is a proxy's, too."""
 FORWARDED_FOR = b"x-forwarded-for"
-KEY_NAME = "admin"
-"""The name of the key in the settings."""
 
 Authenticate = Callable[[Scope, bool], Caller]
 """Takes a request's scope, and whether its operation is open. Raises ApiProblem (400, 401, 403)."""
@@ -87,7 +86,7 @@ class Authentication:
     ) -> None:
         self._own_url = own_url
         self._admin_key = None if admin_key is None else admin_key.encode()
-        self._admin = Caller(tenant, Role.ADMIN, name=KEY_NAME, is_operator=True)
+        self._admin = Caller(tenant, Role.ADMIN, name=START_KEY, is_operator=True)
         self._local = Caller(tenant, Role.ADMIN, name=user)
         self._seal = None if self._admin_key is None else SessionSeal(key=self._admin_key)
         self.ring = ring

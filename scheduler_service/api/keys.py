@@ -12,7 +12,7 @@ from scheduler_service.api.bodies import read_json, read_model
 from scheduler_service.api.parameters import read_moment
 from scheduler_service.api.request import ApiRequest, PostedBody, Routes
 from scheduler_service.api.responses import absent, full, invalid, refuse, succeed
-from scheduler_service.domain.audit_acts import is_system_name
+from scheduler_service.domain.audit_acts import is_reserved_name
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.keys_and_roles import AccessKey, Role
 from scheduler_service.domain.moments import SECOND, rfc3339
@@ -43,6 +43,9 @@ async def make_key(request: ApiRequest) -> Response:
     made = ("name", "tenant", "role", "service", "labels")
     request.tell_audit(detail={"given": {name: getattr(wanted, name) for name in made}})
     await request.ask_audit_of(wanted.tenant)
+    if (like := ring.tenant_like(wanted.tenant)) is not None:
+        message = f"the tenant {wanted.tenant!r} differs from {like!r} by case alone; write it as that one"
+        raise refuse(HTTPStatus.CONFLICT, "/tenant", "case", message)
     if ring.is_full(wanted.tenant):
         message = f"the tenant {wanted.tenant!r} has {MOST_KEYS} living keys; revoke one"
         raise full(message)
@@ -129,8 +132,9 @@ async def _read_new(request: ApiRequest) -> AccessKey:
 def read_new_key(posted: NewKey, *, tenant: str, created_by: str, now: int) -> AccessKey:
     """The key that is asked for, without id and text. Raises ApiProblem (422) for what no key can be."""
     role = Role(posted.role)
-    if is_system_name(posted.name):
-        raise invalid("/name", "reserved", f"{posted.name!r} is who the service itself is in the audit")
+    if is_reserved_name(posted.name):
+        message = f"{posted.name!r} is who the service itself or the key of its settings is in the audit"
+        raise invalid("/name", "reserved", message)
     if role is Role.ADMIN and (posted.service or posted.labels):
         message = "an admin's key is for the whole tenant: leave service and labels out, or take another role"
         raise invalid("/role", "invalid", message)

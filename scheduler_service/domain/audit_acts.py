@@ -43,6 +43,9 @@ class ActKind(StrEnum):
 SYSTEM = "system"
 """Who does what the service does by itself; nobody else is called so."""
 
+START_KEY = "admin"
+"""The name of the key in the settings."""
+
 
 class OwnAct(StrEnum):
     """What is audited beside operations of the API: of the service, and of commands on the data folder."""
@@ -58,6 +61,11 @@ class OwnAct(StrEnum):
 def name_in_audit(name: str) -> str:
     """A caller's name as the audit shows it: one that reads as `SYSTEM` is marked."""
     return f"{name} (a caller)" if is_system_name(name) else name
+
+
+def is_reserved_name(name: str) -> bool:
+    """Whether a name reads as that of the service itself, of its scan of declarations or of the start key."""
+    return name.strip().casefold() in (SYSTEM, OwnAct.CHECK_TIMERS, START_KEY)
 
 
 def is_system_name(name: str) -> bool:

@@ -9,6 +9,7 @@ from hashlib import sha256
 
 from msgspec.structs import replace
 
+from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.keys_and_roles import AccessKey, Role, read_key, write_key
 from scheduler_service.pacing.slices import rest_until_tick
 from scheduler_service.pacing.table_follower import Follower
@@ -173,6 +174,12 @@ class KeyRing:
         """Whether a tenant has as many living keys as it may."""
         now = self._clock.now().wall
         return sum(key.tenant == tenant and key.lives(now) for key in self._keys.values()) >= MOST_KEYS
+
+    def tenant_like(self, tenant: str) -> str | None:
+        """A known tenant whose name differs by case alone; None: there is none, or it is known itself."""
+        known = {DEFAULT_TENANT, *(key.tenant for key in self._keys.values())}
+        folded = tenant.casefold()
+        return None if tenant in known else next((one for one in known if one.casefold() == folded), None)
 
     async def create(self, key: AccessKey) -> tuple[AccessKey, str]:
         """Stores `key` under a new id and secret; the key, and its text, which nobody can read again.

@@ -202,7 +202,7 @@ class Kinds:
             "revoked": {"role": "admin"},
         }
         for kind, members in kinds.items():
-            answer = await self.client.post("/keys", json={"name": kind, **members}, headers=admin)
+            answer = await self.client.post("/keys", json={"name": f"the {kind}", **members}, headers=admin)
             made = answer.json()["data"]
             self.headers[kind] = {"Authorization": f"Bearer {made['key']}"}
             if kind == "revoked":

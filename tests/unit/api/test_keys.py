@@ -76,6 +76,10 @@ async def test_a_key_is_shown_once(keyed: Keyed) -> None:
         ({"role": "owner"}, "/role"),
         ({"name": ""}, "/name"),
         ({"name": "two\nlines"}, "/name"),
+        ({"name": "next\x85line"}, "/name"),
+        ({"name": "ann\u202enimda"}, "/name"),
+        ({"name": " Admin"}, "/name"),
+        ({"name": "check-timers"}, "/name"),
         ({"role": "admin", "service": "billing"}, "/role"),
         ({"role": "admin", "labels": ["team:ops"]}, "/role"),
         ({"labels": ["team"]}, "/labels/0"),
@@ -92,6 +96,16 @@ async def test_what_no_key_can_be_is_refused(members: dict[str, Any], pointer: s
     answer = await keyed.client.post("/keys", json={"name": "a", "role": "viewer", **members}, headers=ADMIN)
     assert (answer.status_code, [where for where, _ in pointers(answer)]) == (422, [pointer])
     assert not keyed.table.rows
+
+
+async def test_no_tenant_differs_from_another_by_case_alone(keyed: Keyed) -> None:
+    """Settings read DEFAULT as default, and people read both as one."""
+    await keyed.make(tenant="Acme")
+    for tenant in ("acme", "DEFAULT"):
+        posted = {"name": "a", "role": "viewer", "tenant": tenant}
+        answer = await keyed.client.post("/keys", json=posted, headers=ADMIN)
+        assert (answer.status_code, pointers(answer)) == (409, [("/tenant", "case")])
+    await keyed.make(tenant="Acme")
 
 
 async def test_labels_that_are_written_as_of_a_job_are_answered_with_their_form(keyed: Keyed) -> None:

@@ -58,7 +58,7 @@ def test_a_pull_request_shows_a_difference_and_main_applies_it(tmp_path: Path) -
             base_url=url, headers={"Authorization": f"Bearer {KEY_OF_ALL}"}, trust_env=False
         ) as admin:
             keys = {
-                role: admin.post("/keys", json={"name": role, "role": role}).json()["data"]["key"]
+                role: admin.post("/keys", json={"name": f"the {role}", "role": role}).json()["data"]["key"]
                 for role in ("viewer", "editor")
             }
             summary = tmp_path / "summary"
