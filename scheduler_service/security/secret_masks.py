@@ -64,8 +64,6 @@ _LINE_END = re2.compile(rb"\r?\n|(?:\\r)?\\n")
 _LINES = re2.compile(rb"(?:[0-9A-Za-z+/]{16,}(?:\r?\n|(?:\\r)?\\n))+[0-9A-Za-z+/]+")
 """Base64 in lines, and such a text in a JSON string."""
 _LAST_LINES = re2.compile(rb"(?:[0-9A-Za-z+/]{16,}(?:\r?\n|(?:\\r)?\\n))+[0-9A-Za-z+/]*\z")
-_SOFT_BREAK = re2.compile(rb"=\r?\n")
-"""Ends a line that goes on, in quoted-printable (RFC 2045)."""
 _ESCAPES = re2.compile(rb"[\\&%]|=[0-9A-Fa-f]{2}")
 LONGEST_ESCAPED, MOST_ESCAPED = 512, 2_048
 """Values with so many characters, so many together, are found with each character escaped as it may be."""
@@ -104,10 +102,13 @@ class SecretMask:
 
     def finds(self, text: bytes) -> bool:
         """Whether one of the values is in it."""
+        return self._is_in(text) or self._is_wrapped_in(text)
+
+    def _is_in(self, text: bytes) -> bool:
         for form in self._likely(text):
             if text.find(form) >= 0:
                 return True
-        return self._is_broken_in(text) or self._is_escaped_in(text) or self._is_wrapped_in(text)
+        return self._is_broken_in(text) or self._is_escaped_in(text)
 
     def body(self, body: bytes) -> bytes:
         """A body without the values. One that is JSON stays JSON: a number with a value becomes a text."""
@@ -123,8 +124,8 @@ class SecretMask:
         return self._replace(encoded).decode("utf-8", "surrogatepass") if self.finds(encoded) else text
 
     def _is_wrapped_in(self, text: bytes) -> bool:
-        is_wrapped = b"=\n" in text or b"=\r\n" in text
-        return is_wrapped and self.finds(_SOFT_BREAK.sub(b"", text))
+        joined = _without_soft_breaks(text)
+        return joined != text and self._is_in(joined)
 
     def _is_broken_in(self, text: bytes) -> bool:
         has_lines = b"\n" in text or b"\\n" in text
@@ -146,7 +147,7 @@ class SecretMask:
 
     def _replace(self, body: bytes) -> bytes:
         if self._is_wrapped_in(body):
-            body = _SOFT_BREAK.sub(b"", body)  # which is the same text
+            body = _without_soft_breaks(body)  # which is the same text
         if self._is_escaped_in(body):
             body = self._escaped.sub(_MARK, body)
         if self._is_broken_in(body):
@@ -239,9 +240,11 @@ class SecretMask:
 
         A line that was cut within base64 goes as a whole, with those before it.
         """
-        joined = _SOFT_BREAK.sub(b"", body)
-        if joined != body and (hidden := self._tail(joined)) != joined:
-            return hidden
+        joined = _without_soft_breaks(body)
+        hidden = self._tail_of_lines(joined)
+        return hidden if joined == body or hidden != joined else self._tail_of_lines(body)
+
+    def _tail_of_lines(self, body: bytes) -> bytes:
         begin = max(0, len(body) - LONGEST_WRITTEN)
         if self._forms and _ESCAPES.search(end := body[begin:]):
             if self._cut is None:
@@ -288,6 +291,11 @@ class _Begins:
             if hit is None:
                 return _sorted(found)
         return self._forms
+
+
+def _without_soft_breaks(text: bytes) -> bytes:
+    """Quoted-printable (RFC 2045) with its lines joined, once: what is a soft break only then stays."""
+    return text.replace(b"=\r\n", b"").replace(b"=\n", b"")
 
 
 def _compile(pattern: bytes) -> Any:

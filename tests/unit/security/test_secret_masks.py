@@ -285,6 +285,17 @@ def test_a_body_that_was_cut_within_lines_of_base64_shows_no_more_of_it() -> Non
         assert len(cut.body) <= at + 3
 
 
+@each_row("end", [b"\n", b"\r\n"])
+def test_soft_line_breaks_within_each_other_are_joined_once(end: bytes) -> None:
+    """A body of them, as no mail has it, passes, and a value behind them is hidden."""
+    nested, mask = b"=" * 20_000 + end * 20_000, SecretMask([PLAIN])
+    for truncated in (False, True):
+        plain = Answer(200, (), nested, truncated=truncated)
+        assert mask.outcome(plain) == plain
+        told = msgspec.structs.replace(plain, body=nested + PLAIN.encode())
+        assert PLAIN not in repr(mask.outcome(told))
+
+
 def masks(values: dict[str, dict[str, tuple[str, ...]]], **environments: dict[str, str]) -> SecretMasks:
     return SecretMasks(sources=[GivenSecrets(values)], environments=environments, read_clock=lambda: 0.0)
 
