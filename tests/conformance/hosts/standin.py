@@ -105,7 +105,8 @@ class StandIn:
                 await manager.deactivate_actor(ActorId(actor_id))
 
     async def rebalance(self) -> None:
-        """Moves each active actor to where it belongs now, all of them at once."""
+        """Moves each active actor to where it belongs now, all of them at once; one round after the other."""
+        await self._settled()
         moving = [
             self.deactivate(actor_id, self.nodes[owner])
             for actor_id, owner in self.active.items()
