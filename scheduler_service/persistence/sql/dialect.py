@@ -50,9 +50,9 @@ class Dialect(Protocol):
         """Whether a kept connection may be used: its server has neither closed it nor sent anything since."""
 
     def file_stamp(self) -> object | None:
-        """What each commit to the database changes, of whichever process; it is found without a connection.
+        """What each commit to the database changes, of whichever process; it is found without a thread.
 
-        None: that cannot be told from outside, so the database has to be asked.
+        To be compared with earlier ones of this object. None: that cannot be told, so the database is asked.
         """
 
     def reading(self) -> AbstractContextManager[sa.Connection]:

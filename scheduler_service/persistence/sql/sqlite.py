@@ -58,8 +58,6 @@ CHECKPOINT_PAGES = 8_000
 # What `PRAGMA auto_vacuum` returns where pages are given back a few at a time, and how many those are.
 INCREMENTAL = (2,)
 VACUUM_PAGES = 2_000
-# What a clock of files may give the same moment, and much more.
-SAME_MOMENT_NS = 100_000_000
 _HELD = sa.table("held", sa.column("name"), sa.column("number"), sa.column("other"))
 # So many queries are kept in the form in which they return one row.
 QUERIES_KEPT = 512
@@ -130,6 +128,7 @@ class SqliteDialect(OnConflict):
         """`readers`: the connections that read; None: those of `engine`."""
         self.engine = engine
         self.readers = engine if readers is None else readers
+        self._watching: sqlite3.Connection | None = None
         self._one_by_one: set[sqlite3.Connection] = set()
         self._subject = subject
         self._syncs = syncs
@@ -161,6 +160,8 @@ class SqliteDialect(OnConflict):
 
     def dispose(self) -> None:
         """The one that writes is the last one: it empties the log."""
+        if self._watching is not None:
+            self._watching.close()
         self.readers.dispose()
         self.engine.dispose()
 
@@ -169,20 +170,18 @@ class SqliteDialect(OnConflict):
         return True
 
     def file_stamp(self) -> object | None:
-        """When file and log were written last, and how long they are: a commit appends to the log.
+        """The number by which a connection that never writes sees all other commits (PRAGMA data_version).
 
-        A moment that has just passed says nothing, as another commit may have the same one.
+        It changes as a commit becomes visible, on any file system and however long the disk takes.
         """
         if (place := self.engine.url.database) is None:
             return None
         try:
-            seen = [Path(place + end).stat() for end in ("", "-wal")]
-        except OSError:
+            if self._watching is None:
+                self._watching = sqlite3.connect(place, timeout=0, check_same_thread=False)
+            return self._watching.execute("PRAGMA data_version").fetchall()
+        except sqlite3.Error:  # busy for a moment, or closed
             return None
-        written = max(one.st_mtime_ns for one in seen)
-        if abs(time.time_ns() - written) < SAME_MOMENT_NS:
-            return None
-        return [(one.st_ino, one.st_mtime_ns, one.st_size) for one in seen]
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:
