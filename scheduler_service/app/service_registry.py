@@ -152,9 +152,9 @@ class ServiceRegistry:
         if kind is Kind.SERVICE:
             self.router.follow_pause(tenant, name)
 
-    def is_online(self, name: str, instance_id: str) -> bool:
-        """Whether this instance of a service is online."""
-        found = self._instances.get(DEFAULT_TENANT, name, instance_id)
+    def is_online(self, service: str, instance_id: str) -> bool:
+        """Whether this instance is online; `service` names the tenant as the key of a job does."""
+        found = self._instances.get(*read_job_key(service), instance_id)
         return found is not None and self._instances.is_online(found, self._clock.now().steady)
 
     def locate(self, name: str) -> tuple[str | None, int, str, bool | None]:

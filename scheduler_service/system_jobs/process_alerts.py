@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypedDict, Unpack
 
-from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.public_events import OccurrenceKind
 from scheduler_service.engine.program import Surroundings
@@ -125,9 +124,7 @@ class ProcessAlerts:
         if not self._settings.alerts:
             return
         await patiently(self._jobs.install, clock=self._clock, log=self._log)
-        self._table = SqlAlertTable(
-            database=self._database, tenant=DEFAULT_TENANT, publish=self._occurrences.publish
-        )
+        self._table = SqlAlertTable(database=self._database, publish=self._occurrences.publish)
         self._desk = AlertLoop(self._make_parts(self._table))
         self._leave = self._occurrences.listen(self._desk.take)
         self._desk.start()
@@ -165,7 +162,7 @@ class ProcessAlerts:
             table=table,
             clock=self._clock,
             failure_watch=FailureWatch(**looking, own=jobs_of(self._settings)),
-            lateness=LatenessWatch(**looking, tenant=DEFAULT_TENANT),
+            lateness=LatenessWatch(**looking),
             recovery=RecoveryWatch(**looking, is_online=self._is_online, nodes=self._nodes),
             messages=AlertMessages(table=table, clock=self._clock, send=self._jobs.send, finish=self._finish),
             delayed=Tally("alerts_delayed", log=self._log),

@@ -182,6 +182,30 @@ async def test_a_lost_instance_is_told_and_that_it_is_back() -> None:
         assert (message["kind"], message["of"]) == ("recovered", "instanceLost")
 
 
+async def test_an_instance_of_any_tenant_is_told() -> None:
+    """By its tenant, too; that another tenant has one of this name online is not its end."""
+    alert = {"on": ["instanceLost"], "minIntervalSeconds": 0}
+    opened = {"server": {"key": "the-key-of-the-settings"}, "egress": {"allow": ["127.0.0.0/8"]}}
+    async with alerting(alert, **opened) as world:
+        admin = world.caller(headers={"Authorization": "Bearer the-key-of-the-settings"})
+        wanted = {"name": "ann", "role": "admin", "tenant": "acme"}
+        key = data_of(await admin.post("/keys", json=wanted), 201)["key"]
+        acme = world.caller(headers={"Authorization": f"Bearer {key}"})
+        instance, registration = "/services/billing/instances/b-1", {"address": world.target.url}
+        data_of(await acme.put(instance, json=registration), 201)
+        (message,) = await told(world, many(1))
+        assert (message["kind"], message["subject"]) == ("instanceLost", "acme|billing/b-1")
+        assert "The instance acme|billing/b-1 is lost" in message["text"]
+        data_of(await admin.put(instance, json=registration), 201)
+        await world.advance(5)
+        assert len(world.target.at("/hook")) == 1
+        assert (await acme.put(instance, json=registration)).is_success
+        message = (await told(world, lambda seen: any(one.json["of"] != one.json["kind"] for one in seen)))[
+            -1
+        ]
+        assert (message["kind"], message["subject"]) == ("recovered", "acme|billing/b-1")
+
+
 async def test_an_alert_has_a_body_of_its_own_and_hides_its_headers() -> None:
     """Templates are those of notifications; a header's value and a query are sent and shown nowhere."""
     alert = {

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.audit_acts import OwnAct
 from scheduler_service.domain.execution import DeliveryState, ExecutionState, FailureType, TriggeredBy
+from scheduler_service.domain.job_key import DEFAULT_TENANT, read_job_key, write_job_key
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.persistence.history.row_shapes import last_answer
 from scheduler_service.persistence.history.schema import (
@@ -53,15 +54,14 @@ _EXTENT = sa.select(sa.func.count(alerts.c.subject.distinct()), sa.func.max(aler
 
 
 class SqlAlertTable:
-    """ports.AlertTable for one tenant over the history's database, in a thread of its own.
+    """ports.AlertTable for all tenants over the history's database, in a thread of its own.
 
     Findings that were not known, and all ends, go to `publish`, too: readers of events see `overdue`,
     `failing` and `recovered`. Several alerts may find the same: each of them publishes it, and names itself.
     """
 
-    def __init__(self, *, database: Database, tenant: str, publish: Take = lambda _: None) -> None:
+    def __init__(self, *, database: Database, publish: Take = lambda _: None) -> None:
         self._database = database
-        self._tenant = tenant
         self._publish = publish
         thread = DatabaseThreads(database, name="alerts")
         self._read, self._write, self.close = thread.read, thread.write, thread.close
@@ -179,12 +179,10 @@ class SqlAlertTable:
         return await self._read(lambda connection: read_paused(connection, since, limit, skip))
 
     async def late(self, first: int, last: int, bound: int, limit: int, skip: int) -> Sequence[Occurrence]:
-        return await self._read(
-            lambda connection: read_late(connection, self._tenant, first, last, bound, limit, skip)
-        )
+        return await self._read(lambda connection: read_late(connection, first, last, bound, limit, skip))
 
     async def runs(self, job_ids: Sequence[str], most: int) -> Mapping[str, Sequence[EndedExecution]]:
-        return await self._read(lambda connection: read_runs(connection, self._tenant, job_ids, most))
+        return await self._read(lambda connection: read_runs(connection, job_ids, most))
 
     def _note(self, connection: sa.Connection, one: AlertOccasion) -> bool:
         """Whether it was not known."""
@@ -205,7 +203,8 @@ def _end_of(line: AlertLine, at: int) -> Occurrence:
         job_id=line.occurrence.job_id,
         uid=line.occurrence.uid,
         reason=line.kind.value,
-        subject=line.subject,
+        # The tenant is a member of its own, as in the event of what has ended.
+        subject=line.subject.removeprefix(write_job_key(line.occurrence.tenant or DEFAULT_TENANT, "")),
     )
 
 
@@ -380,8 +379,20 @@ def _failures_in(detail: bytes) -> int | None:
     return int(given["failures"]) if isinstance(given, dict) and "failures" in given else None
 
 
+def _select_tenants() -> sa.Select[tuple[str | None]]:
+    """The tenants that have executions: one step in an index for each, however many executions there are."""
+    table = executions.c
+    found = sa.select(sa.func.min(table.tenant).label("tenant")).cte("tenants", recursive=True)
+    following = sa.select(sa.func.min(table.tenant)).where(table.tenant > found.c.tenant).scalar_subquery()
+    found = found.union_all(sa.select(following).where(found.c.tenant.is_not(None)))
+    return sa.select(found.c.tenant)
+
+
+_TENANTS = _select_tenants()
+
+
 def read_late(
-    connection: sa.Connection, tenant: str, first: int, last: int, bound: int, limit: int, skip: int
+    connection: sa.Connection, first: int, last: int, bound: int, limit: int, skip: int
 ) -> list[Occurrence]:
     """Firings planned in `first` to `last` that began more than `bound` ms late, or not yet."""
     table = executions.c
@@ -390,7 +401,7 @@ def read_late(
         table.uid, table.execute_number, table.job_id, table.tenant, table.state, table.planned_at,
         table.started_at,
     ).where(
-        table.tenant == tenant,
+        table.tenant.in_(_TENANTS),
         table.planned_at >= first,
         table.planned_at <= last,
         table.triggered_by == TriggeredBy.TIMER.value,
@@ -414,17 +425,17 @@ def read_late(
 
 
 def read_runs(
-    connection: sa.Connection, tenant: str, job_ids: Sequence[str], most: int
+    connection: sa.Connection, job_ids: Sequence[str], most: int
 ) -> dict[str, list[EndedExecution]]:
     """The newest executions of each job that succeeded or failed, the newest first."""
-    return {job_id: _runs_of(connection, tenant, job_id, most) for job_id in job_ids}
+    return {job_id: _runs_of(connection, job_id, most) for job_id in job_ids}
 
 
-def _runs_of(connection: sa.Connection, tenant: str, job_id: str, most: int) -> list[EndedExecution]:
+def _runs_of(connection: sa.Connection, job_id: str, most: int) -> list[EndedExecution]:
     table = executions.c
     newest = (
         sa.select(table.state, table.ended_at)
-        .where(table.tenant == tenant, table.job_id == job_id)
+        .where(table.tenant == read_job_key(job_id)[0], table.job_id == job_id)
         .order_by(table.created_at.desc(), table.execute_number.desc())
         .limit(most + BESIDE)
     )

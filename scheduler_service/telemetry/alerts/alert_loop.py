@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
+from scheduler_service.domain.job_key import DEFAULT_TENANT, write_job_key
 from scheduler_service.domain.moments import MINUTE, SECOND
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.ports.alerts import AlertOccasion, AlertTable
@@ -175,7 +176,7 @@ class AlertLoop:
         while self._held:
             one = self._held[0]
             lost = LOST_BY_BACK.get(one.kind)
-            subject = one.subject or SERVICE
+            subject = _subject_of(one)
             if lost is None:
                 rules = [rule.name for rule in self._parts.rules if one.kind in rule.kinds]
                 lasts = one.kind is not OccurrenceKind.LIMIT_REACHED
@@ -193,3 +194,10 @@ class AlertLoop:
         rules, now = self._parts.rules, self._parts.clock.now().wall
         longest = max(rule.interval for rule in rules)
         await self._parts.table.purge(now - max(longest, KEPT), [rule.name for rule in rules])
+
+
+def _subject_of(one: Occurrence) -> str:
+    """Instances of two tenants may have one name: theirs begins with the tenant, as the key of a job does."""
+    subject = one.subject or SERVICE
+    is_instance = OccurrenceKind.INSTANCE_LOST in (one.kind, LOST_BY_BACK.get(one.kind))
+    return write_job_key(one.tenant or DEFAULT_TENANT, subject) if is_instance else subject

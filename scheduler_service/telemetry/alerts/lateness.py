@@ -39,13 +39,11 @@ class LatenessWatch:
         table: AlertTable,
         catalogue: Catalogue,
         clock: Clock,
-        tenant: str,
     ) -> None:
         self._rules = [rule for rule in rules if OccurrenceKind.OVERDUE in rule.kinds]
         self._table = table
         self._catalogue = catalogue
         self._clock = clock
-        self._tenant = tenant
         self._marks: dict[str, int] = {}
         self._passed: dict[str, deque[tuple[int, int]]] = {}
         self._seen: OrderedDict[Firing, None] = OrderedDict()
@@ -113,7 +111,7 @@ class LatenessWatch:
     async def _look_at_jobs(self, rule: AlertRule, now: int) -> None:
         first, limit, last = 0, PAGE, now - rule.overdue
         while True:
-            stuck = await self._catalogue.upcoming(first, last, limit, tenant=self._tenant)
+            stuck = await self._catalogue.upcoming(first, last, limit, tenant=None)
             noted = [
                 AlertOccasion(
                     alert=rule.name, subject=entry.job_id, occurrence=_overdue(entry, now), lasts=True
@@ -149,7 +147,7 @@ LINES_A_LOOK = 500
 OF_JOBS = frozenset({OccurrenceKind.FAILING, OccurrenceKind.OVERDUE, OccurrenceKind.JOB_PAUSED})
 
 IsOnline = Callable[[str, str], bool]
-"""Whether an instance, by service and id, is online."""
+"""Whether an instance is online, by its service, named with the tenant as jobs are, and its id."""
 ListNodes = Callable[[], Awaitable[Mapping[str, bool]]]
 """The nodes of the cluster, and whether each is alive; one that has left is not among them."""
 

@@ -22,7 +22,7 @@ FAILED, FAILING = OccurrenceKind.FINAL_FAILED, OccurrenceKind.FAILING
 
 @pytest.fixture
 async def table(room: Room) -> AsyncIterator[SqlAlertTable]:
-    opened = SqlAlertTable(database=room.database, tenant="default")
+    opened = SqlAlertTable(database=room.database)
     yield opened
     await opened.close()
 
@@ -37,8 +37,9 @@ def noted(
 async def ended(room: Room, number: int, state: str, **changes: Any) -> None:
     """An execution of `job` that ended at START + number."""
     job = changes.pop("job_id", "job")
+    tenant = changes.pop("tenant", "default")
     record = execution(number, state, ended_at=START + number, created_at=START + number, **changes)
-    room.writer.append(batch(number, record, uid=f"u-{job}", job_id=job), durable=False)
+    room.writer.append(batch(number, record, uid=f"u-{job}", job_id=job, tenant=tenant), durable=False)
     await room.writer.flush()
 
 
@@ -184,6 +185,8 @@ async def test_the_newest_runs_of_a_job(room: Room, table: SqlAlertTable) -> Non
     assert [run.has_failed for run in runs["job"]] == [True, True]
     assert [run.has_failed for run in (await table.runs(["job"], 5))["job"]] == [True, True, False]
     assert runs["other"] == []
+    await ended(room, 6, "terminated", job_id="acme|job", tenant="acme")
+    assert [len(found) for found in (await table.runs(["job", "acme|job"], 5)).values()] == [3, 1]
 
 
 async def test_what_began_late_or_not_yet(room: Room, table: SqlAlertTable) -> None:
@@ -196,6 +199,11 @@ async def test_what_began_late_or_not_yet(room: Room, table: SqlAlertTable) -> N
     found = await table.late(START, START, 1_000, 10, 0)
     assert sorted((one.execute_number, one.lateness_ms) for one in found) == [(1, 5_000), (3, None)]
     assert await table.late(START + 1, START + 2, 1_000, 10, 0) == []
+    for number, tenant in enumerate(("acme", "zed"), 4):
+        late = {"planned_at": START + 1, "started_at": START + 5_000}
+        await ended(room, number, "succeeded", job_id=f"{tenant}|job", tenant=tenant, **late)
+    found = await table.late(START, START + 2, 1_000, 10, 2)
+    assert [(one.tenant, one.job_id) for one in found] == [("acme", "acme|job"), ("zed", "zed|job")]
 
 
 async def test_what_was_given_up(room: Room, table: SqlAlertTable) -> None:
@@ -235,7 +243,7 @@ class Events:
 
     def __init__(self, room: Room) -> None:
         self.found: list[Occurrence] = []
-        self.table = SqlAlertTable(database=room.database, tenant="default", publish=self.found.append)
+        self.table = SqlAlertTable(database=room.database, publish=self.found.append)
 
     async def note(self, kind: OccurrenceKind, *, at: int = 10) -> None:
         """Something that lasts."""

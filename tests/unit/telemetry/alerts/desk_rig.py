@@ -51,7 +51,7 @@ class Jobs:
         """Of these, those that exist."""
         return {job_id: self.entries[job_id] for job_id in job_ids if job_id in self.entries}
 
-    async def upcoming(self, start: int, end: int, limit: int, *, tenant: str) -> Sequence[CatalogueEntry]:
+    async def upcoming(self, start: int, end: int, limit: int, *, tenant: None) -> Sequence[CatalogueEntry]:
         """Those that fire next in `start` to `end`."""
         fire = [one for one in self.entries.values() if one.next_fire is not None]
         found = [one for one in fire if start <= (one.next_fire or 0) <= end]
@@ -93,7 +93,7 @@ class DeskRig:
     def __init__(self, folder: Path, *rules: AlertRule) -> None:
         self.rules = rules
         self.database = HistoryDatabase(url=f"sqlite:///{folder}/history.db", durability="process")
-        self.table = SqlAlertTable(database=self.database, tenant="default")
+        self.table = SqlAlertTable(database=self.database)
         self.clock = ManualClock(wall=START)
         self.jobs = Jobs()
         self.online: set[str] = set()
@@ -124,7 +124,7 @@ class DeskRig:
                 table=at,
                 clock=self.clock,
                 failure_watch=FailureWatch(**common, own=OWN),
-                lateness=LatenessWatch(**common, tenant="default"),
+                lateness=LatenessWatch(**common),
                 recovery=RecoveryWatch(
                     **common, is_online=lambda service, one: f"{service}/{one}" in self.online, nodes=nodes
                 ),

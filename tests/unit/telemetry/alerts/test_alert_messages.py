@@ -22,7 +22,7 @@ RULE = AlertRule(name="ops", kinds=frozenset({OccurrenceKind.FINAL_FAILED}), int
 @pytest.fixture
 async def table() -> AsyncIterator[SqlAlertTable]:
     database = HistoryDatabase(url="sqlite://")
-    opened = SqlAlertTable(database=database, tenant="default")
+    opened = SqlAlertTable(database=database)
     yield opened
     await opened.close()
     database.close()
