@@ -15,7 +15,7 @@ from scheduler_service.hosts.host_parts import HostParts
 from scheduler_service.hosts.job_cache import JobCache
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command, Definition, Deliver
-from scheduler_service.ports.errors import StoreError, StoreUnavailable
+from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 
 Result = TypeVar("Result")
 
@@ -23,12 +23,21 @@ Result = TypeVar("Result")
 Dismiss = Callable[[str], Awaitable[bool]]
 
 
-async def dismiss_anywhere(name: str, *, here: Dismiss, lost: Dismiss) -> bool:
-    """Gives a notification up that is `here`, or that is `lost`; False: neither. Raises StoreError."""
+async def dismiss_anywhere(name: str, *, here: Dismiss, lost: Dismiss, seconds: float = 2) -> bool:
+    """Gives a notification up that is `here`, or that is `lost`; False: neither. Raises StoreError.
+
+    Raises StoreUncertain where the history, which has the lost ones, takes longer than `seconds`.
+    """
     if await here(name):
         return True
-    is_lost = await lost(name)
-    return is_lost and (await here(name) or is_lost)  # its turn may have ended in between
+    try:
+        async with asyncio.timeout(seconds):
+            is_lost = await lost(name)
+    except TimeoutError as error:
+        raise StoreUncertain(f"the history did not answer within {seconds:g} s", is_public=True) from error
+    if is_lost:
+        await here(name)  # its turn may have ended in between
+    return is_lost
 
 
 class HostStatus(msgspec.Struct, frozen=True):

@@ -194,7 +194,7 @@ class ContextKeeper:
         if versions is not None and version in versions.kept:
             versions.kept.remove(version)
             versions.unused.append(version)
-            if not versions.kept:
+            if not (versions.kept or versions.left):
                 self._drop_later(job_id)
 
     def _next_version(self) -> int:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_service.app.store_opening import shard_of
-from scheduler_service.hosts.host import Dismiss
+from scheduler_service.hosts.host import Dismiss, dismiss_anywhere
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.shards import Shards, make_shard_of
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
@@ -101,6 +101,13 @@ async def test_what_is_lost_is_given_up_when_no_process_has_it() -> None:
     assert await shards.dismiss("d")
     assert await join((NO, YES), dismiss).dismiss("e")
     assert lost == ["d"]
+
+
+async def test_a_history_that_hangs_holds_no_request() -> None:
+    """What it does later is not known, and the caller may ask again."""
+    hanging = Told(lambda: True, hangs=True).resend
+    with pytest.raises(StoreUncertain, match=r"the history did not answer within 0 s"):
+        await dismiss_anywhere("d", here=NO.dismiss_here, lost=hanging, seconds=0)
 
 
 PROCESSES = 3

@@ -172,6 +172,22 @@ async def test_what_a_dead_process_left_goes_with_the_next_commit(stage: Stage) 
     assert stage.versions == []
 
 
+async def test_what_a_dead_process_left_goes_where_the_first_put_fails_too(stage: Stage) -> None:
+    """What was found stays known until a commit makes it unused."""
+    await stage.commit(at_rest())
+    await stage.put(in_flight(1))
+    stage.begin()
+    await stage.keeper.look("job")
+    stage.contexts.is_away = True
+    with pytest.raises(StoreUnavailable):
+        await stage.put(in_flight(2))
+    stage.contexts.is_away = False
+    await stage.commit(in_flight(3))
+    await stage.commit(at_rest())
+    await stage.keeper.close()
+    assert stage.versions == []
+
+
 async def test_what_another_process_has_put_stays_where_it_commits_first(stage: Stage) -> None:
     """Who looked loses his own commit, and finds the other one's version when he loads anew."""
     await stage.commit(in_flight(1))
