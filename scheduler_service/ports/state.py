@@ -174,7 +174,7 @@ class OwnedStore(StateStore, Protocol):
 
     @property
     def commits_waiting(self) -> int:
-        """About how many writes wait for their group."""
+        """About how many writes wait for their group, those of the API too."""
 
     async def commit_all(self, commits: Sequence[Commit]) -> Sequence[StoreError | None]:
         """Writes turns of different jobs in one group; for each None, or its error. Raises StoreError."""

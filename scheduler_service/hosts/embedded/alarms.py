@@ -80,6 +80,8 @@ MOST_RINGS = 1_024
 MOST_COMMITS, COMMITS_PAUSE_MS = 1_024, 4
 """While so many turns wait for the store no ring begins: it would wait as well, with all of an execution in
 memory. They are several groups, so the store never runs dry meanwhile."""
+LONGEST_GATE_MS = SECOND
+"""After that rings begin all the same, until fewer wait: many callers of the API alone may fill that line."""
 MOST_SHARED_RINGS = 96
 """So many are under way until they are durable, where one tenant's burst is beside others: who comes next
 waits for those."""
@@ -141,6 +143,7 @@ class EmbeddedAlarms:
         self._wakeup = Wakeup(clock=clock, ahead=early_commit.longest)
         self._tasks: list[asyncio.Task[None]] = []
         self._follow_at = 0
+        self._gated_at: int | None = None
         self._neighbours = Neighbours()
         self._is_shared = False
         self._short, self._rare, self._rare_until = ExitStack(), ExitStack(), 0
@@ -335,9 +338,14 @@ class EmbeddedAlarms:
             if room <= 0:
                 await self._clock.sleep(1)
                 return
-        elif self._store.commits_waiting >= MOST_COMMITS:
-            await self._clock.sleep(COMMITS_PAUSE_MS)
-            return
+        elif self._store.commits_waiting < MOST_COMMITS:
+            self._gated_at = None
+        else:
+            now = self._clock.now().steady
+            self._gated_at = now if self._gated_at is None else self._gated_at
+            if now < self._gated_at + LONGEST_GATE_MS:
+                await self._clock.sleep(COMMITS_PAUSE_MS)
+                return
         for _ in range(min(self._chunk, room)):
             picked = self._due.pick()
             if picked is None:

@@ -82,6 +82,7 @@ class GroupThread(Generic[Item]):
         self._round: list[Entry[Item] | None] = []  # None: the thread ends after what came before
         self._timer: asyncio.TimerHandle | None = None  # set while all items of the round may wait
         self._handed_over: SimpleQueue[list[Entry[Item] | None]] = SimpleQueue()
+        self._given, self._got = 0, 0  # entries: the loop counts those it handed over, the thread what it has
         self._fetched: deque[Entry[Item]] = deque()  # the thread's own: fetched, not served yet
         self._owner = owner
         self._line: FairLine[asyncio.Future[Any], Entry[Item]] = FairLine()  # the same, where they are many
@@ -117,9 +118,9 @@ class GroupThread(Generic[Item]):
 
     @property
     def waiting(self) -> int:
-        """About how many calls of `put` are not in a group yet."""
+        """About how many entries, one for each call of `put`, are in no group yet."""
         waiting = len(self._fetched) + len(self._line) + len(self._large)
-        return len(self._round) + self._handed_over.qsize() + waiting
+        return len(self._round) + self._given - self._got + waiting
 
     async def close(self) -> None:
         """Serves what was put in, then ends the thread. A second call waits for the same end."""
@@ -144,6 +145,7 @@ class GroupThread(Generic[Item]):
         self._is_held = bool(self._answering)
         if self._round and not self._is_held:
             entries, self._round = self._round, []
+            self._given += len(entries)
             self._handed_over.put(entries)
 
     def _run(self) -> None:
@@ -229,6 +231,7 @@ class GroupThread(Generic[Item]):
                 if handed_over[-1] is None:
                     self._is_last = True
                 self._fetched.extend(entry for entry in handed_over if entry is not None)
+                self._got += len(handed_over)
 
     def _call_loop(self, entries: Sequence[Entry[Item]], verdicts: Sequence[Verdict]) -> None:
         try:

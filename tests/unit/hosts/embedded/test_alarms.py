@@ -12,6 +12,7 @@ from scheduler_service.hosts.clock import SHARED_BATCH_SIZE
 from scheduler_service.hosts.embedded.alarm_queue import BURST
 from scheduler_service.hosts.embedded.alarms import (
     COLLECTED_AT_ONCE,
+    LONGEST_GATE_MS,
     MOST_COMMITS,
     MOST_EARLY_RINGS,
     MOST_RINGS,
@@ -214,17 +215,35 @@ async def test_a_crowd_that_waits_for_its_moment_holds_up_no_limit() -> None:
 
 async def test_no_ring_begins_while_many_turns_wait_for_the_store(tower: Tower) -> None:
     """It would wait as well, with all of an execution in memory; once the store goes on it begins."""
-    tower.set("due", wall=500)
-    await tower.alarms.start()
-    tower.store.hold()
-    for number in range(MOST_COMMITS):
-        tower.store.commit(Commit(entry(f"ends-{number}"), 0, 1, b"", Due()))
-    await tower.advance(5_000)
+    await wait_behind_many(tower)
+    await tower.advance(LONGEST_GATE_MS - 50)
     assert tower.rung == []
     tower.store.release()
     await tower.advance(5)
     assert tower.rung == ["due"]
     await tower.alarms.stop()
+
+
+async def test_rings_begin_after_a_second_however_many_wait_for_the_store(tower: Tower) -> None:
+    """Those that wait may be the writes of many callers, for as long as they go on."""
+    await wait_behind_many(tower)
+    await tower.advance(LONGEST_GATE_MS + 10)
+    assert tower.rung == ["due"]
+    await tower.advance(1_000)
+    assert tower.rung == ["due", "next"]
+    await tower.alarms.stop()
+
+
+async def wait_behind_many(tower: Tower) -> None:
+    """To the moment of `due`, 500 ms; `next` comes at 2,000 ms."""
+    tower.set("due", wall=500)
+    tower.set("next", wall=2_000)
+    await tower.alarms.start()
+    await tower.settle()
+    tower.store.hold()
+    for number in range(MOST_COMMITS):
+        tower.store.commit(Commit(entry(f"ends-{number}"), 0, 1, b"", Due()))
+    await tower.advance(500)
 
 
 async def test_no_more_than_some_wait_for_their_moment() -> None:

@@ -261,6 +261,29 @@ async def test_small_ones_pass_large_ones(groups: Groups, weighing: GroupThread[
     assert weighing.waiting == 0
 
 
+async def test_all_that_came_during_a_group_counts_as_waiting() -> None:
+    """However few rounds of the loop brought it."""
+    begun, may_end = threading.Event(), threading.Event()
+
+    def serve(items: list[int]) -> list[object]:
+        begun.set()
+        may_end.wait(10)
+        return list(items)
+
+    thread = make_thread(serve)
+    puts = [thread.put(0)]
+    assert await asyncio.to_thread(begun.wait, 10)
+    for _ in range(3):
+        puts += [thread.put(item) for item in range(50)]
+        await asyncio.sleep(0)
+    assert thread.waiting == 150
+    may_end.set()
+    await asyncio.gather(*puts)
+    assert thread.waiting == 0
+    await thread.close()
+    assert thread.waiting == 0
+
+
 async def test_who_serves_knows_the_weight_of_the_group() -> None:
     """Small and large ones together; nothing is weighed twice for it."""
     weights: list[int] = []
