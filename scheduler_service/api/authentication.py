@@ -130,14 +130,20 @@ class Authentication:
             return self._find(_bearer(given))
         return self._session_of(scope) or self._user_of(scope)
 
-    def count_wrong_key(self, scope: Scope) -> None:
-        """One more wrong key came with the request. Raises ApiProblem (429) where there were too many.
+    def has_key_of(self, scope: Scope, tenant: str) -> bool:
+        """Whether the request brings a key of this tenant, or none is needed; a session is no key."""
+        given = header(scope, b"authorization")
+        known = None if given is None else self._find(_bearer(given))
+        return not self.needs_key or (known is not None and known.caller.tenant == tenant)
+
+    def count_wrong_key(self, scope: Scope, what: str = "key") -> None:
+        """One more wrong key, or wrong `what`, came. Raises ApiProblem (429) where there were too many.
 
         Nothing is awaited, so that of many at one moment each is counted.
         """
         address, now = _address_of(scope), self._now().steady
         if wait := self._wrong_keys.wait(address, now):
-            raise _too_many(wait)
+            raise _too_many(wait, what)
         self._wrong_keys.fail(address, now)
 
     def open_session(self, key: str, scope: Scope) -> tuple[KnownCaller, str] | None:
@@ -342,11 +348,13 @@ def _address_of(scope: Scope) -> str:
     return "" if client is None else str(client[0])
 
 
-def _too_many(wait: int) -> ApiProblem:
+def _too_many(wait: int, what: str) -> ApiProblem:
     seconds = -(-wait // SECOND)
-    message = f"this key is not known, and too many wrong keys were tried; try again in {seconds} s"
+    message = f"this {what} is not known, and too many wrong {what}s were tried; try again in {seconds} s"
     status = HTTPStatus.TOO_MANY_REQUESTS
-    return refuse(status, "/Authorization", "limit", message, retry_seconds=seconds)
+    return refuse(
+        status, "/Authorization" if what == "key" else f"/{what}", "limit", message, retry_seconds=seconds
+    )
 
 
 def _unknown_key(message: str) -> ApiProblem:

@@ -28,6 +28,7 @@ from scheduler_service.api.job_commands import (
 from scheduler_service.api.key_scopes import check_within
 from scheduler_service.api.query_filters import JOB_FILTERS, job_query
 from scheduler_service.api.request import OF_JOBS, ApiRequest, PostedBody, Routes
+from scheduler_service.api.request_keys import wrong_token
 from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ENCODER, ApiProblem, invalid, no_job, refused, succeed
 from scheduler_service.api.shapes import job_in_full, list_lines
@@ -443,7 +444,7 @@ async def _trigger_once(request: ApiRequest, job_id: str, event: Triggered, reme
         parameters.text("tenant", "The job's tenant, as the feedback URL names it.", example=DEFAULT_TENANT),
     ),
     body=PostedBody(dict, openapi_examples.FEEDBACK, required=True),
-    statuses=(403, 404, 409),
+    statuses=(403, 404, 409, 429),
     is_open=True,
     is_busy=True,
     audit=Way.NONE,
@@ -455,7 +456,15 @@ async def report_feedback(request: ApiRequest) -> Response:
     deps = request.deps
     # Whoever sends this: the token alone decides, and it is one of a job of this tenant.
     request.caller = msgspec.structs.replace(request.caller, tenant=request.query["tenant"] or DEFAULT_TENANT)
-    await deps.feedback_keys.check(request.job_key, request_counts, token)
+    try:
+        await deps.feedback_keys.check(request.job_key, request_counts, token)
+    except ApiProblem:
+        authentication = deps.security.authentication
+        if authentication.has_key_of(request.scope, request.caller.tenant):
+            raise
+        # Strangers do not learn which jobs exist.
+        authentication.count_wrong_key(request.scope, "token")
+        raise wrong_token(request_counts) from None
     raw = await request.body(deps.limits.feedback_bytes)
     mask = deps.security.secret_masks.of_tenant(read_job_key(request.job_key)[0]) or NO_MASK
     report = mask.value(read_json(raw))

@@ -48,7 +48,7 @@ class FeedbackKeys:
             known = await self._look(job_key, known)
             self._keep(job_key, known)
             if not known.fits(request_counts, token):
-                raise _wrong_token(request_counts)
+                raise wrong_token(request_counts)
 
     async def _look(self, job_key: str, known: JobKey | None) -> JobKey:
         """The key of the job's present life, which is read where it is another life than the known one."""
@@ -70,7 +70,8 @@ class FeedbackKeys:
             self._known.popitem(last=False)
 
 
-def _wrong_token(request_counts: int) -> ApiProblem:
+def wrong_token(request_counts: int) -> ApiProblem:
+    """A 403: the token is not that of this attempt."""
     message = (
         f"the token does not belong to requestCounts {request_counts} of this job; "
         "use the feedback URL as it was given"

@@ -159,6 +159,26 @@ async def test_a_revoked_key_is_unknown(keyed: Keyed) -> None:
     assert await keyed.status("/keys/0000000000000000", ADMIN) == 404
 
 
+async def test_strangers_do_not_learn_which_jobs_exist(keyed: Keyed) -> None:
+    """Feedback without its token is answered alike, and limited as wrong keys are (SPEC section 5)."""
+    made = await keyed.client.post("/jobs/there", json=definition(), headers=ADMIN)
+    assert made.status_code == 201
+    asked = [(name, token) for name in ("there", "absent") for token in ("", "?token=x")]
+    for headers, expected in (({}, [403] * 4), (ADMIN, [403, 403, 404, 404])):
+        answers = [
+            await keyed.client.post(f"/jobs/{name}/feedback/1{token}", json={}, headers=headers)
+            for name, token in asked
+        ]
+        assert [one.status_code for one in answers] == expected
+        if not headers:
+            assert len({one.json()["detail"] for one in answers}) == 1
+            assert len({str(one.json()["errors"]) for one in answers}) == 1
+    for _ in range(20):
+        last = await keyed.client.post("/jobs/absent/feedback/1?token=x", json={})
+    assert (last.status_code, "retry-after" in last.headers) == (429, True)
+    assert (await keyed.client.post("/jobs/absent/feedback/1", json={}, headers=ADMIN)).status_code == 404
+
+
 async def test_a_key_is_rotated_without_a_gap(keyed: Keyed) -> None:
     """Both texts are valid while they overlap; a session of the old one ends with it."""
     key_id, old = await keyed.make()

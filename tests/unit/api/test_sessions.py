@@ -216,7 +216,7 @@ async def test_open_routes_do_not_look_at_sessions(world: World) -> None:
             {**cookie(sealed()), "Origin": "https://evil.example"},
         ):
             answer = await client.post("/jobs/j1/feedback/1?token=x", json={}, headers=headers)
-            assert answer.status_code == 404
+            assert answer.status_code == 403
             assert (await client.get("/health/live", headers=headers)).status_code == 200
 
 
