@@ -32,6 +32,7 @@ from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.persistence.tables.key_secret_calendar_tables import SqlCalendarTable, SqlSecretTable
 from scheduler_service.ports.clock import Timekeeper
+from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.sending import CallingSender
 from scheduler_service.ports.services import Router
 from scheduler_service.ports.state import OpenStore, StateStore
@@ -173,11 +174,13 @@ class ProcessParts(ABC):
     async def compile_received(self, text: bytes, tenant: str) -> Program:
         """A definition that another process took in, with days at least as new as that one knew them.
 
-        Raises StoreUnavailable.
+        Where they cannot be read, with those that are known here.
         """
-        if b"calendar" in text:
-            await self.calendars.look()
-        return with_present_days(await self.compiler.stored(text, tenant))
+        program = await self.compiler.stored(text, tenant)
+        if program.timer.rule is not None:
+            with contextlib.suppress(StoreError):
+                await self.calendars.look()
+        return with_present_days(program)
 
     @cached_property
     def calendar_table(self) -> SqlCalendarTable:

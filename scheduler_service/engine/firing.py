@@ -101,7 +101,16 @@ def fire(turn: TurnState, firing: Firing, *, queued: bool = False) -> None:
 
 
 def fire_or_put_off(turn: TurnState, firings: Sequence[Firing], *, queued: bool) -> None:
-    """Starts those that may begin; the rest stays due, as delayed triggers do, until there is room."""
+    """Starts those that may begin; the rest stays due, as delayed triggers do, until there is room.
+
+    They are of a recurring timer. Where none begins, since the job is disabled or a debug switch holds it, no
+    limit counts.
+    """
+    program = turn.program
+    if program.disabled or (program.surroundings.hold_recurring and not program.system):
+        for firing in firings:
+            fire(turn, firing, queued=queued)
+        return
     most = turn.may_begin(len(firings))
     for firing in firings[:most]:
         fire(turn, firing, queued=queued)

@@ -79,9 +79,11 @@ class Sidecar:
         """This node stops: from now on it `is_left`, and what belongs to a turn is not given to daprd."""
         self.is_left = True
 
-    async def get(self, actor_id: str, key: str = STATE) -> bytes:
+    async def get(
+        self, actor_id: str, key: str = STATE, *, timeout_seconds: float = READ_TIMEOUT_SECONDS
+    ) -> bytes:
         """A value of a job, empty where there is none. Raises StoreUnavailable."""
-        seconds = self._real(READ_TIMEOUT_SECONDS)
+        seconds = self._real(timeout_seconds)
         try:
             raw = await self._client.get_state(ACTOR_TYPE, actor_id, key, seconds=seconds)
         except FAILURES as failure:
@@ -157,6 +159,8 @@ def _explain(what: str, failure: Exception, seconds: float) -> str:
 INDEX = "contexts"
 WRITE_MS = SECOND // 2
 """Longer than a write takes. Where daprd takes longer the contexts go into the row, within the same turn."""
+FIND_SECONDS = 0.3
+"""A turn waits so long for the list of what other nodes left, and goes on without it."""
 
 
 class ActorContexts:
@@ -180,7 +184,8 @@ class ActorContexts:
 
     async def find(self, job_id: str) -> Sequence[int]:
         """As the port says."""
-        return [int(one, 16) for one in (await self._sidecar.get(job_id, INDEX)).split()]
+        found = await self._sidecar.get(job_id, INDEX, timeout_seconds=FIND_SECONDS)
+        return [int(one, 16) for one in found.split()]
 
     async def get(self, job_id: str, version: int) -> bytes | None:
         """As the port says."""

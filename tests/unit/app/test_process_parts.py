@@ -1,14 +1,18 @@
 """What every process is made of: the figures of its parts (SIGUSR1), and calls on the thread of its loop."""
 
 import asyncio
+import json
 import threading
 from pathlib import Path
 
 from scheduler_service.app.node_service import open_node
 from scheduler_service.app.process_parts import call_on
 from scheduler_service.app.service import open_service
+from scheduler_service.services.shared_calendars import Calendars
 from scheduler_service.settings import load_settings
+from tests.present import present
 from tests.redis_server import SYNCING, RedisServer
+from tests.unit.services.memory_calendars import MemoryCalendars
 
 
 async def test_the_work_is_done_on_the_thread_of_the_loop() -> None:
@@ -46,6 +50,25 @@ async def test_a_service_that_does_nothing_says_so() -> None:
     service = await open_service(load_settings({"store.data": ":memory:"}, {}), served=SERVED, log=_ignore)
     assert service.describe() == IDLE
     assert list(service.processes()) == []
+    await service.stop(0)
+
+
+async def test_days_are_read_for_a_definition_that_names_some_and_as_known_while_they_cannot_be() -> None:
+    """The word alone reads nothing; a database that is away refuses no definition."""
+    service = await open_service(load_settings({"store.data": ":memory:"}, {}), served=SERVED, log=_ignore)
+    table = MemoryCalendars()
+
+    service.calendars = Calendars(table=table, clock=service.clock)
+    base = {"jobId": "j", "jobName": "my calendar", "creator": "1", "creatorName": "one"}
+    request = [{"url": "http://target.test/run"}]
+    table.is_away = True
+    for timer in ({"period": "10s"}, {"period": "0/10 * * * * ?", "calendar": "office"}):
+        text = json.dumps({**base, "timer": timer, "request": request}).encode()
+        assert (await service.compile_received(text, "default")).timer.rule is None or timer.get("calendar")
+    table.is_away = False
+    await table.put("default", "office", b"{}", 0)
+    program = await service.compile_received(text, "default")
+    assert present(program.timer.rule).calendar is not None
     await service.stop(0)
 
 

@@ -13,6 +13,7 @@ from scheduler_service.domain.turn_events import (
     Triggered,
     Updated,
 )
+from scheduler_service.engine.program import Surroundings
 from tests.unit.engine.rig import START, Rig, program, ticking
 
 LIMIT = ReachedLimit("tenant_executions_per_minute", 3, 1_500)
@@ -163,6 +164,17 @@ def test_of_what_a_resumed_job_catches_up_the_rest_waits() -> None:
         rig.answer()
     assert rig.states() == [S.SUCCEEDED] * 4
     assert rig.ledger() == [(moment, "late", None) for moment in (10_000, 20_000, 30_000, 40_000)]
+
+
+def test_what_a_debug_switch_holds_is_held_where_the_limit_is_reached_too() -> None:
+    """Of what a resumed job catches up nothing is put off, so that nothing begins later."""
+    rig = Rig(Surroundings(hold_recurring=True), timer={"dueTime": "10s", "period": "10s"}).create()
+    rig.deliver(Paused())
+    rig.stand_still(35_000)
+    rig.held_back = LIMIT
+    rig.deliver(Activated(misfire="fire_all"))
+    assert rig.states() == []
+    assert rig.ledger() == [(moment, "skipped", "debug") for moment in (10_000, 20_000, 30_000)]
 
 
 def test_in_one_turn_no_more_begin_than_are_left() -> None:

@@ -7,10 +7,13 @@ import pytest
 from dapr.clients.exceptions import DaprInternalError
 
 from scheduler_service.domain.execution import ExecutionState as State
+from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.replies import Taken
 from scheduler_service.domain.turn_events import FeedbackArrived
 from scheduler_service.engine.template_scope import feedback_token
-from scheduler_service.hosts.dapr.sidecar import ActorMissing, Sidecar
+from scheduler_service.hosts.dapr.cluster_jobs import LONGEST_TURN_MS
+from scheduler_service.hosts.dapr.sidecar import ActorContexts, ActorMissing, Sidecar
+from scheduler_service.persistence.contexts.apart_store import ContextKeeper
 from scheduler_service.ports.errors import StoreUncertain
 from tests.conformance.hosts.houses import DaprHouse
 from tests.unit.hosts.house import asynchronous
@@ -32,6 +35,28 @@ async def test_an_error_of_grpc_is_a_store_error_that_names_its_code() -> None:
     client: Any = Unreachable()
     with pytest.raises(StoreUncertain, match=r"UNAVAILABLE: refused; is daprd running\?"):
         await Sidecar(client=client).invoke("job", b"")
+
+
+class Slow:
+    """An actor client whose state store hangs: it keeps for how long it was to wait."""
+
+    waited = 0.0
+
+    async def get_state(self, *_: object, seconds: float) -> bytes:
+        self.waited = seconds
+        raise TimeoutError
+
+
+async def test_a_state_store_that_hangs_leaves_a_taken_over_job_its_turn() -> None:
+    """The list of what other nodes left is waited for within the 2 s of a turn."""
+    slow: Any = Slow()
+    keeper = ContextKeeper(contexts=ActorContexts(sidecar=Sidecar(client=slow)), log=_ignore)
+    await keeper.look("job")
+    assert 0 < slow.waited * SECOND < LONGEST_TURN_MS / 4
+
+
+def _ignore(event: str, /, **keys: object) -> None:
+    """Logs nothing."""
 
 
 KEY = b"k" * 32
