@@ -17,7 +17,7 @@ from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.keys_and_roles import AccessKey, Role
 from scheduler_service.domain.moments import SECOND, rfc3339
 from scheduler_service.persistence.common.pagination import mark_list, write_cursor
-from scheduler_service.security.key_ring import MOST_KEYS, KeyRing
+from scheduler_service.security.key_ring import MOST_KEYS, KeyRing, OverlapRunsError
 
 ROUTES = Routes("keys")
 UNKEPT = {"cache-control": "no-store"}
@@ -109,7 +109,10 @@ async def rotate_key(request: ApiRequest) -> Response:
     key = _find(request)
     request.tell_audit(detail={"given": {"overlapSeconds": posted.overlap_seconds}})
     await request.ask_audit_of(key.tenant)
-    rotated = await _ring(request).rotate(key.key_id, round(posted.overlap_seconds * SECOND))
+    try:
+        rotated = await _ring(request).rotate(key.key_id, round(posted.overlap_seconds * SECOND))
+    except OverlapRunsError as error:
+        raise refuse(HTTPStatus.CONFLICT, "/overlapSeconds", "conflict", str(error)) from error
     if rotated is None:
         message = f"the key {key.key_id} has ended, and stays so; make another one"
         raise refuse(HTTPStatus.CONFLICT, "/keyId", "conflict", message)

@@ -72,7 +72,7 @@ def revoke_key(settings: Settings, key_id: str) -> Row:
 
 
 def rotate_key(settings: Settings, key_id: str, overlap_seconds: float) -> Row:
-    """Gives a key a new text, in wire form with that. Raises StoreError, NoKeyError."""
+    """Gives a key a new text, in wire form with that. Raises StoreError, NoKeyError, OverlapRunsError."""
 
     async def rotate(ring: KeyRing) -> Row:
         rotated = await ring.rotate(key_id, round(overlap_seconds * SECOND))

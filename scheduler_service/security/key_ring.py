@@ -9,8 +9,10 @@ from hashlib import sha256
 
 from msgspec.structs import replace
 
+from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.keys_and_roles import AccessKey, Role, read_key, write_key
+from scheduler_service.domain.moments import rfc3339
 from scheduler_service.pacing.slices import rest_until_tick
 from scheduler_service.pacing.table_follower import Follower
 from scheduler_service.ports.clock import Clock
@@ -29,6 +31,10 @@ MOST_ENDED = 500
 _NOBODY = AccessKey(
     key_id="", tenant="", name="", role=Role.VIEWER, digest=bytes(32), created_at=0, created_by=""
 )
+
+
+class OverlapRunsError(PunctualError):
+    """The key has two texts already: one more would end the first before its promised moment."""
 
 
 class KeyRing:
@@ -198,7 +204,8 @@ class KeyRing:
     async def rotate(self, key_id: str, overlap: int) -> tuple[AccessKey, str] | None:
         """Gives a living key a new secret; the old one is valid for `overlap` ms more.
 
-        The key and its new text; None: there is no living key. Raises StoreUnavailable.
+        The key and its new text; None: there is no living key. Raises OverlapRunsError where `overlap` is
+        wanted while an earlier one runs, which it would cut; StoreUnavailable.
         """
         text = ""
 
@@ -206,6 +213,12 @@ class KeyRing:
             nonlocal text
             if not key.lives(now):
                 return None
+            if overlap and key.earlier and now < key.earlier_until:
+                end = rfc3339(key.earlier_until)
+                raise OverlapRunsError(
+                    f"the text of the key {key_id} before this one is valid until {end}; "
+                    "wait until then, or rotate with overlapSeconds 0, which ends all earlier texts at once"
+                )
             changed, text = rotated(key, now, overlap)
             return changed
 

@@ -188,6 +188,8 @@ async def test_a_key_is_rotated_without_a_gap(keyed: Keyed) -> None:
     new = {"Authorization": f"Bearer {data['key']}"}
     assert (data["keyId"], data["rotations"]) == (key_id, 1)
     assert [await keyed.status("/jobs", of) for of in (old, new, {})] == [200, 200, 200]
+    again = await keyed.client.post(f"/keys/{key_id}/rotate", json={"overlapSeconds": 1}, headers=ADMIN)
+    assert (again.status_code, pointers(again)) == (409, [("/overlapSeconds", "conflict")])
     keyed.clock.advance(60_000)
     assert [await keyed.status("/jobs", of) for of in (old, new, {})] == [401, 200, 401]
 

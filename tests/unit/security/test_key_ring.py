@@ -10,7 +10,7 @@ from scheduler_service.domain.keys_and_roles import AccessKey, Role, read_key, w
 from scheduler_service.pacing.table_follower import LOOK_SECONDS
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.security.callers import Session, SessionSeal
-from scheduler_service.security.key_ring import MOST_KEYS, NOTED_MS, KeyRing
+from scheduler_service.security.key_ring import MOST_KEYS, NOTED_MS, KeyRing, OverlapRunsError
 from tests.manual_clock import ManualClock
 from tests.unit.security.memory_keys import MemoryKeys
 
@@ -172,7 +172,10 @@ async def test_two_processes_change_one_key() -> None:
     processes = Processes()
     key, text = await processes.make()
     await processes.here.rotate(key.key_id, 60_000)
-    assert await processes.there.rotate(key.key_id, 60_000) is not None
+    with pytest.raises(OverlapRunsError, match=r"until 1970-01-01T00:17:40.000Z; wait .* overlapSeconds 0"):
+        await processes.there.rotate(key.key_id, 60_000)
+    assert processes.here.find(text) is not None
+    assert await processes.there.rotate(key.key_id, 0) is not None
     await processes.here.look()
     found = processes.here.read(key.key_id)
     assert found is not None
