@@ -3,7 +3,7 @@
 A target may hand on what it was sent: in its answer, a report, the address of a redirect. A value is found as
 it is, percent-encoded, escaped in JSON (also JSON in a JSON string) or HTML, read as Latin-1 as headers are,
 in hexadecimal digits, and in base64, at each of the three places that it can have in one, also where that is
-broken into lines (RFC 2045). Any of its characters may be escaped in a way of its own (`_escaped_anyhow`).
+broken into lines (RFC 2045). Any of its characters may be escaped in a way of its own (`escaped_anyhow`).
 Each long line of a value is found by itself.
 """
 
@@ -67,6 +67,8 @@ _LAST_LINES = re2.compile(rb"(?:[0-9A-Za-z+/]{16,}(?:\r?\n|(?:\\r)?\\n))+[0-9A-Z
 _ESCAPES = re2.compile(rb"[\\&%]|=[0-9A-Fa-f]{2}")
 LONGEST_ESCAPED, MOST_ESCAPED = 512, 2_048
 """Values with so many characters, so many together, are found with each character escaped as it may be."""
+MOST_CUT = 1_024
+"""So many together are found so where a text was cut: of more, RE2 has no room for what it has learnt."""
 LONGEST_WRITTEN = 12 * LONGEST_ESCAPED
 """So many bytes before and behind a cut are searched for them."""
 _MARK = MARK.encode()
@@ -142,7 +144,7 @@ class SecretMask:
         if not self._forms or _ESCAPES.search(text) is None:
             return False
         if self._escaped is None:
-            self._escaped = _escaped_anyhow(tuple(self._by_value))
+            self._escaped = escaped_anyhow(tuple(self._by_value))
         return self._escaped.search(text) is not None
 
     def _replace(self, body: bytes) -> bytes:
@@ -248,7 +250,7 @@ class SecretMask:
         begin = max(0, len(body) - LONGEST_WRITTEN)
         if self._forms and _ESCAPES.search(end := body[begin:]):
             if self._cut is None:
-                self._cut = _escaped_anyhow(tuple(self._by_value), is_cut=True)
+                self._cut = escaped_anyhow(tuple(self._by_value), is_cut=True)
             if hit := self._cut.search(end):
                 return body[: begin + hit.start()] + _MARK
         lines = _LAST_LINES.search(body[begin:])
@@ -317,25 +319,25 @@ _LETTERS = {"\n": b"n", "\r": b"r", "\t": b"t", "\b": b"b", "\f": b"f"}
 
 _PART = (
     rb"(?:\\+(?:[uUx][{0-9a-fA-F]{0,7}|[0-7]{0,2})?|%(?:25)*(?:[0-9a-fA-F]?2?|u[0-9a-fA-F]{0,3})|=[0-9a-fA-F\r]?"
-    rb"|(?:&|\\+u0026|%(?:25)*26)[#0-9A-Za-z&;%]{0,20})?\z"
+    rb"|(?:&|\\+u0026|%(?:25)*26)[#0-9A-Za-z&;%]{0,20}|[\\\"']{1,9})?\z"
 )
-"""Of an escape that was cut."""
+"""Of an escape, or of a quote within quotes, that was cut."""
 
 
-def _escaped_anyhow(values: Sequence[str], *, is_cut: bool = False) -> Any:
+def escaped_anyhow(values: Sequence[str], *, is_cut: bool = False) -> Any:
     """Finds values any of whose characters are escaped as in JSON, HTML, XML, mail or a URL, also twice.
 
     As Gson, PHP, Handlebars and strict encoders write them, each of which escapes other characters. The last
     values, which are the valid ones, come before former ones where there is no room for all. `is_cut`: begins
     of them at the end of a text, of `LEAST_PREFIX` characters at least.
     """
-    left, chosen = MOST_ESCAPED, []
+    left, chosen = MOST_CUT if is_cut else MOST_ESCAPED, []
     for value in reversed(values):
         if len(value) <= min(LONGEST_ESCAPED, left):
             left -= len(value)
             chosen.append(value)
     longest_first = sorted(chosen, key=len, reverse=True)
-    escaped = [[b"(?:" + b"|".join(_escapes(one)) + b")" for one in value] for value in longest_first]
+    escaped = [[_quoted_anyhow(one) for one in value] for value in longest_first]
     if is_cut:
         return _compile(b"(?:%s)%s" % (b"|".join(map(_begins_of, escaped)), _PART) if escaped else _NOTHING)
     return _compile(b"|".join(map(b"".join, escaped)) or _NOTHING)
@@ -347,6 +349,14 @@ def _begins_of(escaped: Sequence[bytes]) -> bytes:
     for one in reversed(escaped[LEAST_PREFIX:]):
         pattern = b"(?:" + one + pattern + b")?"
     return b"".join(escaped[:LEAST_PREFIX]) + pattern
+
+
+def _quoted_anyhow(character: str) -> bytes:
+    """A character in any escape; a quote also as CSV and SQL, which double it, and shells write it."""
+    escaped = b"(?:" + b"|".join(_escapes(character)) + b")"
+    if character == "'":
+        return escaped + rb"""(?:(?:\\+%s|\\*"%s\\*")?%s)??""" % (escaped, escaped, escaped)
+    return escaped + b"{1,2}?" if character == '"' else escaped
 
 
 def _escapes(character: str) -> Iterable[bytes]:
@@ -385,14 +395,15 @@ def forms_of(value: str) -> set[bytes]:
     A word without a digit is not looked for in those: it may stand anywhere. A header loses the white space
     around its value, a text its byte order mark.
     """
-    further = {value.replace("\n", "\r\n"), value.replace('"', '""'), value.replace("'", "''")}
-    further |= {value.replace("'", quote) for quote in ("'\\''", "'\"'\"'")}  # of shells; before: CSV, SQL
+    further = {value.replace("\n", "\r\n")}
     if len(stripped := value.strip(_AROUND)) >= LEAST_CHARACTERS:
         further.add(stripped)
     if not value.isascii():
         further |= {normalize("NFC", value), normalize("NFD", value)}
     further.update(_lines_of(value))
     forms = _forms_of(value).union(*map(_forms_of, further - {value}))
+    forms |= {value.replace("'", quote).encode() for quote in ("''", "'\\''", "'\"'\"'")}  # of SQL, shells
+    forms.add(value.replace('"', '""').encode())  # of CSV
     return forms | {value.lower().encode()} if _HOST.fullmatch(value) else forms
 
 

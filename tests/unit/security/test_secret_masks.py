@@ -22,7 +22,14 @@ from scheduler_service.domain.records import (
 )
 from scheduler_service.domain.wire import Answer, AtSend, Fault, FaultKind
 from scheduler_service.security.record_masking import Masking
-from scheduler_service.security.secret_masks import LEAST_PREFIX, MOST_FORMER, SecretMask, SecretMasks
+from scheduler_service.security.secret_masks import (
+    LEAST_PREFIX,
+    MOST_FORMER,
+    SecretMask,
+    SecretMasks,
+    escaped_anyhow,
+    forms_of,
+)
 from scheduler_service.security.secrets import GivenSecrets
 from tests.rows import each_row
 
@@ -106,6 +113,9 @@ def as_template(text: str, further: dict[str, str]) -> str:
         lambda value: value.replace('"', '""'),
         lambda value: value.replace("'", "''"),
         lambda value: shlex.quote(f"'{value}"),
+        lambda value: shlex.quote(json.dumps(f"'{value}")),
+        lambda value: json.dumps(value.replace("'", "'\\''")),
+        lambda value: json.dumps(value).replace('"', '""'),
         lambda value: value.encode().hex().upper(),
         lambda value: value.encode().decode("latin-1"),
         lambda value: json.dumps({"a": value.encode().decode("latin-1")}),
@@ -260,6 +270,9 @@ def read_through(text: str) -> str:
         of_each(lambda one: f"={ord(one):02X}"),
         of_each(lambda one: f"\\x{ord(one):02x}"),
         of_mail,
+        lambda value: json.dumps(value.replace("'", "'\\''"))[1:-1],
+        lambda value: json.dumps(value.replace("'", "'\"'\"'"))[1:-1],
+        lambda value: json.dumps(value)[1:-1].replace('"', '""'),
     ],
 )
 def test_a_body_that_was_cut_within_an_escaped_value_shows_no_more_of_it(write: Callable[[str], str]) -> None:
@@ -294,6 +307,15 @@ def test_soft_line_breaks_within_each_other_are_joined_once(end: bytes) -> None:
         assert mask.outcome(plain) == plain
         told = msgspec.structs.replace(plain, body=nested + PLAIN.encode())
         assert PLAIN not in repr(mask.outcome(told))
+
+
+def test_what_secrets_cost_is_bounded() -> None:
+    """Quotes add few forms of one; many that are looked for at a cut leave RE2 room to learn."""
+    assert len(forms_of("""it's "q" toke9""")) <= len(forms_of("its ;q; toke9")) + 16
+    many = [f"{number:040}" for number in range(50)]
+    assert escaped_anyhow(many, is_cut=True).programsize < 120_000
+    cut = SecretMask(many).outcome(Answer(200, (), b"\\u0030" * 38 + b"49", truncated=True))
+    assert cut == Answer(200, (), b"***", truncated=True)
 
 
 def masks(values: dict[str, dict[str, tuple[str, ...]]], **environments: dict[str, str]) -> SecretMasks:
