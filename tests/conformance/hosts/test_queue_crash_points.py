@@ -133,4 +133,4 @@ async def test_whatever_a_node_is_killed_at_each_part_ends_once(qos: int, nodes:
         if died is None:
             break
         places.append(died[1])
-    assert len(places) >= 3, places
+    assert len(places) >= 2, places
