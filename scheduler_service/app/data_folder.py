@@ -12,7 +12,7 @@ from scheduler_service.persistence.history.schema import MIGRATIONS as HISTORY
 from scheduler_service.persistence.job_store.database import OnTrouble
 from scheduler_service.persistence.sql.sqlite import IN_MEMORY, address_of, file_of, is_database, misread
 from scheduler_service.persistence.sqlite.files import OnDamagedPage
-from scheduler_service.persistence.sqlite.folder import (
+from scheduler_service.persistence.sqlite.folder_lock import (
     has_state,
     narrow_files,
 )

@@ -33,7 +33,7 @@ from scheduler_service.persistence.contexts.apart_store import (
 )
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.job_store.database import OnTrouble
-from scheduler_service.persistence.sqlite.folder import FolderLock, await_workers
+from scheduler_service.persistence.sqlite.folder_lock import FolderLock, await_workers
 from scheduler_service.persistence.sqlite.shard_merge import gather
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.clock import Clock

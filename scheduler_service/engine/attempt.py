@@ -18,9 +18,9 @@ from scheduler_service.domain.records import AttemptEnded, AttemptStarted, Audit
 from scheduler_service.domain.tracing import ATTEMPT
 from scheduler_service.domain.wire import CallKind, Token
 from scheduler_service.engine.notification_events import notify_end
+from scheduler_service.engine.outbound_requests import Refused, make_request
 from scheduler_service.engine.parts.dispatch import abandon_parts
 from scheduler_service.engine.parts.watches import stop_watching
-from scheduler_service.engine.requests import Refused, make_request
 from scheduler_service.engine.retry import Failure, GiveUp, judge
 from scheduler_service.engine.template_scope import feedback_token
 from scheduler_service.engine.turn_state import TurnState, replace

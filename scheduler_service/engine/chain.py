@@ -30,9 +30,7 @@ from scheduler_service.engine.attempt import (
 )
 from scheduler_service.engine.decision import SMALL_BYTES
 from scheduler_service.engine.notification_events import OWN_FAULT, answer_event, failure_event, notify
-from scheduler_service.engine.parts.dispatch import dispatch_step
-from scheduler_service.engine.program import Step
-from scheduler_service.engine.requests import (
+from scheduler_service.engine.outbound_requests import (
     Refused,
     describe_limit,
     limits_of,
@@ -40,6 +38,8 @@ from scheduler_service.engine.requests import (
     take_growth,
     whole_url,
 )
+from scheduler_service.engine.parts.dispatch import dispatch_step
+from scheduler_service.engine.program import Step
 from scheduler_service.engine.retry import Failure, GiveUp
 from scheduler_service.engine.target_reports import find_header, message_of, read_retry_after, settle
 from scheduler_service.engine.template_scope import feedback_token

@@ -11,8 +11,7 @@ from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, Ou
 from scheduler_service.engine.answer_rules import code_in, find_unmet
 from scheduler_service.engine.attempt import Broken, fail
 from scheduler_service.engine.notification_events import OWN_FAULT, failure_event, notify, report_event
-from scheduler_service.engine.program import AnswerRule, Program
-from scheduler_service.engine.requests import (
+from scheduler_service.engine.outbound_requests import (
     Refused,
     describe_limit,
     limits_of,
@@ -21,6 +20,7 @@ from scheduler_service.engine.requests import (
     span_tail,
     unmarked,
 )
+from scheduler_service.engine.program import AnswerRule, Program
 from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.target_reports import (
     UnreadableReport,

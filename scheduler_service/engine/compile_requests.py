@@ -12,9 +12,9 @@ from client_sdk.models.step import RequestStep
 from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.answer_rules import RULE_FIELDS, RULE_MEMBERS, compile_rule
+from scheduler_service.engine.outbound_requests import prerender
 from scheduler_service.engine.parts.step_options import compile_dispatch, refuse_dispatch
 from scheduler_service.engine.program import Notification, Step, Surroundings, Target, Targets
-from scheduler_service.engine.requests import prerender
 from scheduler_service.engine.template_scope import members_in, names_in, secrets_in
 from scheduler_service.language.compiled import JsonTemplate, TextTemplate, UrlTemplate
 from scheduler_service.language.expression import NOTIFY_BODY, SYSTEM_VARIABLES, Allowance, Names, Overspent

@@ -22,10 +22,10 @@ from scheduler_service.domain.turn_events import HandedOver
 from scheduler_service.domain.wire import LastBegun, Token
 from scheduler_service.engine.admission import start_late
 from scheduler_service.engine.attempt import LOST_ORDINAL, Broken, bare_context, fail, finish, token_of
+from scheduler_service.engine.outbound_requests import sent_again
 from scheduler_service.engine.parts.dispatch import queue_timeout_of, resend_parts
 from scheduler_service.engine.parts.queue import withdraw_all
 from scheduler_service.engine.parts.watches import watch_instances
-from scheduler_service.engine.requests import sent_again
 from scheduler_service.engine.retry import Failure, GiveUp
 from scheduler_service.engine.turn_state import TurnState, replace
 

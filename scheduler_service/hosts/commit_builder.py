@@ -28,9 +28,9 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.engine import job_summary
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.delay import delay, delay_records
+from scheduler_service.engine.document_bytes import encode, needs_commit
 from scheduler_service.engine.job_summary import Summary, revisions
 from scheduler_service.engine.program import Program
-from scheduler_service.engine.snapshot import encode, needs_commit
 from scheduler_service.hosts.host_parts import Redact
 from scheduler_service.hosts.job_cache import CachedJob, PendingCommit
 from scheduler_service.language.json_values import LARGE_BYTES

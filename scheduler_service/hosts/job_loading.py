@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.decision import Job
+from scheduler_service.engine.document_bytes import ContextsApart, SnapshotError, decode
 from scheduler_service.engine.job_summary import revisions
 from scheduler_service.engine.program import Program, weigh
-from scheduler_service.engine.snapshot import ContextsApart, SnapshotError, decode
 from scheduler_service.hosts.job_cache import CachedJob, LoadedJob, has_open_executions
 from scheduler_service.ports.delivery import Compile
 from scheduler_service.ports.errors import StateUnreadable, StoreUnavailable

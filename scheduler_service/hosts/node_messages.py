@@ -43,7 +43,7 @@ from scheduler_service.domain.turn_events import (
 )
 from scheduler_service.domain.wire import Answer, Fault, Token
 from scheduler_service.engine.decision import Job
-from scheduler_service.engine.snapshot import encode_all
+from scheduler_service.engine.document_bytes import encode_all
 from scheduler_service.ports.delivery import Command, Compile, Definition
 from scheduler_service.ports.errors import (
     StoreConflict,

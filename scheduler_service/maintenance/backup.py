@@ -13,7 +13,7 @@ from scheduler_service.app.data_folder import HISTORY_FILE
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.maintenance.folder_formats import check_folder
 from scheduler_service.persistence.sql.sqlite import file_of
-from scheduler_service.persistence.sqlite.folder import REPAIRING, RESTORING, FolderLock
+from scheduler_service.persistence.sqlite.folder_lock import REPAIRING, RESTORING, FolderLock
 from scheduler_service.persistence.sqlite.snapshot import OnProgress, copy_as_of_now, sync
 from scheduler_service.ports.errors import FolderUnusable, StoreDamaged, StoreRefused, StoreTooNew
 

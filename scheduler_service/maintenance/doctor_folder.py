@@ -26,7 +26,7 @@ from scheduler_service.maintenance.findings import DoctorFinding, ExaminedPart, 
 from scheduler_service.maintenance.folder_formats import check_state
 from scheduler_service.persistence.sql.sqlite import file_of
 from scheduler_service.persistence.sqlite.database import inspect, read_definitions
-from scheduler_service.persistence.sqlite.folder import (
+from scheduler_service.persistence.sqlite.folder_lock import (
     REPAIRING,
     RESTORING,
     files_of,

@@ -19,7 +19,7 @@ from scheduler_service.persistence.job_store.job_store_schema import MIGRATIONS 
 from scheduler_service.persistence.sql.database import ServerReport, read_report
 from scheduler_service.persistence.sql.migrations import Migrations
 from scheduler_service.persistence.sql.sqlite import address_of, file_of
-from scheduler_service.persistence.sqlite.folder import find_holder
+from scheduler_service.persistence.sqlite.folder_lock import find_holder
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.transport.sidecar_exchanges import REFUSED_REMEDY, show_token
 

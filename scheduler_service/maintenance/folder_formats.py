@@ -4,16 +4,16 @@ import asyncio
 from pathlib import Path
 
 from scheduler_service.app.data_folder import STATE_FILE, check_beginning
-from scheduler_service.engine.snapshot import SnapshotError, decode, is_apart, read_version
+from scheduler_service.engine.document_bytes import SnapshotError, decode, is_apart, read_version
 from scheduler_service.persistence.history.database import inspect, migrate
+from scheduler_service.persistence.job_store.database_lock import ServiceLock
 from scheduler_service.persistence.job_store.job_store_schema import MIGRATIONS as CLUSTER
-from scheduler_service.persistence.job_store.service_lock import ServiceLock
 from scheduler_service.persistence.sql.database import Database
 from scheduler_service.persistence.sql.migrations import Check
 from scheduler_service.persistence.sql.sqlite import file_of
 from scheduler_service.persistence.sqlite.database import inspect as inspect_state
 from scheduler_service.persistence.sqlite.files import upgrade_folder
-from scheduler_service.persistence.sqlite.folder import (
+from scheduler_service.persistence.sqlite.folder_lock import (
     LOCK,
     FolderLock,
     await_workers,

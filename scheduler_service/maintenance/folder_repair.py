@@ -29,7 +29,7 @@ from scheduler_service.persistence.sqlite.database import (
     translated,
 )
 from scheduler_service.persistence.sqlite.files import take_over
-from scheduler_service.persistence.sqlite.folder import (
+from scheduler_service.persistence.sqlite.folder_lock import (
     REPAIRING,
     FolderLock,
     await_workers,

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import httpx
 
 from scheduler_service.domain.document import Calling, Checking
-from scheduler_service.engine.snapshot import decode
+from scheduler_service.engine.document_bytes import decode
 from scheduler_service.ports.state import OpenStore
 from tests.faults.homes import Home
 from tests.faults.processes import Caller, Run

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from scheduler_service.app.store_opening import shard_of
-from scheduler_service.persistence.sqlite.folder import FolderLock
+from scheduler_service.persistence.sqlite.folder_lock import FolderLock
 from tests.faults.processes import is_running, until
 from tests.wire.event_stream import Stream
 from tests.wire.processes.process import Process, serve

@@ -28,7 +28,7 @@ from scheduler_service.domain.records import (
     StepEnded,
 )
 from scheduler_service.domain.replies import Started, Taken, Unchanged
-from scheduler_service.engine.snapshot import decode
+from scheduler_service.engine.document_bytes import decode
 from scheduler_service.ports.history import Batch
 from tests.simulation.alone import Life
 from tests.simulation.callers import Asked

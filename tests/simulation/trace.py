@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from scheduler_service.engine.snapshot import decode, is_apart
+from scheduler_service.engine.document_bytes import decode, is_apart
 from tests.simulation.disk import Written
 from tests.simulation.jobs import JobPlan
 from tests.simulation.target import Seen

@@ -23,9 +23,9 @@ from scheduler_service.domain.parts import BROADCAST, SHARD, SPREAD, Part, PartN
 from scheduler_service.domain.secret_places import hide_places
 from scheduler_service.domain.tracing import STEP
 from scheduler_service.domain.wire import CallKind, OutboundRequest, Token
+from scheduler_service.engine.outbound_requests import Refused, make_request, sent_again
 from scheduler_service.engine.parts.step_options import read_queue
 from scheduler_service.engine.program import Program, Routing, Step
-from scheduler_service.engine.requests import Refused, make_request, sent_again
 from scheduler_service.engine.template_scope import feedback_url
 from scheduler_service.engine.turn_state import TurnState, replace
 

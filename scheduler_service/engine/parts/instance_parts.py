@@ -32,6 +32,7 @@ from scheduler_service.engine.chain import (
     says_gone,
 )
 from scheduler_service.engine.decision import SMALL_BYTES
+from scheduler_service.engine.outbound_requests import Refused, limits_of, take_growth
 from scheduler_service.engine.parts.dispatch import (
     call_of,
     find_instance,
@@ -45,7 +46,6 @@ from scheduler_service.engine.parts.dispatch import (
 from scheduler_service.engine.parts.join import finish_parts, fit_body
 from scheduler_service.engine.parts.watches import take_in_hand
 from scheduler_service.engine.program import Routing, Step
-from scheduler_service.engine.requests import Refused, limits_of, take_growth
 from scheduler_service.engine.target_reports import find_header
 from scheduler_service.engine.turn_state import TurnState, replace
 

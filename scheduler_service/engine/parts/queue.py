@@ -18,11 +18,11 @@ from scheduler_service.engine.notification_events import (
     notify,
     report_event,
 )
+from scheduler_service.engine.outbound_requests import Refused
 from scheduler_service.engine.parts.dispatch import key_of_part, make_part, withdraw
 from scheduler_service.engine.parts.holders import find_queued, part_of, reconfigure_leases, take_changes
 from scheduler_service.engine.parts.join import finish_parts, fit_body
 from scheduler_service.engine.program import Program, Step
-from scheduler_service.engine.requests import Refused
 from scheduler_service.engine.retry import Failure
 from scheduler_service.engine.turn_state import NotificationEvent, TurnState, replace
 from scheduler_service.language.json_values import as_json, parse_json

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from scheduler_service.domain.document import Calling, Checking, PartsOpen, Resolving
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.engine.snapshot import decode, marks_of
+from scheduler_service.engine.document_bytes import decode, marks_of
 from scheduler_service.hosts.job_cache import LoadedJob
 from scheduler_service.hosts.notification_sender import NotificationSender
 from scheduler_service.hosts.pending_notifications import damage_logger, leave_body, read_pages

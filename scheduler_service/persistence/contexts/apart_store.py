@@ -7,7 +7,13 @@ from typing import Protocol
 
 import msgspec
 
-from scheduler_service.engine.snapshot import APART, is_apart, name_version, read_version, without_contexts
+from scheduler_service.engine.document_bytes import (
+    APART,
+    is_apart,
+    name_version,
+    read_version,
+    without_contexts,
+)
 from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.log import Log

@@ -29,9 +29,9 @@ from scheduler_service.persistence.job_store.claim_rows import (
     records_of,
 )
 from scheduler_service.persistence.job_store.database import JobDatabase, OnTrouble
+from scheduler_service.persistence.job_store.database_lock import ServiceLock
 from scheduler_service.persistence.job_store.job_store_schema import outbox, untold
 from scheduler_service.persistence.job_store.row_cache import KnownRows
-from scheduler_service.persistence.job_store.service_lock import ServiceLock
 from scheduler_service.persistence.job_store.turn_store import (
     TurnStore,
     forget_job,

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
-from scheduler_service.persistence.sqlite.folder import REPAIRING, write_private
+from scheduler_service.persistence.sqlite.folder_lock import REPAIRING, write_private
 from scheduler_service.persistence.sqlite.snapshot import sync
 
 MAX_FINDINGS = 20

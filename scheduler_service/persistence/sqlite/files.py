@@ -18,7 +18,7 @@ from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.common.packing import pack
 from scheduler_service.persistence.sql.job_tables import ENTRY, entry_row
 from scheduler_service.persistence.sqlite.database import open_beside, open_writing, translated
-from scheduler_service.persistence.sqlite.folder import FolderLock, is_divided, state_file, write_private
+from scheduler_service.persistence.sqlite.folder_lock import FolderLock, is_divided, state_file, write_private
 from scheduler_service.persistence.sqlite.schema import transaction
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.errors import StoreRefused

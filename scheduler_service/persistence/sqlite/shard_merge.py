@@ -14,7 +14,7 @@ from pathlib import Path
 from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
 from scheduler_service.persistence.sqlite.database import open_writing, translated
 from scheduler_service.persistence.sqlite.files import OnDamagedPage, take_over
-from scheduler_service.persistence.sqlite.folder import find_divided, is_divided, state_file
+from scheduler_service.persistence.sqlite.folder_lock import find_divided, is_divided, state_file
 from scheduler_service.persistence.sqlite.schema import transaction
 from scheduler_service.persistence.sqlite.snapshot import sync
 

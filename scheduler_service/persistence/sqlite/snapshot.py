@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 from scheduler_service.persistence.sqlite.database import open_reading, translated
-from scheduler_service.persistence.sqlite.folder import has_state, is_divided, state_file
+from scheduler_service.persistence.sqlite.folder_lock import has_state, is_divided, state_file
 from scheduler_service.ports.errors import FolderUnusable, StoreLocked, StoreRefused
 
 OnProgress = Callable[[str, int, int], None]

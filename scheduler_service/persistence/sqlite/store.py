@@ -21,7 +21,7 @@ from scheduler_service.persistence.sql.database import OpenDatabase
 from scheduler_service.persistence.sql.sqlite import SqliteDialect
 from scheduler_service.persistence.sqlite.database import open_reading, open_writing, relax, translated
 from scheduler_service.persistence.sqlite.files import Files, OnDamagedPage, open_files
-from scheduler_service.persistence.sqlite.folder import FolderLock
+from scheduler_service.persistence.sqlite.folder_lock import FolderLock
 from scheduler_service.ports.errors import StoreUncertain
 
 IN_MEMORY = ":memory:"

@@ -22,7 +22,7 @@ from scheduler_service.domain.records import DeliveryRecord, FiringRecord, StepE
 from scheduler_service.domain.replies import Recalled, Reply, Started, Taken, Unchanged
 from scheduler_service.domain.turn_events import Created, Destroyed, Triggered
 from scheduler_service.domain.wire import OutboundRequest
-from scheduler_service.engine.snapshot import decode, is_apart, read_version
+from scheduler_service.engine.document_bytes import decode, is_apart, read_version
 from scheduler_service.persistence.common.packing import read_row_state
 from scheduler_service.persistence.job_store.turn_store import TurnStore
 from scheduler_service.ports.delivery import Command

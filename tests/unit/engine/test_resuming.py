@@ -17,7 +17,7 @@ from scheduler_service.domain.turn_events import (
     Unsent,
 )
 from scheduler_service.domain.wire import Answer, Holder
-from scheduler_service.engine.snapshot import decode, encode, without_contexts
+from scheduler_service.engine.document_bytes import decode, encode, without_contexts
 from scheduler_service.engine.template_scope import feedback_token
 from tests.rows import each_row
 from tests.unit.engine.rig import CHAIN, START, Rig, running

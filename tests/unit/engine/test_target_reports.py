@@ -14,8 +14,8 @@ from scheduler_service.domain.records import AttemptEnded, CheckEnded, FeedbackS
 from scheduler_service.domain.replies import Refusal, Taken, Unchanged
 from scheduler_service.domain.turn_events import PartProgressed
 from scheduler_service.domain.wire import Answer, FaultKind
+from scheduler_service.engine.document_bytes import encode
 from scheduler_service.engine.notification_events import FINAL_FAILED
-from scheduler_service.engine.snapshot import encode
 from scheduler_service.engine.target_reports import (
     WAIT_MAX_SECONDS,
     UnreadableReport,

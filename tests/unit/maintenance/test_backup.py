@@ -12,7 +12,7 @@ import pytest
 from scheduler_service.app.data_folder import history_address
 from scheduler_service.maintenance.backup import LIST_FILE, back_up, restore
 from scheduler_service.maintenance.folder_formats import check_folder, migrate_folder
-from scheduler_service.persistence.sqlite.folder import RESTORING, FolderLock
+from scheduler_service.persistence.sqlite.folder_lock import RESTORING, FolderLock
 from scheduler_service.ports.errors import (
     FolderUnusable,
     StoreDamaged,

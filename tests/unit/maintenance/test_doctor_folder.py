@@ -9,7 +9,7 @@ import pytest
 from scheduler_service.app.data_folder import history_address
 from scheduler_service.maintenance.doctor_folder import examine_folder, kind_of
 from scheduler_service.maintenance.folder_formats import migrate_folder
-from scheduler_service.persistence.sqlite.folder import REPAIRING, RESTORING, FolderLock
+from scheduler_service.persistence.sqlite.folder_lock import REPAIRING, RESTORING, FolderLock
 from scheduler_service.settings import Settings
 from tests.unit.maintenance.subjects import states, subject
 

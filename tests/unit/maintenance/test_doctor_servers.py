@@ -18,7 +18,7 @@ from scheduler_service.maintenance.doctor_servers import (
 )
 from scheduler_service.maintenance.folder_formats import migrate_server
 from scheduler_service.persistence.history.database import migrate
-from scheduler_service.persistence.sqlite.folder import FolderLock
+from scheduler_service.persistence.sqlite.folder_lock import FolderLock
 from scheduler_service.settings import Settings
 from tests.redis_server import SYNCING, RedisServer
 from tests.rows import each_row

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from scheduler_service.app.data_folder import HISTORY_FILE, STATE_FILE, history_address
-from scheduler_service.engine.snapshot import encode
+from scheduler_service.engine.document_bytes import encode
 from scheduler_service.maintenance.folder_formats import migrate_folder
 from scheduler_service.maintenance.folder_repair import Repair, find_folder_damage, repair_folder
 from scheduler_service.persistence.sqlite.damage import find_damage
-from scheduler_service.persistence.sqlite.folder import REPAIRING, FolderLock
+from scheduler_service.persistence.sqlite.folder_lock import REPAIRING, FolderLock
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import FolderUnusable, StoreDamaged, StoreLocked, StoreRefused
 from scheduler_service.settings import Settings

@@ -12,7 +12,7 @@ from typing import Any
 
 from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.job_store.database import GROUP_BYTES, LARGE_BYTES
-from scheduler_service.persistence.sqlite.folder import FolderLock
+from scheduler_service.persistence.sqlite.folder_lock import FolderLock
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreError, StoreUncertain
 from scheduler_service.ports.state import Commit, OpenStore

@@ -17,7 +17,7 @@ from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart, QueueO
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.queues.queue_tables import queue_parts
-from scheduler_service.persistence.sqlite.folder import FolderLock, find_divided
+from scheduler_service.persistence.sqlite.folder_lock import FolderLock, find_divided
 from scheduler_service.persistence.sqlite.schema import MIGRATIONS, upgrade
 from scheduler_service.persistence.sqlite.shard_merge import gather
 from scheduler_service.persistence.sqlite.store import SqliteStateStore

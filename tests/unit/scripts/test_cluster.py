@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_service.persistence.sqlite.folder import FolderLock
+from scheduler_service.persistence.sqlite.folder_lock import FolderLock
 from tests.checkout import environ_of, make_checkout
 
 TOOLS = ("cat", "cksum", "dirname", "env", "sh", "sleep")

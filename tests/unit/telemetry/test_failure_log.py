@@ -26,7 +26,7 @@ from scheduler_service.domain.records import (
     Record,
     StepEnded,
 )
-from scheduler_service.engine.requests import trace_of
+from scheduler_service.engine.outbound_requests import trace_of
 from scheduler_service.ports.history import Batch
 from scheduler_service.telemetry.failure_log import FailureLog
 from scheduler_service.telemetry.log_events import VOCABULARY

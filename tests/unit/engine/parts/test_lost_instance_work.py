@@ -10,7 +10,7 @@ from scheduler_service.domain.registered_services import LEFT, SILENT, UNKNOWN, 
 from scheduler_service.domain.replies import Taken, Unchanged
 from scheduler_service.domain.turn_events import CancelRequested, InstanceLost, Resumed
 from scheduler_service.domain.wire import CallKind
-from scheduler_service.engine.snapshot import decode, encode
+from scheduler_service.engine.document_bytes import decode, encode
 from tests.rows import each_row
 from tests.unit.engine.parts.service_rig import answer, asynchronous, parted, parts_of, report
 from tests.unit.engine.rig import Rig

@@ -7,7 +7,7 @@ import pytest
 
 from scheduler_service.domain.turn_events import Destroyed, Paused, Triggered
 from scheduler_service.engine.decision import Job
-from scheduler_service.engine.snapshot import decode
+from scheduler_service.engine.document_bytes import decode
 from scheduler_service.hosts.embedded.alarms import EmbeddedAlarms
 from scheduler_service.hosts.embedded.local_turns import EmbeddedTurns
 from scheduler_service.hosts.host_parts import HostLimits

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 import pytest
 
 from scheduler_service.domain.document import Calling
-from scheduler_service.engine.snapshot import decode, encode, is_apart
+from scheduler_service.engine.document_bytes import decode, encode, is_apart
 from scheduler_service.persistence.common.fault_points import FaultPoint
 from scheduler_service.persistence.contexts.apart_store import (
     MOST_UNUSED,

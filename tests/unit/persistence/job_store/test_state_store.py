@@ -9,10 +9,10 @@ import pytest
 
 from scheduler_service.maintenance.folder_formats import migrate_server
 from scheduler_service.persistence.cluster.nodes import Nodes
-from scheduler_service.persistence.job_store import service_lock
+from scheduler_service.persistence.job_store import database_lock
 from scheduler_service.persistence.job_store.database import JobDatabase
+from scheduler_service.persistence.job_store.database_lock import ServiceLock
 from scheduler_service.persistence.job_store.job_store_schema import MIGRATIONS
-from scheduler_service.persistence.job_store.service_lock import ServiceLock
 from scheduler_service.persistence.job_store.state_store import ServerStateStore
 from scheduler_service.persistence.sql.dialects import open_dialect
 from scheduler_service.persistence.sql.migrations import current_version
@@ -91,7 +91,7 @@ async def test_a_service_does_not_start_over_a_cluster(cluster_url: str) -> None
 
 async def test_a_lost_connection_costs_nothing(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server has ended all of them: the lock is taken again, and turns go on."""
-    monkeypatch.setattr(service_lock, "CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(database_lock, "CHECK_SECONDS", 0.01)
     told: asyncio.Queue[str | None] = asyncio.Queue()
     async with opened(postgres_url, on_trouble=told.put_nowait) as store:
         await store.commit(commit())
@@ -109,7 +109,7 @@ async def test_who_has_lost_the_database_writes_nothing_more(
     cluster_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another service has taken it, and has ended since: all writes are refused, and the owner is told."""
-    monkeypatch.setattr(service_lock, "CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(database_lock, "CHECK_SECONDS", 0.01)
     taken = asyncio.Event()
     async with opened(cluster_url, on_taken=taken.set) as store:
         await store.commit(commit())

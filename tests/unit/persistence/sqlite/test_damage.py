@@ -15,7 +15,7 @@ from scheduler_service.persistence.sqlite.damage import (
     replace_file,
     save_rows,
 )
-from scheduler_service.persistence.sqlite.folder import REPAIRING, FolderLock
+from scheduler_service.persistence.sqlite.folder_lock import REPAIRING, FolderLock
 from scheduler_service.ports.errors import FolderUnusable
 from tests.unit.persistence.crashing import Killer
 

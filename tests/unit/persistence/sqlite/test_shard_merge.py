@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from scheduler_service.persistence.common.fault_points import FaultPoint
-from scheduler_service.persistence.sqlite import folder
+from scheduler_service.persistence.sqlite import folder_lock
 from scheduler_service.persistence.sqlite.database import open_reading
-from scheduler_service.persistence.sqlite.folder import is_divided
+from scheduler_service.persistence.sqlite.folder_lock import is_divided
 from scheduler_service.persistence.sqlite.schema import MIGRATIONS, upgrade
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import FolderUnusable, StoreRefused, StoreTooNew
@@ -147,7 +147,7 @@ async def test_a_folder_of_one_file_is_left_alone(crashed: Path, monkeypatch: py
         connection.set_trace_callback(asked.append)
         return connection
 
-    monkeypatch.setattr(folder, "open_reading", listen)
+    monkeypatch.setattr(folder_lock, "open_reading", listen)
     assert gather_all(crashed) == []
     assert [text for text in asked if "PRAGMA" not in text] == [
         "SELECT count(*) FROM sqlite_schema",

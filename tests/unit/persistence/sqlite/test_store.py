@@ -15,7 +15,7 @@ from scheduler_service.persistence.common.fault_points import FaultPoint
 from scheduler_service.persistence.common.pagination import PAGE_BYTES
 from scheduler_service.persistence.job_store.database import JobDatabase
 from scheduler_service.persistence.job_store.state_store import ServiceStart, owns_all
-from scheduler_service.persistence.sqlite.folder import FolderLock
+from scheduler_service.persistence.sqlite.folder_lock import FolderLock
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.catalogue import JobQuery
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain

@@ -21,7 +21,7 @@ from scheduler_service.domain.document import (
 )
 from scheduler_service.domain.turn_events import HandedOver
 from scheduler_service.domain.wire import OutboundRequest
-from scheduler_service.engine.snapshot import (
+from scheduler_service.engine.document_bytes import (
     APART,
     FORMAT,
     ContextsApart,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_service.persistence.sqlite.folder import (
+from scheduler_service.persistence.sqlite.folder_lock import (
     FolderLock,
     await_workers,
     files_of,

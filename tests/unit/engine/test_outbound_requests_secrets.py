@@ -14,8 +14,8 @@ from scheduler_service.domain.records import AttemptEnded, StepEnded
 from scheduler_service.domain.secret_places import Unfilled, fill_places
 from scheduler_service.domain.turn_events import CallEnded, CancelRequested, Triggered
 from scheduler_service.domain.wire import Fault, FaultKind, OutboundRequest
+from scheduler_service.engine.document_bytes import encode
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.engine.snapshot import encode
 from scheduler_service.engine.template_preview import TemplatePreview
 from tests.rows import each_row
 from tests.unit.engine.rig import Rig, program, started

@@ -10,8 +10,8 @@ from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.records import AttemptEnded
 from scheduler_service.domain.turn_events import CallEnded, CancelRequested, Created, Triggered, Updated
 from scheduler_service.domain.wire import Answer
+from scheduler_service.engine.outbound_requests import Refused, at_owner, encode_body
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.engine.requests import Refused, at_owner, encode_body
 from tests.rows import each_row
 from tests.unit.engine.rig import Rig, program, started
 
