@@ -1,4 +1,4 @@
-"""Adds keys, the audit, stored secrets and calendars, all empty; signing and options of services."""
+"""Adds keys, audit, stored secrets and calendars, all empty; signing, options and addresses of services."""
 
 from alembic import op
 
@@ -17,5 +17,5 @@ down_revision = "0006"
 
 def upgrade() -> None:
     """Makes the tables and the columns."""
-    added = (access_keys, audit, stored_secrets, calendars, services.c.signing, services.c.options)
-    add_missing(op.get_bind(), *added)
+    columns = (services.c.signing, services.c.options, services.c.vouched)
+    add_missing(op.get_bind(), access_keys, audit, stored_secrets, calendars, *columns)
