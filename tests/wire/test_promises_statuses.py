@@ -34,7 +34,7 @@ async def test_401_is_no_key_or_an_unknown_one() -> None:
                 assert answer.headers["www-authenticate"].startswith("Bearer")
         for path in ("/health/live", "/openapi.json"):
             assert (await world.client.get(path)).status_code == 200
-        assert (await world.client.post("/jobs/j/feedback/1", json={})).status_code == 404
+        assert (await world.client.post("/jobs/j/feedback/1", json={})).status_code == 403
         async with world.caller("203.0.113.9", headers={"authorization": f"bearer {KEY}"}) as known:
             created = await known.post("/jobs/j", json=definition(creator=None, creatorName=None))
             assert data_of(created, 201)["creator"] == "admin"
