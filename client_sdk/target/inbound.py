@@ -11,6 +11,7 @@ from typing import Any
 
 from client_sdk.client.connection import Connection
 from client_sdk.errors import Invalid, NotWanted, SdkError, SignatureRefused
+from client_sdk.names import OF_PROXIES, PREFIXES_OF_PROXIES
 from client_sdk.outages import OutageLog
 from client_sdk.signing import Verifier
 from client_sdk.target.declaration import (
@@ -44,7 +45,7 @@ from client_sdk.target.messages import (
 from client_sdk.target.parameters import WrongParameters
 from client_sdk.traces import TRACEPARENT
 
-PASSED_ON = ("forwarded", "x-forwarded-for", "x-real-ip", "origin")
+PASSED_ON = OF_PROXIES | {"origin", "sec-fetch-site"}
 """Headers of a call that a proxy or a web page makes, which may be for somebody elsewhere."""
 ALONE = (
     "%s takes calls from this machine alone below %s: they are not signed. Give Service a verifier and "
@@ -90,7 +91,9 @@ class Admission:
 
 def is_direct(call: InboundCall) -> bool:
     """Whether a program of this machine has made the call, as far as one can tell."""
-    return is_loopback(call.peer) and not any(name in call.headers for name in PASSED_ON)
+    return is_loopback(call.peer) and not any(
+        name in PASSED_ON or name.startswith(PREFIXES_OF_PROXIES) for name in call.headers
+    )
 
 
 def is_loopback(peer: str) -> bool:

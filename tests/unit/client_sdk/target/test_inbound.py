@@ -146,6 +146,10 @@ async def test_a_signed_call_is_taken_once() -> None:
         (("127.0.0.1", 5), {"Forwarded": "for=192.0.2.1"}, False),
         (("127.0.0.1", 5), {"X-Forwarded-For": "127.0.0.1"}, False),
         (("127.0.0.1", 5), {"Origin": "http://127.0.0.1:9"}, False),
+        (("127.0.0.1", 5), {"Via": "1.1 gate"}, False),
+        (("127.0.0.1", 5), {"X-Forwarded-Host": "tasks.example"}, False),
+        (("127.0.0.1", 5), {"CF-Connecting-IP": "192.0.2.1"}, False),
+        (("127.0.0.1", 5), {"Sec-Fetch-Site": "cross-site"}, False),
     ],
 )
 async def test_without_a_verifier_this_machine_alone_may_call(
