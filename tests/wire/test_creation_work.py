@@ -7,8 +7,8 @@ from types import FrameType
 from tests.wire.service import World, definition, running
 
 ARRAY = 500
-MOST = 96
-"""The options of its service and the line of the audit are 2.5 of them."""
+MOST = 98
+"""The options of its service and the line of the audit are 2.5 of them, the look for repeated names 1."""
 
 
 async def test_a_job_in_an_array_calls_few_functions() -> None:

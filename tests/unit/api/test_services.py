@@ -251,13 +251,13 @@ async def test_no_role_vouches_for_a_private_address() -> None:
     world = World(admin_key="k" * 20, key_ring=ring, clock=clock, admit=refuse_private)
     start, keys = {"Authorization": "Bearer " + "k" * 20}, {}
     async with world.client() as client:
-        for name, wanted in (("editor", {}), ("admin", {}), ("billing", {"service": "billing"})):
-            role = "admin" if name == "admin" else "editor"
+        for name, wanted in (("editor", {}), ("chief", {}), ("billing", {"service": "billing"})):
+            role = "admin" if name == "chief" else "editor"
             made = await client.post("/keys", json={"name": name, "role": role, **wanted}, headers=start)
             keys[name] = {"Authorization": f"Bearer {made.json()['data']['key']}"}
         private, again = {"address": "http://10.0.0.7/"}, {"address": "http://10.0.0.7/", "tags": ["x"]}
         for path in (PATH, f"{PATH}/instances/a"):
-            for name in ("editor", "admin"):
+            for name in ("editor", "chief"):
                 answer = await client.put(path, json=private, headers=keys[name])
                 assert (answer.status_code, pointers(answer)) == (422, [("/address", "invalid")])
                 assert (

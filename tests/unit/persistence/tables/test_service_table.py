@@ -103,14 +103,14 @@ async def test_many_rows_leave_little_to_the_collector(tmp_path: Path) -> None:
     found = []
     gc.disable()
     try:
-        for kept, dropped in ((many, []), ([], many)):
+        for kept, dropped in ((many, []), ([], many)) * 2:  # what another test has left may end meanwhile
             gc.collect()
             await table.note(kept, dropped)
             found.append(gc.collect())
     finally:
         gc.enable()
     assert await table.applied("default", "shop") == []
-    assert max(found) < 5 * len(many), found
+    assert max(map(min, found[:2], found[2:])) < 5 * len(many), found
     await table.close()
     database.close()
 
