@@ -289,3 +289,22 @@ async def test_pages_of_holders() -> None:
 
 def _client(world: World) -> Client:
     return Client("http://127.0.0.1:8000", transport=httpx.ASGITransport(world.service.api))
+
+
+async def test_queues_are_listed_page_by_page() -> None:
+    """By name, those that are paused among those in which something waits, each once."""
+    async with running() as world:
+        await create(world, {"parallelism": 2})
+        await trigger(world)
+        for name in ("zeta", "alpha", "work", "middle"):
+            data_of(await world.client.post(f"/queues/{name}/pause"))
+        pages, cursor = [], ""
+        while cursor is not None and len(pages) < 9:
+            place = {"limit": "3", **({"cursor": cursor} if cursor else {})}
+            page = data_of(await world.client.get("/queues", params=place))
+            pages.append([(one["name"], one["depth"], one["paused"]) for one in page["items"]])
+            cursor = page["nextCursor"]
+        assert pages == [
+            [("alpha", 0, True), ("middle", 0, True), ("work", 2, True)],
+            [("zeta", 0, True)],
+        ]
