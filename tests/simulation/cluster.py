@@ -25,6 +25,7 @@ from scheduler_service.hosts.dapr.sidecar import ActorContexts, Sidecar
 from scheduler_service.persistence.cluster.nodes import Nodes
 from scheduler_service.persistence.job_store.job_store_schema import MIGRATIONS
 from scheduler_service.persistence.sql.database import Database
+from scheduler_service.ports.clock import Alarm
 from scheduler_service.ports.cluster import TURNS_IN_ROWS, Node, TurnClaim
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError
@@ -36,7 +37,7 @@ from tests.simulation.alone import LIMITS, Life, keep_nothing
 from tests.simulation.callers import NoAnswer
 from tests.simulation.disk import Disk, SimulatedHistory
 from tests.simulation.faults import KillingPoints
-from tests.simulation.loop import SimulatedProcess, VirtualLoop, set_once
+from tests.simulation.loop import SimulatedProcess, VirtualLoop, outside, set_once
 from tests.simulation.world import World, WorldPlan
 from tests.unit.hosts.house import CORE
 
@@ -182,6 +183,13 @@ class ClusterLife(Life):
         self._around.disk.note(self.process.name, claim.commit, self._around.loop)
 
 
+class OutsideClock(SystemClock):
+    """Reminders and probes outlive the node that asked for them."""
+
+    def call_after(self, pause: int, call: Callable[[], object]) -> Alarm:
+        return outside(lambda: SystemClock.call_after(self, pause, call))
+
+
 class SharedWorld:
     """What the nodes of a cluster share: the database, placement, and the sidecars' own."""
 
@@ -189,14 +197,18 @@ class SharedWorld:
         self._around = around
         self.skew = 0
         self.standin = StandIn(
-            SystemClock(skew=0, on_step=keep_nothing, wall=around.wall, monotonic=around.loop.time)  # type: ignore[arg-type]
+            OutsideClock(skew=0, on_step=keep_nothing, wall=around.wall, monotonic=around.loop.time)  # type: ignore[arg-type]
         )
         self.database = around.disk.database
 
     async def join(self, name: str, node: DaprHost, life: ClusterLife) -> None:
-        """A node comes up."""
-        await self.standin.join(name, node)
-        self.standin.nodes[name] = Reached(self.standin.nodes[name], life.process, self._around)  # type: ignore[assignment]
+        """A node comes up; what moves for it goes on moving if it dies."""
+
+        def reach(manager: ActorManager) -> Any:
+            return Reached(manager, life.process, self._around)
+
+        joining = self.standin.join(name, node, reach)
+        await outside(lambda: self._around.loop.create_task(joining))
 
 
 def _fail_once(answer: "asyncio.Future[Any]") -> None:
@@ -260,7 +272,7 @@ class ClusterWorld(World):
         """Its sidecar stands still with it: its actors move, and it finds that out when it goes on."""
         assert isinstance(life, ClusterLife)
         standin = self._shared.standin
-        reached = standin.nodes[life.name]
+        reached = standin.nodes.get(life.name) or standin.ill[life.name]
         life.process.freeze()
         standin.kill(life.name)
         await asyncio.sleep(during / 1_000)

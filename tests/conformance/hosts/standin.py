@@ -25,6 +25,7 @@ from tests.manual_clock import ManualClock
 TIMEOUT_FACTOR = 20.0
 PROBE_MS, PROBES = 1_000, 3
 Line = tuple[str, str]
+Reach = Callable[[ActorManager], ActorManager]
 Doing = Callable[[str], AbstractAsyncContextManager[None]]
 
 
@@ -55,15 +56,19 @@ class StandIn:
         self.journal: list[Line] = []
         self.turns = self.refused = self.reads = 0
         self.ill: dict[str, ActorManager] = {}
+        self._hosts: dict[str, DaprHost] = {}
         self._moved: asyncio.Future[None] | None = None
         self._locks: dict[str, asyncio.Lock] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def join(self, node: str, turns: DaprHost) -> "StandInClient":
-        """A node comes up; the actors that are its own now move there."""
+    async def join(
+        self, node: str, turns: DaprHost, reach: Reach = lambda manager: manager
+    ) -> "StandInClient":
+        """A node comes up; the actors that are its own now move there. `reach` is the way to its actors."""
         client = StandInClient(self, node)
         await register(turns, client)
-        self.nodes[node] = ActorRuntime._actor_managers[ACTOR_TYPE]
+        self.nodes[node] = reach(ActorRuntime._actor_managers[ACTOR_TYPE])
+        self._hosts[node] = turns
         self._probe_later(node, turns, 0)
         await self.rebalance()
         return client
@@ -72,14 +77,16 @@ class StandIn:
         self.clock.call_after(PROBE_MS, lambda: self._probe(node, turns, failed))
 
     def _probe(self, node: str, turns: DaprHost, failed: int) -> None:
+        if self._hosts[node] is not turns:
+            return  # another start of the node is probed by now
         is_well = getattr(turns, "is_healthy", True)
         if is_well and node in self.ill:
             self.nodes[node] = self.ill.pop(node)
         elif not is_well and failed + 1 >= PROBES and node in self.nodes:
-            self.ill[node] = self.nodes[node]
+            manager = self.nodes[node]
             self.kill(node)
-        if node in self.nodes or node in self.ill:
-            self._probe_later(node, turns, 0 if is_well else failed + 1)
+            self.ill[node] = manager
+        self._probe_later(node, turns, 0 if is_well else failed + 1)
 
     async def leave(self, node: str) -> None:
         """A node leaves: its actors are deactivated there and move to the others."""
@@ -90,6 +97,7 @@ class StandIn:
     def kill(self, node: str) -> None:
         """A node dies without a word."""
         self.nodes.pop(node, None)
+        self.ill.pop(node, None)
         self.active = {one: owner for one, owner in self.active.items() if owner != node}
         self.release_locks()
 
@@ -105,7 +113,10 @@ class StandIn:
                 await manager.deactivate_actor(ActorId(actor_id))
 
     async def rebalance(self) -> None:
-        """Moves each active actor to where it belongs now, all of them at once; one round after the other."""
+        """Moves each active actor to where it belongs now, all of them at once; one round after the other.
+
+        Who dies meanwhile has nothing to give.
+        """
         await self._settled()
         moving = [
             self.deactivate(actor_id, self.nodes[owner])
@@ -115,7 +126,7 @@ class StandIn:
         if moving:
             self._moved = asyncio.get_running_loop().create_future()
             try:
-                await asyncio.gather(*moving)
+                await asyncio.gather(*moving, return_exceptions=True)
             finally:
                 self._moved.set_result(None)
                 self._moved = None

@@ -119,7 +119,6 @@ class Drain:
         node = house.nodes.pop(name)
         house.gone.append(node)
         house.world.kill(name)
-        house.world.ill.pop(name, None)
         node.client.is_cut = True
         if name == "one" and self.stopping is not None:
             self.stopping.cancel()

@@ -140,6 +140,22 @@ async def test_a_call_that_daprd_holds_is_given_up_when_a_node_has_left(cluster:
     await asyncio.wait_for(stopping, 30)
 
 
+async def test_a_node_that_has_stopped_takes_turns_again(cluster: DaprHouse, job: str) -> None:
+    """Its daprd held it for ill while it stopped; its next start is another one."""
+    cluster.sender.hold(FIRST)
+    await start_two(cluster, job, request=STEPS)
+    stopping = await stop(cluster)
+    await cluster.advance(4_000)
+    cluster.sender.release(FIRST)
+    await cluster.advance(2_000)
+    await end(cluster, stopping)
+    cluster.world.kill("one")
+    await cluster.add("one")
+    assert isinstance(await cluster.host(job, Command(Triggered())), Started)
+    await cluster.advance(4_000)
+    assert cluster.world.active[job] == "one"
+
+
 async def begin_to_move(cluster: DaprHouse, job_id: str) -> "asyncio.Task[None]":
     """daprd takes the job from the node `one`."""
     moving = asyncio.create_task(cluster.nodes["one"].host.deactivate(job_id))
