@@ -179,16 +179,14 @@ def _planned(evidence: Evidence, first: Written) -> set[int]:
     count = None
     if timer["period"].startswith("R"):
         count = int(timer["period"][1:].partition("/")[0])
-        until = until if later else 1 << 60
-    moments = range(begin, until + (not later), plan.period)
-    if (
-        changes and changes[0].ask.what == "pause"
-    ):  # what was due and held up stands there after an activation
-        asked_at = changes[0].asked_at / 1_000
-        moments = [
-            one for one in moments if evidence.world.is_calm((one - BEGIN) / 1_000, asked_at, plan.job_id)
-        ]
-    return set(moments if count is None else moments[:count])
+        # What was planned while the clock was set ahead is not due any more once it is right again.
+        until = until if later or evidence.world.steps else 1 << 60
+    moments = range(begin, until + (not later), plan.period)[:count]
+    if not changes or changes[0].ask.what != "pause":
+        return set(moments)
+    # What was due and held up stands there after an activation.
+    asked_at = changes[0].asked_at / 1_000
+    return {one for one in moments if evidence.world.is_calm((one - BEGIN) / 1_000, asked_at, plan.job_id)}
 
 
 def _due_time(plan: JobPlan) -> int:
