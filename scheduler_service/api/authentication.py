@@ -1,7 +1,6 @@
 """Finds the caller of a request: by key, session, or as this machine without a key (SPEC section 14)."""
 
 import hmac
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -24,7 +23,7 @@ from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.keys_and_roles import AccessKey
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.security.callers import SESSION_MS, Caller, Role, Session, SessionSeal, WrongKeys
-from scheduler_service.security.key_ring import MOST_ENDED, KeyRing
+from scheduler_service.security.key_ring import KeyRing, digest_session
 from scheduler_service.security.trusted_proxies import Proxies
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -91,7 +90,6 @@ class Authentication:
         self._proxies = proxies or Proxies()
         self._now = now
         self._wrong_keys = WrongKeys()
-        self._ended: OrderedDict[str, None] = OrderedDict()
 
     def __call__(self, scope: Scope, is_open: bool) -> Caller:
         """The caller of the request. Raises ApiProblem (401, 403)."""
@@ -166,27 +164,29 @@ class Authentication:
         return KnownCaller(caller, expires), text
 
     async def close_sessions(self, scope: Scope) -> None:
-        """Ends the sessions in the request's cookies: of a key of the ring everywhere within a second, of the
-        key in the settings in this process, until that ends. Raises StoreUnavailable."""
+        """Ends the sessions in the request's cookies, with what waits in them, everywhere within a second.
+
+        Raises StoreUnavailable.
+        """
         for text in session_cookies(scope):
-            if self._own_session(text) is not None:
-                self._ended[text] = None
-                if len(self._ended) > MOST_ENDED:
-                    self._ended.popitem(last=False)
-            else:
-                await self.ring.end_session(text)
+            if (known := self._read_session(text)) is not None:
+                caller = known.caller
+                await self.ring.end_session(caller.key_id, caller.session, caller.session_end)
 
     @asynccontextmanager
     async def watching(self, caller: Caller) -> AsyncIterator[None]:
-        """What waits inside is refused within a second of the key's end. Raises ApiProblem (401)."""
-        if not caller.key_id:
+        """What waits inside is refused within a second of the end of the key, or of the session.
+
+        Raises ApiProblem (401).
+        """
+        if not caller.key_id and not caller.session:
             yield
             return
         try:
-            async with self.ring.watching(caller.key_id, caller.rotations):
+            async with self.ring.watching(caller):
                 yield
         except TimeoutError:
-            raise _unknown_key("the key has ended") from None
+            raise _unknown_key("the key or the session has ended") from None
 
     def check_ended(self, caller: Caller) -> None:
         """Raises ApiProblem (401) where the key of a caller that was let in has ended since."""
@@ -241,18 +241,24 @@ class Authentication:
         return None if key is None else KnownCaller(_caller_of(key), key.expires_at)
 
     def _session_of(self, scope: Scope) -> KnownCaller | None:
-        for text in session_cookies(scope):
-            if (session := self._own_session(text)) is not None:
-                caller = Caller(session.tenant, session.role, name=session.name, is_operator=True)
-                return KnownCaller(caller, session.expires)
-            if (found := self.ring.read_session(text)) is not None:
-                return KnownCaller(_caller_of(found[0]), found[1])
-        return None
+        return next(filter(None, map(self._read_session, session_cookies(scope))), None)
 
-    def _own_session(self, text: str) -> Session | None:
-        """A session that was opened with the key in the settings, and goes on."""
+    def _read_session(self, text: str) -> KnownCaller | None:
+        """Who has signed in, as long as that holds."""
+        digest = digest_session(text)
         session = None if self._seal is None else self._seal.read(text, now=self._now().wall)
-        return None if session is None or session.key_id or text in self._ended else session
+        if session is not None and not session.key_id:  # opened with the key in the settings
+            if self.ring.has_ended("", digest):
+                return None
+            caller, end = (
+                Caller(session.tenant, session.role, name=session.name, is_operator=True),
+                session.expires,
+            )
+        elif (found := self.ring.read_session(text)) is not None:
+            caller, end = _caller_of(found[0]), found[1]
+        else:
+            return None
+        return KnownCaller(msgspec.structs.replace(caller, session=digest, session_end=end), end)
 
 
 def _caller_of(key: AccessKey) -> Caller:

@@ -8,6 +8,8 @@ import msgspec
 
 PREFIX: Final = "pk_"
 """Every key begins with it, so that scanners of repositories and logs find one."""
+OF_SETTINGS: Final = "server.key"
+"""The row of the key in the settings among those of callers: no key, it has the sessions that were ended."""
 LONGEST: Final = 100
 """A longer text is no key of this form; nothing of it is read."""
 _FORM = re.compile(r"pk_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")

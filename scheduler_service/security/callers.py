@@ -30,7 +30,8 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
     `name` is that of its key; without keys that of this machine's user. It is the creator of jobs whose
     definition names none (SPEC section 2). `key_id` is empty for the key of the settings, and without keys;
     `is_operator`: it has the former. `labels` (`NAME:VALUE`): jobs that have all of these alone are visible.
-    `rotations`: those of the key before its secret that the caller has.
+    `rotations`: those of the key before its secret that the caller has. `session`: a digest of the session
+    in which it asks, which lasts until `session_end` (ms since 1970); empty: it asks with the key itself.
     """
 
     tenant: str
@@ -41,6 +42,8 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
     labels: tuple[str, ...] = ()
     rotations: int = 0
     is_operator: bool = False
+    session: str = ""
+    session_end: int = 0
 
     def vouches_for(self, service: str) -> bool:
         """Whether an address that it registers for this service may be private (SPEC section 9).

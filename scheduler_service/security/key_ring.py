@@ -11,13 +11,14 @@ from msgspec.structs import replace
 
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.job_key import DEFAULT_TENANT
-from scheduler_service.domain.keys_and_roles import AccessKey, Role, read_key, write_key
+from scheduler_service.domain.keys_and_roles import OF_SETTINGS, AccessKey, Role, read_key, write_key
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.pacing.slices import rest_until_tick
 from scheduler_service.pacing.table_follower import Follower
 from scheduler_service.ports.clock import Clock
+from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.shared_tables import KeyTable, Mark
-from scheduler_service.security.callers import Session, SessionSeal
+from scheduler_service.security.callers import Caller, Session, SessionSeal
 
 _PROOF = b"punctual session 2"
 DIGEST = 32
@@ -62,7 +63,7 @@ class KeyRing:
         self._keys: dict[str, AccessKey] = {}
         self._mark: Mark = (0, 0)
         self._uses: dict[str, int] = {}
-        self._watches: dict[asyncio.Timeout, tuple[str, int]] = {}
+        self._watches: dict[asyncio.Timeout, Caller] = {}
         self._reading = asyncio.Lock()
 
     async def load(self) -> None:
@@ -93,7 +94,7 @@ class KeyRing:
     @property
     def is_used(self) -> bool:
         """Whether there ever was a key: callers need one from then on, also when the last one has ended."""
-        return bool(self._keys)
+        return len(self._keys) > (OF_SETTINGS in self._keys)
 
     def find(self, text: str) -> AccessKey | None:
         """The living key with this text; its use is noted. How long it takes says nothing of any key.
@@ -147,34 +148,40 @@ class KeyRing:
             if session is not None and self._is_equal(sha256(session.proof).digest(), digest[DIGEST:]):
                 if (living := self.get(key_id, session.rotations)) is None:
                     return None
-                if living.ended and _digest_session(text) in dict(living.ended):
+                if self.has_ended(key_id, digest_session(text)):
                     return None
                 return replace(living, rotations=session.rotations), session.expires
         return None
 
-    async def end_session(self, text: str) -> None:
-        """Ends a session for all processes, as a revocation ends a key; does nothing for any other text.
+    def has_ended(self, key_id: str, session: str) -> bool:
+        """Whether the session with this digest was signed out; `key_id` empty: of the key in the settings."""
+        key = self._keys.get(key_id or OF_SETTINGS)
+        return key is not None and any(ended == session for ended, _ in key.ended)
 
-        Raises StoreUnavailable.
+    async def end_session(self, key_id: str, session: str, expires: int) -> None:
+        """Ends the session with this digest for all processes, as a revocation ends a key.
+
+        `key_id` empty: it is one of the key in the settings. `expires`: when it ends anyway. Raises
+        StoreUnavailable.
         """
-        if (found := self.read_session(text)) is None:
-            return
-        one = (_digest_session(text), found[1])
 
         def change(key: AccessKey, now: int) -> AccessKey:
             lasting = (known for known in key.ended if known[1] > now)
-            return replace(key, ended=(*lasting, one)[-MOST_ENDED:])
+            return replace(key, ended=(*lasting, (session, expires))[-MOST_ENDED:])
 
-        await self._change(found[0].key_id, change)
+        if not key_id and OF_SETTINGS not in self._keys:
+            await self._add_of_settings()
+        await self._change(key_id or OF_SETTINGS, change)
 
     def list(self, tenant: str) -> Sequence[AccessKey]:
         """The keys of a tenant in order of creation, revoked and expired ones too."""
-        return [self._seen(key) for key in self._keys.values() if key.tenant == tenant]
+        own = (key for key in self._keys.values() if key.tenant == tenant and key.key_id != OF_SETTINGS)
+        return [self._seen(key) for key in own]
 
     def read(self, key_id: str) -> AccessKey | None:
         """One key of any tenant, or None."""
         key = self._keys.get(key_id)
-        return None if key is None else self._seen(key)
+        return None if key is None or key_id == OF_SETTINGS else self._seen(key)
 
     def is_full(self, tenant: str) -> bool:
         """Whether a tenant has as many living keys as it may."""
@@ -199,6 +206,8 @@ class KeyRing:
 
     async def revoke(self, key_id: str) -> AccessKey | None:
         """Ends a key for good, at once; None: there is no such key. Raises StoreUnavailable."""
+        if self.read(key_id) is None:
+            return None
         return await self._change(key_id, lambda key, now: key if key.revoked_at else revoked(key, now))
 
     async def rotate(self, key_id: str, overlap: int) -> tuple[AccessKey, str] | None:
@@ -226,10 +235,11 @@ class KeyRing:
         return None if key is None else (key, text)
 
     @asynccontextmanager
-    async def watching(self, key_id: str, rotations: int) -> AsyncIterator[None]:
-        """What waits inside ends with TimeoutError within a second of the end of the key or its secret."""
+    async def watching(self, caller: Caller) -> AsyncIterator[None]:
+        """What waits inside ends with TimeoutError within a second of the end of the caller's key, of its
+        secret or of its session."""
         async with asyncio.timeout(None) as limit:
-            self._watches[limit] = key_id, rotations
+            self._watches[limit] = caller
             try:
                 yield
             finally:
@@ -251,6 +261,18 @@ class KeyRing:
                 return changed
             await self.load()  # somebody else was earlier
 
+    async def _add_of_settings(self) -> None:
+        """The row of the key in the settings, which no text finds: it is born revoked."""
+        fresh = replace(_NOBODY, key_id=OF_SETTINGS, digest=bytes(2 * DIGEST), revoked_at=1)
+        try:
+            await self._table.add(fresh)
+        except StoreUnavailable:
+            await self.load()
+            if OF_SETTINGS not in self._keys:  # else another process was earlier
+                raise
+        else:
+            await self._take(fresh)
+
     async def _take(self, key: AccessKey) -> None:
         """Has what was written before anybody is told of it; the next look reads what others wrote."""
         async with self._reading:
@@ -260,9 +282,16 @@ class KeyRing:
         self._end_watches()
 
     def _end_watches(self) -> None:
-        for limit, (key_id, rotations) in self._watches.items():
-            if self.get(key_id, rotations) is None and not limit.expired():
+        now = self._clock.now().wall
+        for limit, caller in self._watches.items():
+            if self._is_over(caller, now) and not limit.expired():
                 limit.reschedule(asyncio.get_running_loop().time())
+
+    def _is_over(self, caller: Caller, now: int) -> bool:
+        if caller.key_id and self.get(caller.key_id, caller.rotations) is None:
+            return True
+        session = caller.session
+        return bool(session) and (now >= caller.session_end or self.has_ended(caller.key_id, session))
 
     def _must_note(self, key_id: str, now: int) -> bool:
         key = self._keys.get(key_id)
@@ -294,7 +323,8 @@ def proof_of(secret: str) -> bytes:
     return hmac.digest(secret.encode(), _PROOF, sha256)
 
 
-def _digest_session(text: str) -> str:
+def digest_session(text: str) -> str:
+    """By what a session is known among those that were ended."""
     return sha256(text.encode()).hexdigest()[:32]
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 import sqlalchemy as sa
 
-from scheduler_service.domain.keys_and_roles import AccessKey, Role
+from scheduler_service.domain.keys_and_roles import OF_SETTINGS, AccessKey, Role
 from scheduler_service.persistence.sql.database import DatabaseThreads, OpenDatabase, read_unopened
 from scheduler_service.persistence.sql.expressions import text
 from scheduler_service.ports.shared_tables import REMOVED, Mark, StoredCalendar, StoredSecret
@@ -134,7 +134,8 @@ def has_keys(*, url: str) -> bool:
 
 
 def _has_any(connection: sa.Connection) -> bool:
-    return bool(connection.execute(_KEYS_MARK).one()[0])
+    own = sa.select(access_keys.c.key_id).where(access_keys.c.key_id != OF_SETTINGS)
+    return connection.execute(own.limit(1)).first() is not None
 
 
 def _read_keys(connection: sa.Connection) -> Sequence[AccessKey]:

@@ -31,6 +31,8 @@ class MemoryKeys(KeyTable):
 
     async def add(self, key: AccessKey) -> None:
         self._check()
+        if key.key_id in self.rows:
+            raise StoreUnavailable("there is such a row")
         self.rows[key.key_id] = key
 
     async def replace(self, key: AccessKey) -> bool:

@@ -1,15 +1,16 @@
 """The keys of callers in memory: what one process makes or ends counts at the others (SPEC section 14)."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
 
-from scheduler_service.domain.keys_and_roles import AccessKey, Role, read_key, write_key
+from scheduler_service.domain.keys_and_roles import OF_SETTINGS, AccessKey, Role, read_key, write_key
 from scheduler_service.pacing.table_follower import LOOK_SECONDS
 from scheduler_service.ports.errors import StoreUnavailable
-from scheduler_service.security.callers import Session, SessionSeal
+from scheduler_service.security.callers import Caller, Session, SessionSeal
 from scheduler_service.security.key_ring import MOST_KEYS, NOTED_MS, KeyRing, OverlapRunsError
 from tests.manual_clock import ManualClock
 from tests.unit.security.memory_keys import MemoryKeys
@@ -46,6 +47,10 @@ def session_of(key: AccessKey, expires: int = 2_000_000) -> Session:
     return Session(key.tenant, key.role, key.name, expires, key.key_id, key.rotations)
 
 
+def caller_of(key: AccessKey, session: str = "", end: int = 0) -> Caller:
+    return Caller(key.tenant, key.role, key_id=key.key_id, session=session, session_end=end)
+
+
 async def settle(until: Callable[[], bool]) -> None:
     """Lets other tasks run until this is so; they wait for nothing outside."""
     for _ in range(1_000):
@@ -78,7 +83,7 @@ async def test_a_revoked_key_ends_everywhere() -> None:
     key, text = await processes.make()
 
     async def wait_there() -> None:
-        async with processes.there.watching(key.key_id, 0):
+        async with processes.there.watching(caller_of(key)):
             await asyncio.get_running_loop().create_future()
 
     waiting = asyncio.ensure_future(wait_there())
@@ -130,7 +135,7 @@ async def test_a_rotated_key_has_two_texts_for_a_while() -> None:
     await processes.there.look()
 
     async def wait() -> None:
-        async with processes.there.watching(key.key_id, 0):
+        async with processes.there.watching(caller_of(key)):
             await asyncio.get_running_loop().create_future()
 
     waiting = asyncio.ensure_future(wait())
@@ -294,6 +299,59 @@ async def test_a_session_is_over_at_its_moment_and_when_its_key_is_revoked() -> 
     await processes.there.revoke(key.key_id)
     await processes.here.look()
     assert processes.here.read_session(long) is None
+
+
+@pytest.mark.parametrize("is_of_settings", [True, False])
+async def test_a_session_that_is_ended_ends_everywhere(is_of_settings: bool) -> None:
+    """Signed out or at its moment, with what waits in it; others of its key go on, also after a restart."""
+    processes = Processes()
+    made, _ = await processes.make()
+    key = replace(made, key_id="") if is_of_settings else made
+    ended: list[str] = []
+
+    async def wait(session: str, end: int) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with processes.there.watching(caller_of(key, session, end)):
+                await asyncio.get_running_loop().create_future()
+        ended.append(session)
+
+    ends = {"out": 1_900_000, "short": 1_000_500, "other": 1_900_000}
+    waiting = [asyncio.ensure_future(wait(*one)) for one in ends.items()]
+    await asyncio.sleep(0)
+    processes.table.is_down = True
+    with pytest.raises(StoreUnavailable):
+        await processes.here.end_session(key.key_id, "out", ends["out"])
+    processes.table.is_down = False
+    await processes.here.end_session(key.key_id, "out", ends["out"])
+    assert (processes.here.has_ended(key.key_id, "out"), ended) == (True, [])
+    await processes.there.look()
+    await settle(lambda: ended == ["out"])
+    processes.clock.advance(500)
+    await processes.there.look()
+    await settle(lambda: ended == ["out", "short"])
+    restarted = KeyRing(table=processes.table, clock=processes.clock)
+    await restarted.load()
+    await restarted.end_session(key.key_id, "third", ends["out"])
+    assert [restarted.has_ended(key.key_id, one) for one in ("out", "third", "other")] == [True, True, False]
+    assert not restarted.has_ended("another", "out")
+    waiting[2].cancel()
+
+
+async def test_two_processes_end_the_first_sessions_of_the_settings_key() -> None:
+    """The row that has them is no key: none is needed for it, listed, found, rotated or read."""
+    processes = Processes()
+    await processes.here.end_session("", "here", 2_000_000)
+    await processes.there.end_session("", "there", 2_000_000)
+    await processes.here.look()
+    for ring in (processes.here, processes.there):
+        assert ring.has_ended("", "here")
+        assert ring.has_ended("", "there")
+        assert not ring.is_used
+        assert (ring.list("default"), ring.list(""), ring.tenant_like("team")) == ([], [], None)
+        assert (ring.read(OF_SETTINGS), ring.get(OF_SETTINGS, 0), await ring.rotate(OF_SETTINGS, 0)) == (
+            None,
+        ) * 3
+        assert await ring.revoke(OF_SETTINGS) is None
 
 
 async def test_who_can_read_the_table_writes_no_session() -> None:

@@ -1,4 +1,4 @@
-"""A key that is revoked ends in every process, with what waits under it (SPEC section 14)."""
+"""A key that is revoked, or a session that is signed out, ends with what waits under it (SPEC section 14)."""
 
 import asyncio
 import time
@@ -45,4 +45,20 @@ async def test_it_ends_everywhere(tmp_path: Path) -> None:
             assert took < WITHIN + SLACK
             for known in (own, session):
                 assert (await http.get("/jobs", headers=known)).status_code == 401
+            signed_in = await http.post("/session", json={"key": KEY})
+            console = {"Cookie": signed_in.headers["set-cookie"].partition(";")[0], "X-Punctual-Console": "1"}
+            http.cookies.clear()
+            async with http.stream("GET", "/events", headers=console, timeout=None) as stream:
+                lines = stream.aiter_lines()
+                await anext(lines)
+                assert (await http.delete("/session", headers=console)).status_code == 200
+                async with asyncio.timeout(WITHIN + SLACK):
+                    async for _ in lines:
+                        pass
+        assert await asyncio.to_thread(process.stop) == 0
+    with serve(tmp_path / "data", "--workers", "2", **environ) as process:
+        url = await asyncio.to_thread(process.wait_for_url)
+        async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=60) as http:
+            assert (await http.get("/jobs", headers=console)).status_code == 401
+            assert (await http.get("/jobs", headers=admin)).status_code == 200
         assert await asyncio.to_thread(process.stop) == 0
