@@ -4,7 +4,6 @@ import hmac
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from ipaddress import ip_address
 
 import msgspec
 from starlette.types import Scope
@@ -22,7 +21,15 @@ from scheduler_service.domain.audit_acts import START_KEY
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.keys_and_roles import AccessKey
 from scheduler_service.domain.moments import SECOND, Now
-from scheduler_service.security.callers import SESSION_MS, Caller, Role, Session, SessionSeal, WrongKeys
+from scheduler_service.security.callers import (
+    SESSION_MS,
+    Caller,
+    Role,
+    Session,
+    SessionSeal,
+    WrongKeys,
+    read_address,
+)
 from scheduler_service.security.key_ring import KeyRing, digest_session
 from scheduler_service.security.trusted_proxies import Proxies
 
@@ -290,12 +297,8 @@ def is_loopback(name: str) -> bool:
     """Whether `name` is an address of this machine, or a name that always is (RFC 6761, section 6.3)."""
     if name in OF_THIS_MACHINE or name.endswith(".localhost"):
         return True
-    try:
-        address = ip_address(name)
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return bool((mapped or address).is_loopback)
+    address = read_address(name)
+    return address is not None and address.is_loopback
 
 
 def is_loopback_host(host: str) -> bool:

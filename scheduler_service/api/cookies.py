@@ -15,6 +15,7 @@ COOKIE = "punctual_session"
 MOST_COOKIES = 4
 """So many cookies of this name are looked at: browsers send one for each path that fits."""
 READING = frozenset({"GET", "HEAD"})
+OTHER_SITES = frozenset({"cross-site", "same-site"})
 MARK = "X-Punctual-Console"
 PREFIX_HEADER = b"x-forwarded-prefix"
 LONGEST_PREFIX = 200
@@ -62,12 +63,21 @@ def check_console(scope: Scope, own_url: str | None = None) -> None:
 def check_origin(scope: Scope, own_url: str | None = None) -> None:
     """Refuses what says that it comes from a page of another origin. Raises ApiProblem (403).
 
-    The origin of `own_url` (server.external_url) is this service's too: a proxy may pass on any `Host`.
+    The origin of `own_url` (server.external_url) is this service's too: a proxy may pass on any `Host`. Its
+    host by another scheme is not: who sits between can write pages of http, and none of https.
     """
+    site = (header(scope, b"sec-fetch-site") or "").strip().lower()
+    if site in OTHER_SITES:  # of a browser, which does not always say the origin
+        message = f"a page of another origin ({site}) may not change anything here"
+        raise refuse(HTTPStatus.FORBIDDEN, "/Sec-Fetch-Site", "origin", message)
     origin = header(scope, b"origin")
-    if origin is None or is_same_origin(origin, *_own_hosts(scope)):
+    if origin is None:
         return
-    if own_url is None or _parts(origin) != _parts(own_url):
+    said, own = _parts(origin), _parts(own_url or "")
+    is_downgraded = said is not None and own is not None and said[1] == own[1] and said[0] != own[0]
+    if is_same_origin(origin, *_own_hosts(scope)) and not is_downgraded:
+        return
+    if own_url is None or said != own:
         message = (
             f"the page {origin[:80]!r} may not change anything here; if that is this service behind a proxy, "
             "set server.external_url to it"

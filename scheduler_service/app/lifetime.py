@@ -24,6 +24,7 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.ports.log import Log
+from scheduler_service.security.trusted_proxies import find_widest
 from scheduler_service.settings import LoadedSettings, Settings, SettingsError
 from scheduler_service.telemetry.loop_watch import watching
 from scheduler_service.telemetry.port_decorators import NO_DECORATORS, PortDecorators
@@ -131,9 +132,15 @@ async def _serve(
 def check_exposure(settings: Settings) -> None:
     """Without a key only loopback is served (SPEC section 14): one of the settings, or one that was made.
 
-    Raises SettingsError, StoreUnavailable.
+    And who a user is nobody says from everywhere. Raises SettingsError, StoreUnavailable.
     """
-    host = settings.server.host
+    server = settings.server
+    host, wide = server.host, find_widest(server.trusted_proxies)
+    if server.trusted_user_header is not None and wide is not None and not is_loopback(host):
+        raise SettingsError(
+            f"server.trusted_proxies covers {wide}, from where anybody could write the header "
+            f"{server.trusted_user_header} and be whom he likes; name the proxies' own addresses"
+        )
     if settings.server.key is None and not is_loopback(host) and not are_keys_made(settings):
         raise SettingsError(
             f"server.host = {host!r} is not loopback, and no key is configured: whoever reaches it could "

@@ -16,6 +16,7 @@ It need not be waited for at the end, and little of it is kept for a caller that
 """
 JOINED_BYTES = 65_536
 """A longer first piece is not copied behind the head."""
+MAPPED = "::ffff:"
 
 Headers = Iterable[tuple[bytes, bytes]]
 _STATUS_LINES = {int(one): f"HTTP/1.1 {one.value} {one.phrase}\r\n".encode() for one in HTTPStatus}
@@ -199,8 +200,14 @@ def make_scope(
 
 
 def address_of(name: Any) -> tuple[str, int] | None:
-    """An end of a socket as ASGI has it; None: it has gone already."""
-    return (str(name[0]), int(name[1])) if isinstance(name, tuple) else None
+    """An end of a socket as ASGI has it; None: it has gone already.
+
+    Of a socket for both protocols an IPv4 address is written as one.
+    """
+    if not isinstance(name, tuple):
+        return None
+    host = str(name[0])
+    return (host.removeprefix(MAPPED) if "." in host else host), int(name[1])
 
 
 def write_answer(

@@ -44,8 +44,8 @@ def _exposure(subject: ExaminedService) -> DoctorFinding:
     try:
         check_exposure(subject.loaded.settings)
     except (SettingsError, StoreError) as error:
-        remedy = "set server.key (PUNCTUAL_SERVER__KEY), or listen on 127.0.0.1"
-        return SETTINGS.fail("key", str(error).partition(";")[0], remedy)
+        detail, _, remedy = str(error).partition("; ")
+        return SETTINGS.fail("key", detail, remedy)
     if server.key is None:
         return SETTINGS.well("key", "none: this machine alone is served")
     return SETTINGS.well("key", "set: every request needs it")

@@ -2,11 +2,12 @@
 
 import base64
 import hmac
+import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 import msgspec
 
@@ -22,6 +23,9 @@ WINDOW_MS = 60_000
 PER_ADDRESS = 10
 IN_ALL = 100
 MOST_ADDRESSES = 1_000
+MAPPED_BITS = 96
+_WRITTEN = re.compile(r"\[([^\]]*)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{1,5}|[0-9A-Fa-f:.]+(?:%.*)?")
+"""An address as proxies write it: in brackets, with a port, or alone."""
 
 
 class Caller(msgspec.Struct, frozen=True, gc=False):
@@ -169,11 +173,29 @@ def _left(window: _Window, most: int, now: int) -> int:
 
 
 def _source(address: str) -> str:
-    try:
-        known = ip_address(address)
-    except ValueError:
+    known = read_address(address)
+    if known is None:
         return address
-    mapped = getattr(known, "ipv4_mapped", None)
-    if mapped is not None or known.version == 4:
-        return str(mapped or known)
-    return str(ip_network((known, 64), strict=False))
+    return str(known) if known.version == 4 else str(ip_network((known, 64), strict=False))
+
+
+def read_address(text: str) -> IPv4Address | IPv6Address | None:
+    """The address in a text, which may have a port, brackets or a zone; None: there is none.
+
+    One that stands for an IPv4 address (`::ffff:192.0.2.1`) is that one.
+    """
+    found = _WRITTEN.fullmatch(text.strip())
+    try:
+        known = ip_address((found[1] or found[2] or found[0]).partition("%")[0] if found else "")
+    except ValueError:
+        return None
+    return getattr(known, "ipv4_mapped", None) or known
+
+
+def read_network(text: str) -> IPv4Network | IPv6Network:
+    """An address or a network (CIDR); one of mapped addresses is that of IPv4. Raises ValueError."""
+    network = ip_network(text, strict=False)
+    mapped = getattr(network.network_address, "ipv4_mapped", None)
+    if mapped is None or network.prefixlen < MAPPED_BITS:
+        return network
+    return IPv4Network((mapped, network.prefixlen - MAPPED_BITS))

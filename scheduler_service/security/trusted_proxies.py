@@ -1,15 +1,19 @@
 """Proxies that are believed: from which address a request comes, and as whom they have signed it in."""
 
 from collections.abc import Iterable, Sequence
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import IPv6Network, collapse_addresses
 
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.keys_and_roles import Role
-from scheduler_service.security.callers import Caller
+from scheduler_service.security.callers import Caller, read_address, read_network
 
 LONGEST_USER = 128
 MOST_HOPS = 20
 """Of a longer chain of addresses the nearest are looked at."""
+WIDEST = {4: 8, 6: 16}
+"""By version of the protocol: a network with a shorter prefix is more than a company has."""
+_OWN = IPv6Network("fc00::/7")
+"""Private networks of IPv6, as 10.0.0.0/8 of IPv4."""
 
 
 class Proxies:
@@ -27,7 +31,7 @@ class Proxies:
         role: Role = Role.VIEWER,
         tenant: str = DEFAULT_TENANT,
     ) -> None:
-        self._networks = tuple(ip_network(one, strict=False) for one in addresses)
+        self._networks = tuple(read_network(one) for one in addresses)
         self.user_header = None if user_header is None else user_header.lower().encode()
         self._role = role
         self._tenant = tenant
@@ -39,7 +43,10 @@ class Proxies:
 
     def trusts(self, address: str) -> bool:
         """Whether the peer with this address is one of them."""
-        return _is_in(address, self._networks)
+        known = read_address(address)
+        return known is not None and any(
+            known.version == network.version and known in network for network in self._networks
+        )
 
     def origin_of(self, peer: str, forwarded: Sequence[str]) -> str:
         """The address from which a request comes that `peer` passes on, by its headers `X-Forwarded-For`.
@@ -49,11 +56,11 @@ class Proxies:
         if not forwarded or not self.trusts(peer):
             return peer
         chain = [part.strip() for value in forwarded for part in value.split(",")]
-        for address in reversed(chain[-MOST_HOPS:]):
-            if not _is_address(address):
+        for said in reversed(chain[-MOST_HOPS:]):
+            if (address := read_address(said)) is None:
                 return peer
-            peer = address
-            if not self.trusts(address):
+            peer = str(address)
+            if not self.trusts(peer):
                 break
         return peer
 
@@ -64,18 +71,11 @@ class Proxies:
         return Caller(self._tenant, self._role, name=name) if is_name else None
 
 
-def _is_in(address: str, networks: Iterable[IPv4Network | IPv6Network]) -> bool:
-    try:
-        known = ip_address(address)
-    except ValueError:
-        return False
-    known = getattr(known, "ipv4_mapped", None) or known
-    return any(known.version == network.version and known in network for network in networks)
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
+def find_widest(addresses: Iterable[str]) -> str | None:
+    """A network of these, or of several side by side, that is the world's rather than a company's."""
+    networks = [read_network(one) for one in addresses]
+    for version, bits in WIDEST.items():
+        for one in collapse_addresses(network for network in networks if network.version == version):  # type: ignore[type-var]
+            if one.prefixlen < bits and not (isinstance(one, IPv6Network) and one.subnet_of(_OWN)):
+                return str(one)
+    return None

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Protocol
 
 import msgspec
 
+from scheduler_service.security.callers import read_network
 from scheduler_service.transport.addresses import Address, Site, read_url
 from scheduler_service.transport.errors import (
     MachineExhausted,
@@ -201,7 +202,8 @@ def _read_entries(setting: str, entries: Iterable[str]) -> tuple[tuple[Network, 
 def _read_network(setting: str, text: str) -> Network | None:
     bare = text.removeprefix("[").removesuffix("]")
     try:
-        return ip_network(ip_address(bare)) if "/" not in bare else ip_network(bare)
+        ip_network(bare)
+        return read_network(bare)
     except ValueError as error:
         if "/" in text or text.replace(".", "").isdigit():
             raise PolicyError(f"{setting}: {text!r} is not a CIDR block: {error}.") from None

@@ -79,6 +79,10 @@ async def test_no_web_page_changes_anything(client: httpx.AsyncClient) -> None:
     ]:
         response = await client.post("/jobs/j1/trigger", headers={"Origin": origin})
         assert response.status_code == status
+    for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)):
+        sent = {"Sec-Fetch-Site": site, "Content-Type": "text/plain"}
+        response = await client.post("/jobs/j1/trigger", headers=sent)
+        assert response.status_code == status
 
 
 KEY = "the-key-of-the-settings"
@@ -152,13 +156,15 @@ async def test_no_foreign_page_uses_the_sign_in_of_a_proxy() -> None:
 async def test_wrong_keys_are_counted_by_the_address_behind_the_proxy() -> None:
     """One that tries many shuts no other out; the audit has the address, too."""
     world = behind(admin_key=KEY)
+    forms = ("192.0.2.7", "192.0.2.7:4711", "::ffff:192.0.2.7", "[::ffff:192.0.2.7]:80")
     for count in range(11):
-        tried = {"Authorization": "Bearer wrong", "X-Forwarded-For": "198.51.100.9, 192.0.2.7"}
+        tried = {"Authorization": "Bearer wrong", "X-Forwarded-For": f"198.51.100.9, {forms[count % 4]}"}
         assert (await ask(world, tried)).status_code == (401 if count < 10 else 429)
     others = {"Authorization": "Bearer wrong", "X-Forwarded-For": "192.0.2.8"}
     assert (await ask(world, others)).status_code == 401
-    own = {"Authorization": f"Bearer {KEY}", "X-Forwarded-For": "192.0.2.8"}
+    own = {"Authorization": f"Bearer {KEY}", "X-Forwarded-For": "192.0.2.8:80"}
     assert (await ask(world, own, "/jobs/j1", "POST", json=definition())).status_code == 201
+    assert [line["address"] for line in world.audit.lines.values()] == ["192.0.2.8"]
 
 
 NARROW = ROLES[:-1]

@@ -67,6 +67,15 @@ def test_the_external_url_is_the_services_own_origin(own_url: str, origin: str) 
             check_origin(scope(("host", "127.0.0.1:8000"), ("origin", other)), own_url)
 
 
+def test_a_page_of_the_own_host_by_another_scheme_is_foreign() -> None:
+    """Who sits between can write one of http; without `own_url` nobody knows the scheme."""
+    given = scope(("host", "jobs.example"), ("origin", "http://jobs.example"))
+    check_origin(given, None)
+    check_origin(given, "http://inner:8000")
+    with pytest.raises(ApiProblem, match=r"server\.external_url"):
+        check_origin(given, "https://jobs.example")
+
+
 def test_a_page_by_plain_http_has_a_cookie_that_comes_back() -> None:
     """Browsers drop one with `Secure` there; without an origin the external URL decides."""
     for headers, is_secure in (((("origin", "http://127.0.0.1:8000"),), False), ((), True)):

@@ -79,6 +79,9 @@ async def test_signing_out_forgets_the_cookie(world: World) -> None:
         assert "Max-Age=0" in answer.headers["set-cookie"]
         assert (await client.get("/jobs")).status_code == 401
         assert (await client.delete("/session", headers=MARKED)).status_code == 200
+        assert (await client.delete("/session")).status_code == 403
+        program = {"Authorization": f"Bearer {KEY}"}
+        assert (await client.delete("/session", headers=program)).status_code == 200
 
 
 async def test_a_session_that_was_signed_out_has_ended() -> None:

@@ -66,6 +66,13 @@ async def test_the_key_is_judged_and_not_shown() -> None:
     findings = await examine_settings(subject(server__host="0.0.0.0", server__key=KEY))
     assert states(findings)["key"] == "ok"
     assert KEY not in str(findings)
+    proxies = {"trusted_proxies": ["0.0.0.0/0"], "trusted_user_header": "X-User", "key": KEY}
+    users = {f"server__{name}": value for name, value in proxies.items()}
+    users["server__external_url"] = "https://jobs.example"
+    assert states(await examine_settings(subject(**users)))["key"] == "ok", "none but this machine"
+    for given, state in (({}, "failed"), ({"server__trusted_proxies": ["10.0.0.0/8"]}, "ok")):
+        findings = await examine_settings(subject(**users | {"server__host": "0.0.0.0"} | given))
+        assert states(findings)["key"] == state
 
 
 async def test_egress_to_everywhere_is_a_warning() -> None:

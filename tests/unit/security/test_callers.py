@@ -87,7 +87,8 @@ def test_an_address_waits_for_the_end_of_its_minute() -> None:
         limit.fail(f"2001:db8::{last:x}:1", 0)
     assert limit.wait("2001:db8::ffff:2", 1) > 0
     assert limit.wait("2001:db8:0:1::1", 1) == 0
-    fail(limit, "::ffff:192.0.2.1", PER_ADDRESS)
+    for count in range(PER_ADDRESS):
+        limit.fail(("::ffff:192.0.2.1", f"192.0.2.1:{count + 1}", "[::ffff:c000:201]:80")[count % 3], 0)
     assert limit.wait("192.0.2.1", 1) > 0
 
 

@@ -71,6 +71,8 @@ def test_deny_wins() -> None:
     assert refuses(policy, "::ffff:8.8.8.8")
     assert policy.refuse_name("bad.corp.test")
     assert policy.refuse_name("good.corp.test") is None
+    mapped = EgressPolicy(allow=[], deny=["::ffff:8.8.4.0/120", "[::ffff:8.8.8.8]"])
+    assert all(refuses(mapped, text) for text in ("8.8.4.1", "8.8.8.8"))
 
 
 def test_loopback_names_follow_loopback() -> None:
