@@ -158,7 +158,7 @@ async def _outcome(done: Awaitable[StartedExecution | None]) -> Outcome:
 
 def remember(request: ApiRequest, subject: str, key: str, body: bytes) -> Remembered:
     """What makes a command have its effect once under `key`."""
-    scope = write_scope(request.caller.tenant, subject)
+    scope = write_scope(request.caller, subject)
     return Remembered(scope, key, sha256(body).digest(), b"", request.deps.clock.now().wall)
 
 

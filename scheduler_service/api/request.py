@@ -55,6 +55,7 @@ from scheduler_service.timing.preview import LANGUAGES
 Handler = Callable[["ApiRequest"], Coroutine[Any, Any, Response]]
 _STRONG_TAG = re.compile(r'"(0|[1-9][0-9]{0,17})"')
 KEY_LENGTH = 255
+DIGITS_OF_PART = 32
 LONGEST_SCOPE = 300
 """What stores keep of a scope (`persistence.sql.job_tables`)."""
 LONGEST_IN_PATH = 256
@@ -267,7 +268,7 @@ class ApiRequest:
             raise invalid("/Idempotency-Key", "invalid", message)
         digest = sha256(self.scope["query_string"] + b"\n")
         digest.update(raw)
-        scope = write_scope(self.caller.tenant, subject)
+        scope = write_scope(self.caller, subject)
         return Remembered(scope, key, digest.digest(), b"", self.deps.clock.now().wall)
 
     async def run_once(
@@ -420,12 +421,20 @@ def no_execution(given: str) -> ApiProblem:
     return absent("/executionId", f"there is no execution {given[:200]!r}{remedy}")
 
 
-def write_scope(tenant: str, subject: str) -> str:
-    """In what an Idempotency-Key counts: for the tenant's own requests about a subject."""
-    if tenant == DEFAULT_TENANT:
+def write_scope(caller: Caller, subject: str) -> str:
+    """In what an Idempotency-Key counts: for the requests about a subject of all who see the same.
+
+    Those are the keys of the whole tenant, or for the same part of it: what one of them is answered may be
+    more than another part may know. A new text, or another key for the same, repeats a request all the same.
+    """
+    owner = "" if caller.tenant == DEFAULT_TENANT else caller.tenant
+    if caller.is_narrow:
+        part = sha256("\n".join((caller.service or "", *sorted(caller.labels))).encode())
+        owner = f"{owner}~{part.hexdigest()[:DIGITS_OF_PART]}"
+    if not owner:
         return subject
-    scope = f"{tenant}|{subject}"
-    return scope if len(scope) <= LONGEST_SCOPE else f"{tenant}|{sha256(subject.encode()).hexdigest()}"
+    scope = f"{owner}|{subject}"
+    return scope if len(scope) <= LONGEST_SCOPE else f"{owner}|{sha256(subject.encode()).hexdigest()}"
 
 
 def preferred(header: str | None) -> str:

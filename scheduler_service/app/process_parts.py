@@ -158,7 +158,7 @@ class ProcessParts(ABC):
 
     async def _look_at_secrets(self) -> None:
         if self.secret_vault is not None:
-            await self.secret_vault.look()
+            await self.secret_vault.next_look()
 
     @cached_property
     def secret_table(self) -> SqlSecretTable:

@@ -25,6 +25,7 @@ class Follower:
     ) -> None:
         self._look, self._on_trouble, self._rest = look, on_trouble, rest
         self._task: asyncio.Task[None] | None = None
+        self._looked = asyncio.Event()
 
     def start(self) -> None:
         """Begins."""
@@ -35,12 +36,25 @@ class Follower:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+            self._looked.set()
+
+    async def next_look(self) -> None:
+        """Returns when a look that began after this call has ended, or failed; all who wait share one.
+
+        Returns at once where none follows.
+        """
+        if self._task is not None:
+            await self._looked.wait()
 
     async def _run(self) -> None:
         while True:
             await self._rest(LOOK_SECONDS)
+            looked, self._looked = self._looked, asyncio.Event()
             try:
                 await self._look()
                 self._on_trouble(None)
             except Exception as error:  # noqa: BLE001 - nobody awaits this task: a defect would end it unseen
                 self._on_trouble(str(error))
+            finally:
+                looked.set()

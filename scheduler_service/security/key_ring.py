@@ -226,7 +226,7 @@ class KeyRing:
                 end = rfc3339(key.earlier_until)
                 raise OverlapRunsError(
                     f"the text of the key {key_id} before this one is valid until {end}; "
-                    "wait until then, or rotate with overlapSeconds 0, which ends all earlier texts at once"
+                    "wait until then, or rotate without an overlap, which ends all earlier texts at once"
                 )
             changed, text = rotated(key, now, overlap)
             return changed

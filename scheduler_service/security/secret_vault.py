@@ -95,6 +95,7 @@ class SecretVault:
         self._table, self._seal, self._clock = table, seal, clock
         self._on_trouble = on_trouble
         self._follower = Follower(self.look, on_trouble=self._tell, rest=rest)
+        self.next_look = self._follower.next_look
         self._reading = asyncio.Lock()
         self._mark: Mark = (0, 0)
         self._known: Mapping[str, Mapping[str, tuple[StoredSecret, tuple[str, ...]]]] = {}

@@ -1,13 +1,11 @@
 """Completes a request when it is sent: with values of secrets, which stand nowhere else (SPEC section 14)."""
 
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
 from typing import Any
 
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.secret_places import Unfilled
 from scheduler_service.domain.wire import AtSend, Fault, FaultKind, OutboundRequest, Outcome
-from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.sending import MayGo, NotSent, Secrets, Sender, always
 from scheduler_service.security.secret_masks import SecretMasks
 from scheduler_service.security.secrets import fill_request
@@ -27,7 +25,8 @@ class CompletingSender:
     """`ports.sending.Sender` in front of another one, at no cost for requests to which nothing is added.
 
     What comes back of others has no value of a secret that their job names: the answer is stored, and may be
-    shown and handed on. Where one is missing, `look` reads what other processes have stored meanwhile.
+    shown and handed on. Where one is missing, `look` returns when what other processes have stored up to now
+    is known, or nobody can say.
     """
 
     def __init__(self, *, sender: Sender, secrets: Secrets, masks: SecretMasks, look: Look = _look) -> None:
@@ -45,8 +44,7 @@ class CompletingSender:
     async def _complete(self, request: OutboundRequest, at_send: AtSend, may_go: MayGo) -> Outcome:
         filled = fill_request(request, self._secrets)
         if isinstance(filled, Unfilled):
-            with suppress(StoreUnavailable):
-                await self._look()
+            await self._look()
             filled = fill_request(request, self._secrets)
         # Of what is sent now, whatever comes meanwhile.
         mask = self._masks.of_request(at_send, self._secrets.find)

@@ -216,3 +216,34 @@ async def test_a_key_for_labels_sees_jobs_that_have_them(part: Part) -> None:
     for path in (SHOP, "/services", "/queues", "/queues/shop", "/counts/queues", "/stats", "/nodes"):
         assert await part.status("GET", path) == 403, path
     await judge_destroyed(part, own)
+
+
+async def test_an_answer_is_repeated_to_those_alone_who_see_the_same(part: Part) -> None:
+    """Under one Idempotency-Key another part asks anew; a new text, or another key for the part, does not."""
+    wanted = [{**PLAIN, "jobId": "theirs"}, {**PLAIN, "jobId": "own"}]
+
+    async def post(by: dict[str, str]) -> list[tuple[str, int | None]]:
+        headers = {**by, "Idempotency-Key": "once"}
+        items = (await part.client.post("/jobs", json=wanted, headers=headers)).json()["data"]["items"]
+        return [(one["status"], one["problem"] and one["problem"]["status"]) for one in items]
+
+    assert (await part.ask("POST", "/jobs/theirs", definition(), by=ADMIN)).status_code == 201
+    everybody = await post(ADMIN)
+    assert everybody == [("unchanged", None), ("created", None)] == await post(ADMIN)
+    assert (await part.ask("DELETE", "/jobs/own", by=ADMIN)).status_code == 200
+    await part.take(service="shop")
+    found = await post(part.own)
+    assert found != everybody
+    assert {status for _, status in found} == {409}
+    first = part.own
+    keys = (await part.client.get("/keys", headers=ADMIN)).json()["data"]["items"]
+    rotated = await part.client.post(f"/keys/{keys[0]['keyId']}/rotate", headers=ADMIN)
+    await part.take(service="shop")
+    lines = len(part.world.audit.lines)
+    for own in (part.own, {"Authorization": f"Bearer {rotated.json()['data']['key']}"}):
+        assert own != first
+        assert await post(own) == found
+    assert len(part.world.audit.lines) == lines, "nothing was done again"
+    await part.take(service="other")
+    await post(part.own)
+    assert len(part.world.audit.lines) == lines + 1

@@ -13,16 +13,20 @@ class MemorySecrets:
         self.rows: dict[tuple[str, str], StoredSecret] = {}
         self.changes = 0
         self.is_away = False
+        self.looks = 0
 
     async def mark(self) -> Mark:
-        if self.is_away:
-            raise StoreUnavailable("the database is away")
-        return len(self.rows), self.changes
+        self.looks += 1
+        return self._mark()
 
     async def secrets(self) -> tuple[Mark, Sequence[StoredSecret]]:
-        mark = await self.mark()
-        return mark, [one for one in self.rows.values() if one.sealed]
+        return self._mark(), [one for one in self.rows.values() if one.sealed]
 
     async def put(self, secret: StoredSecret) -> None:
         self.rows[secret.tenant, secret.name] = secret
         self.changes += 1
+
+    def _mark(self) -> Mark:
+        if self.is_away:
+            raise StoreUnavailable("the database is away")
+        return len(self.rows), self.changes

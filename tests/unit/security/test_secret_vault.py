@@ -1,10 +1,12 @@
 """Stored secrets: sealed where they lie, and known to all processes soon (SPEC section 14)."""
 
+import asyncio
 import base64
 
 import pytest
 from msgspec.structs import replace
 
+from scheduler_service.pacing.table_follower import LOOK_SECONDS
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.shared_tables import StoredSecret
 from scheduler_service.security.secret_vault import Seal, SecretVault, Unsealable, read_seal_key
@@ -55,6 +57,31 @@ async def test_other_processes_see_it_at_their_next_look() -> None:
     assert table.rows["default", "A"].sealed == b""
     await one.look()
     assert one.find("default", "A") == ()
+
+
+async def test_those_who_miss_a_secret_share_the_next_look() -> None:
+    """However many: the table is asked no more often, and what was stored before is known to all."""
+    table, clock = MemorySecrets(), ManualClock(wall=5_000)
+    seal = Seal([KEY])
+    known = SecretVault(
+        table=table, seal=seal, clock=clock, rest=lambda seconds: clock.sleep(round(seconds * 1_000))
+    )
+    await known.next_look()  # nobody looks yet
+    known.start()
+    for is_away, found in ((True, ()), (False, VALUES)):
+        waiting = [asyncio.ensure_future(known.next_look()) for _ in range(100)]
+        await vault(table).put("default", "A", VALUES)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        table.is_away, looks = is_away, table.looks
+        clock.advance(round(LOOK_SECONDS * 1_000))
+        await asyncio.gather(*waiting)
+        assert (table.looks - looks, known.find("default", "A")) == (1, found)
+        table.is_away = False
+    waiting = [asyncio.ensure_future(known.next_look())]
+    await asyncio.sleep(0)
+    await known.stop()
+    await asyncio.gather(*waiting)
 
 
 async def test_what_was_read_last_is_valid_while_the_table_is_away() -> None:
