@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from scheduler_service.demo.free_ports import free_ports
+from scheduler_service.demo.child_programs import free_ports
 from scheduler_service.persistence.sqlite.folder_lock import FolderLock
 from scheduler_service.ports.errors import StoreRefused
 from scripts.local_programs import (

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from scheduler_service.demo import tie
+from scheduler_service.demo.child_programs import tied_command
 
 DAPR_BIN_VARIABLE = "PUNCTUAL_DAPR_BIN"
 POSTGRES_VERSIONS = Path("/usr/lib/postgresql")
@@ -127,7 +127,7 @@ class DemoProgram:
 
     def tie(self) -> None:
         """From its next start on it ends with this process, even where that is killed (Linux)."""
-        self._before += tie.command_of(self.ENDED_BY)
+        self._before += tied_command(self.ENDED_BY)
 
     def start(self) -> None:
         """Starts it; returns at once."""

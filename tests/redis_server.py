@@ -11,7 +11,7 @@ import pytest
 from redis import Redis
 from redis.exceptions import RedisError
 
-from scheduler_service.persistence.contexts.address import Address
+from scheduler_service.persistence.contexts.redis_address import Address
 from tests.ports import free_port
 
 PATIENCE = 20.0

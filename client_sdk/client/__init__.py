@@ -7,17 +7,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from client_sdk.client.answering import Patience as Patience
     from client_sdk.client.blocking import BlockingClient as BlockingClient
     from client_sdk.client.client import DEFAULT_URL as DEFAULT_URL
     from client_sdk.client.client import Client as Client
+    from client_sdk.client.http_answers import Patience as Patience
     from client_sdk.client.jobs import PostedJob as PostedJob
 
 _MODULES = {
     "DEFAULT_URL": "client_sdk.client.client",
     "BlockingClient": "client_sdk.client.blocking",
     "Client": "client_sdk.client.client",
-    "Patience": "client_sdk.client.answering",
+    "Patience": "client_sdk.client.http_answers",
     "PostedJob": "client_sdk.client.jobs",
 }
 

@@ -6,11 +6,11 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 import httpx
 from pydantic import PrivateAttr
 
-from client_sdk.client.answering import Patience
 from client_sdk.client.bulk import BulkWork
 from client_sdk.client.calendars import Calendars
 from client_sdk.client.client import DEFAULT_URL, Client
 from client_sdk.client.executions import Deliveries, Executions
+from client_sdk.client.http_answers import Patience
 from client_sdk.client.jobs import Jobs
 from client_sdk.client.keys import Keys, Secrets
 from client_sdk.client.queues import Queues

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import httpx
 
-from client_sdk.client.answering import (
+from client_sdk.client.http_answers import (
     MAY_HAVE_ARRIVED,
     Envelope,
     Patience,

@@ -1,1 +1,4 @@
 """REST in: authenticate, validate, translate, deliver, answer."""
+
+CONSOLE = "/console"
+"""Where the console is served."""

@@ -42,8 +42,7 @@ from scheduler_service.api.bodies import ClientGone
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.key_scopes import check_scope, check_sight
 from scheduler_service.api.openapi import describe
-from scheduler_service.api.pages.front import FrontPage
-from scheduler_service.api.pages.reference import Reference
+from scheduler_service.api.pages import FrontPage, Reference
 from scheduler_service.api.parameters import check_length, read_query
 from scheduler_service.api.request import LONGEST_IN_PATH, ApiOperation, ApiRequest
 from scheduler_service.api.request_room import AnswerPlace

@@ -26,7 +26,7 @@ from scheduler_service.api.responses import (
 )
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.moments import rfc3339
-from scheduler_service.hosts.operations.operation import (
+from scheduler_service.hosts.operations.operation_run import (
     EXECUTIONS,
     INTERRUPTED,
     JOBS,

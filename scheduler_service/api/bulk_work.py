@@ -29,7 +29,12 @@ from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.replies import Started as ExecutionStarted
 from scheduler_service.domain.turn_events import Activated, Destroyed, Event, Paused, Triggered
 from scheduler_service.engine.definition_checks import find_too_many
-from scheduler_service.hosts.operations.operation import Outcome, StartedExecution, read_piece, write_piece
+from scheduler_service.hosts.operations.operation_run import (
+    Outcome,
+    StartedExecution,
+    read_piece,
+    write_piece,
+)
 from scheduler_service.language.json_values import as_json
 from scheduler_service.persistence.history.queries import ExecutionQuery
 from scheduler_service.ports.delivery import Command

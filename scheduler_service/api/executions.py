@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from http import HTTPStatus
+from typing import Any
 
 import msgspec
 from starlette.responses import Response
@@ -17,7 +18,6 @@ from scheduler_service.api.query_filters import EXECUTION_FILTERS, execution_que
 from scheduler_service.api.request import OF_JOBS, ApiRequest, PostedBody, Routes, no_execution
 from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ApiProblem, FoundFlaw, invalid, refuse, succeed
-from scheduler_service.api.shapes import show_queued_parts
 from scheduler_service.domain.execution import ExecutionState, JobState, parse_execution_id
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.records import Exchange
@@ -249,7 +249,7 @@ async def _with_queue(request: ApiRequest, execution: Wire) -> Wire:
     is_latest = request.query["requestCounts"] is None or (attempts and attempts[-1]["endedAt"] is None)
     if attempts and parsed and is_running and is_latest:
         queued = await _find_queued(request, str(execution["jobId"]), *parsed)
-        attempts[-1]["queue"] = None if queued is None else show_queued_parts(queued)
+        attempts[-1]["queue"] = None if queued is None else _show_queued_parts(queued)
     return {**execution, "attempts": attempts}
 
 
@@ -358,3 +358,15 @@ async def list_outcomes(request: ApiRequest) -> Response:
     found = await request.deps.history.outcomes(tenant, list(keys.values()), request.query["count"])
     items = [{"jobId": job_id, "executions": found[key]} for job_id, key in keys.items()]
     return succeed({"items": items}, warnings=behind)
+
+
+def _show_queued_parts(queued: Queued) -> dict[str, Any]:
+    """What an attempt has in a queue."""
+    return {
+        "step": queued.step,
+        "name": queued.queue,
+        "parts": queued.unclaimed + queued.claimed + queued.ended,
+        "unclaimed": queued.unclaimed,
+        "claimed": queued.claimed,
+        "ended": queued.ended,
+    }

@@ -14,13 +14,13 @@ from client_sdk.models import BackfillRequest, answers
 from scheduler_service.api import openapi_examples, parameters
 from scheduler_service.api.audit_writing import Way
 from scheduler_service.api.bodies import read_model
+from scheduler_service.api.job_answers import firing_preview
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.jobs import find_job
 from scheduler_service.api.key_scopes import sees
 from scheduler_service.api.previews import read_moment, work_by_count
 from scheduler_service.api.request import OF_JOBS, ApiRequest, PostedBody, Routes
 from scheduler_service.api.responses import invalid, no_job, succeed
-from scheduler_service.api.shapes import firing_preview
 from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.execution import TERMINAL, ExecutionState, JobState, write_execution_id
 from scheduler_service.domain.job_key import read_job_key, write_job_key

@@ -17,6 +17,7 @@ from scheduler_service.api.definitions import (
     check_posted,
     warnings_today,
 )
+from scheduler_service.api.job_answers import job_in_full, list_lines
 from scheduler_service.api.job_commands import (
     find_changes,
     find_sender,
@@ -31,7 +32,6 @@ from scheduler_service.api.request import OF_JOBS, ApiRequest, PostedBody, Route
 from scheduler_service.api.request_keys import wrong_token
 from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ENCODER, ApiProblem, invalid, no_job, refused, succeed
-from scheduler_service.api.shapes import job_in_full, list_lines
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.execution import ExecutionState, JobState, write_execution_id
 from scheduler_service.domain.job_key import DEFAULT_TENANT, is_trial, read_job_key

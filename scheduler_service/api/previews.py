@@ -20,10 +20,10 @@ from scheduler_service.api.definitions import (
     check_posted,
     warnings_today,
 )
+from scheduler_service.api.job_answers import firing_preview
 from scheduler_service.api.jobs import find_job
 from scheduler_service.api.request import OF_JOBS, ApiRequest, PostedBody, Routes
 from scheduler_service.api.responses import ApiProblem, invalid, invalid_all, no_job, succeed
-from scheduler_service.api.shapes import firing_preview
 from scheduler_service.api.statistics import END_OF_TIMERS, count_planned
 from scheduler_service.domain.errors import DefinitionError, ExpressionError
 from scheduler_service.domain.execution import FailureType

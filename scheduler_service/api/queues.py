@@ -13,10 +13,10 @@ from client_sdk.models import Claim, Completion, HeldPartName, Renewal, answers
 from scheduler_service.api import openapi_examples, parameters
 from scheduler_service.api.audit_writing import Way
 from scheduler_service.api.bodies import ClientGone, read_model
+from scheduler_service.api.registrations import pause_members
 from scheduler_service.api.request import OF_SERVICES, ApiRequest, PostedBody, Routes
 from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ApiProblem, after_change, invalid, refuse, succeed
-from scheduler_service.api.shapes import pause_members
 from scheduler_service.domain.execution import FailureType, parse_execution_id, write_execution_id
 from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.leases import (
@@ -28,9 +28,9 @@ from scheduler_service.domain.leases import (
     merge_figures,
 )
 from scheduler_service.domain.moments import SECOND, Now, rfc3339
-from scheduler_service.domain.parts import PartEnd, PartName, write_part_id
 from scheduler_service.domain.registered_services import Kind
 from scheduler_service.domain.secret_places import Unfilled
+from scheduler_service.domain.step_parts import PartEnd, PartName, write_part_id
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.engine.parts.step_options import read_queue
 from scheduler_service.language.json_values import LARGE_BYTES, as_json, parse_json

@@ -1,6 +1,9 @@
-"""The body of a registration and the jobs that it declares, counted and measured before any is decoded."""
+"""Registrations: their bodies, of which the declared jobs are counted and measured before any is decoded; and
+how services and instances are shown.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -13,8 +16,11 @@ from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ApiProblem, FoundFlaw, invalid, invalid_all
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.job_key import write_job_key
+from scheduler_service.domain.moments import SECOND, Now, rfc3339
+from scheduler_service.domain.registered_services import Service
 from scheduler_service.hosts.work_thread import work_by_size
 from scheduler_service.pacing.slices import Slices
+from scheduler_service.services.instances import Instance
 from scheduler_service.services.registry import TimerDeclaration, digest_of
 
 MAX_TIMERS = 1_000
@@ -172,3 +178,51 @@ async def _find_taken(deps: ApiDependencies, job_ids: Mapping[str, int], service
 
 def _below(index: int, flaws: Iterable[FoundFlaw]) -> list[FoundFlaw]:
     return [Problem(f"/timers/{index}{flaw.pointer}", flaw.code, flaw.message) for flaw in flaws]
+
+
+def service_line(service: Service, instances: Sequence[Instance], online: int) -> dict[str, Any]:
+    """A service in a list: without its timers and instances; `online` of these take calls."""
+    return {
+        "name": service.name,
+        **service_members(service),
+        "instanceCount": len(instances),
+        "onlineCount": online,
+        "createdAt": rfc3339(service.created_at),
+        "updatedAt": rfc3339(service.updated_at),
+    }
+
+
+def service_members(service: Service) -> dict[str, Any]:
+    """What a service says of itself, beside the jobs that it declares."""
+    limit = service.rate_limit
+    return {
+        "address": service.address,
+        "route": service.route,
+        "tags": service.tags,
+        "onChange": "keep" if service.keeps else "update",
+        "graceSeconds": service.grace / SECOND,
+        "rateLimit": None if limit is None else {"count": limit.count, "perSeconds": limit.per / SECOND},
+        "signing": service.signing or None,
+        "options": msgspec.json.decode(service.options or "{}"),
+    }
+
+
+def instance_line(instance: Instance, now: Now, *, is_online: bool) -> dict[str, Any]:
+    """A running process of a service, as of its last registration or heartbeat."""
+    state = "draining" if instance.draining else "online"
+    return {
+        "instanceId": instance.instance_id,
+        "address": instance.address or None,
+        "tags": instance.tags,
+        "capacity": instance.capacity,
+        "description": instance.description or None,
+        "state": state if is_online else "offline",
+        "load": instance.load,
+        "lastHeartbeat": rfc3339(now.wall - (now.steady - instance.seen)),
+    }
+
+
+def pause_members(since: int | None, now: Now) -> dict[str, Any]:
+    """How a pause of a queue or a service since a steady moment is shown; None: it is not paused."""
+    at = None if since is None else rfc3339(now.wall + since - now.steady)
+    return {"paused": since is not None, "pausedAt": at}

@@ -16,7 +16,15 @@ from scheduler_service.api.audit_writing import AuditNote, Way, audited
 from scheduler_service.api.bodies import read_json, read_model
 from scheduler_service.api.definitions import Creator
 from scheduler_service.api.dependencies import ApiDependencies
-from scheduler_service.api.registrations import log_warnings, read_declaration, read_registration
+from scheduler_service.api.registrations import (
+    instance_line,
+    log_warnings,
+    pause_members,
+    read_declaration,
+    read_registration,
+    service_line,
+    service_members,
+)
 from scheduler_service.api.request import OF_SERVICES, ApiRequest, PostedBody, Routes
 from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import (
@@ -30,7 +38,6 @@ from scheduler_service.api.responses import (
     refuse,
     succeed,
 )
-from scheduler_service.api.shapes import instance_line, pause_members, service_line, service_members
 from scheduler_service.domain.audit_acts import ActKind
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.registered_services import GRACE, Kind, RateLimit, Service

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import uvloop
 from starlette.types import ASGIApp
 
+from scheduler_service.api import CONSOLE
 from scheduler_service.api.authentication import is_loopback
-from scheduler_service.api.pages import CONSOLE
+from scheduler_service.app.base_service import RunningService
 from scheduler_service.app.data_folder import are_keys_made
 from scheduler_service.app.egress import log_egress
 from scheduler_service.app.listener import address_of, listen
+from scheduler_service.app.local_service import open_service
 from scheduler_service.app.process_setup import divide, freeze_memory, process_log, raise_limit
-from scheduler_service.app.running_service import RunningService
-from scheduler_service.app.service import open_service
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.persistence.common.fault_points import FaultPoints

@@ -13,6 +13,7 @@ import uvloop
 
 from scheduler_service import __version__
 from scheduler_service.app.actor_listener import create_actor_app
+from scheduler_service.app.base_service import RunningService, process_wire, versions_of
 from scheduler_service.app.core_settings import make_surroundings
 from scheduler_service.app.data_folder import keep_private, known_formats
 from scheduler_service.app.egress import make_sender
@@ -20,7 +21,6 @@ from scheduler_service.app.lifetime import LAST_ANSWERS_SECONDS, serve, through_
 from scheduler_service.app.listener import listen
 from scheduler_service.app.process_parts import GivenParts
 from scheduler_service.app.process_setup import current_limit, divide, process_log
-from scheduler_service.app.running_service import RunningService, process_wire, versions_of
 from scheduler_service.app.service_registry import SharedParts
 from scheduler_service.app.store_opening import open_history
 from scheduler_service.app.telemetry import Telemetry

@@ -25,7 +25,7 @@ from scheduler_service.hosts.begun_executions import open_begun_mark
 from scheduler_service.hosts.embedded.early_commit import BATCH_WINDOW_MS, BURST_LEAD_MS, EARLY_COMMIT_MS
 from scheduler_service.hosts.embedded.embedded_host import EmbeddedHost, EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.host import Host, HostStatus
-from scheduler_service.hosts.host_parts import Core, HostLimits, HostParts
+from scheduler_service.hosts.host_dependencies import Core, HostLimits, HostParts
 from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.pacing.room import Room
 from scheduler_service.persistence.history.database import HistoryDatabase

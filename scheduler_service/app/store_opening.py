@@ -24,13 +24,13 @@ from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.processes.rpc_methods import WorkerConfig
 from scheduler_service.hosts.processes.shards import ShardOf, make_shard_of
 from scheduler_service.persistence.common.fault_points import FaultPoints
-from scheduler_service.persistence.contexts.address import read_address
-from scheduler_service.persistence.contexts.apart_store import (
+from scheduler_service.persistence.contexts.external_contexts import (
     ApartStore,
     ContextKeeper,
     ListedContexts,
     WholeStore,
 )
+from scheduler_service.persistence.contexts.redis_address import read_address
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.job_store.database import OnTrouble
 from scheduler_service.persistence.sqlite.folder_lock import FolderLock, await_workers

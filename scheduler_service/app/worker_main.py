@@ -38,7 +38,7 @@ from scheduler_service.hosts.processes.parent import (
 )
 from scheduler_service.hosts.processes.remote_shard import WorkerService
 from scheduler_service.hosts.processes.rpc_methods import RpcConnection, WorkerConfig
-from scheduler_service.persistence.contexts.apart_store import WholeStore
+from scheduler_service.persistence.contexts.external_contexts import WholeStore
 from scheduler_service.persistence.sqlite.folder_lock import FolderLock
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.ports.log import Log

@@ -31,7 +31,7 @@ from scheduler_service.cli.output import Column, Format, note, note_warnings, sh
 from scheduler_service.cli.service_connection import ApiConnection, SentPart, describe_flaws, read_flaws
 
 if TYPE_CHECKING:
-    from client_sdk.client.answering import Envelope
+    from client_sdk.client.http_answers import Envelope
 
 CREATED, UPDATED, UNCHANGED, REFUSED, DESTROYED = "created", "updated", "unchanged", "refused", "destroyed"
 RESULTS = ("kind", Column("name", free=True), "status")

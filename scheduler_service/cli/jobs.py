@@ -1,4 +1,4 @@
-"""`punctual jobs …`: create, change, trigger and watch jobs; `cli.job_reads` shows them."""
+"""`punctual jobs …`: create, change, trigger and watch jobs; `cli.job_queries` shows them."""
 
 import contextlib
 import math
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scheduler_service.cli import job_reads
+from scheduler_service.cli import job_queries
 from scheduler_service.cli.bulk import bulk_jobs
 from scheduler_service.cli.definition_commands import check_definitions, create_definition, try_definition
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.event_following import Following
 from scheduler_service.cli.executions import show_end
 from scheduler_service.cli.job_pages import show_job
-from scheduler_service.cli.job_reads import JobId
+from scheduler_service.cli.job_queries import JobId
 from scheduler_service.cli.options import (
     Commands,
     End,
@@ -52,10 +52,10 @@ if TYPE_CHECKING:
     from scheduler_service.cli.documents import DefinitionInFile
 
 app = Commands(no_args_is_help=True, help="Create, read, change and trigger jobs.")
-app.command("list")(job_reads.list_jobs)
-app.command("get")(job_reads.get_job)
-app.command("count", page=job_reads.COUNTED)(job_reads.count_jobs)
-app.command("outcomes", page=job_reads.show_signs)(job_reads.list_outcomes)
+app.command("list")(job_queries.list_jobs)
+app.command("get")(job_queries.get_job)
+app.command("count", page=job_queries.COUNTED)(job_queries.count_jobs)
+app.command("outcomes", page=job_queries.show_signs)(job_queries.list_outcomes)
 WATCH_POLL_SECONDS = 1.0
 Prune = Annotated[
     bool, typer.Option("--prune", help="Destroy the jobs with --label that the files do not have.")
@@ -389,12 +389,12 @@ def backfill_job(
         _await_backfilled(api, f"{path}/executions", found["items"], timeout)
 
 
-app.command("next", page=job_reads.show_coming)(job_reads.next_firings)
-app.command("firings", page=job_reads.FIRED)(job_reads.list_firings)
-app.command("revisions", page=job_reads.CHANGED)(job_reads.list_revisions)
+app.command("next", page=job_queries.show_coming)(job_queries.next_firings)
+app.command("firings", page=job_queries.FIRED)(job_queries.list_firings)
+app.command("revisions", page=job_queries.CHANGED)(job_queries.list_revisions)
 app.command("stats", page=show_days)(read_job_days)
 app.command("bulk")(bulk_jobs)
-app.command("retry-plan", page=job_reads.show_plan)(job_reads.plan_retries)
+app.command("retry-plan", page=job_queries.show_plan)(job_queries.plan_retries)
 
 
 def _show_started(

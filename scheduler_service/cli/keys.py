@@ -83,9 +83,9 @@ def create_key(
     if (api := _reach(url, key, data, config)) is not None:
         made = api.send("POST", "/keys", body=wanted)
     else:
-        from scheduler_service.maintenance import kept_keys
+        from scheduler_service.maintenance import database_keys
 
-        made = _run(lambda settings: kept_keys.make_key(settings, wanted), data, config)
+        made = _run(lambda settings: database_keys.make_key(settings, wanted), data, config)
     note("this is the only time that the key is shown")
     return made
 
@@ -104,9 +104,9 @@ def list_keys(
     """
     if (api := _reach(url, key, data, config)) is not None:
         return {"items": list(api.items("/keys", tenant=tenant)), "nextCursor": None}
-    from scheduler_service.maintenance import kept_keys
+    from scheduler_service.maintenance import database_keys
 
-    found = _run(lambda settings: kept_keys.list_keys(settings, tenant), data, config)
+    found = _run(lambda settings: database_keys.list_keys(settings, tenant), data, config)
     return {"items": found, "nextCursor": None}
 
 
@@ -121,9 +121,9 @@ def revoke_key(
     if (api := _reach(url, key, data, config)) is not None:
         ended = api.send("DELETE", path_of("key", key_id))
     else:
-        from scheduler_service.maintenance import kept_keys
+        from scheduler_service.maintenance import database_keys
 
-        ended = _run(lambda settings: kept_keys.revoke_key(settings, key_id), data, config)
+        ended = _run(lambda settings: database_keys.revoke_key(settings, key_id), data, config)
     note(f"the key {key_id} of {ended['name']} is revoked")
 
 
@@ -149,9 +149,9 @@ def rotate_key(
         body = {"overlapSeconds": overlap}
         made = api.send("POST", f"{path_of('key', key_id)}/rotate", body=body)
     else:
-        from scheduler_service.maintenance import kept_keys
+        from scheduler_service.maintenance import database_keys
 
-        made = _run(lambda settings: kept_keys.rotate_key(settings, key_id, overlap), data, config)
+        made = _run(lambda settings: database_keys.rotate_key(settings, key_id, overlap), data, config)
     note("this is the only time that the key is shown")
     return made
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from scheduler_service.cli.job_reads import JobId
+from scheduler_service.cli.job_queries import JobId
 from scheduler_service.cli.options import Cursor, Limit, Output, SomeJobs, path_of, read_ahead, read_seconds
 from scheduler_service.cli.output import (
     Column,

@@ -8,7 +8,7 @@ import typer
 
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.job_pages import describe_timer
-from scheduler_service.cli.job_reads import show_coming
+from scheduler_service.cli.job_queries import show_coming
 from scheduler_service.cli.options import Commands
 from scheduler_service.cli.output import Column, Format, at, moment_text, note, note_warnings, show, show_rows
 from scheduler_service.cli.service_connection import ApiConnection

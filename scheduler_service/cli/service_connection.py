@@ -13,8 +13,8 @@ from scheduler_service.cli.errors import AbsentError, CommandError, Exit
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from client_sdk.client.answering import Envelope, Patience
     from client_sdk.client.connection import Connection
+    from client_sdk.client.http_answers import Envelope, Patience
     from client_sdk.errors import Problem, Unreachable
     from client_sdk.models.answers import Event
     from scheduler_service.cli.documents import DefinitionFile
@@ -290,8 +290,8 @@ def connect(url: str | None, key: str | None) -> ApiConnection:
     `closing_connections` closes it. Raises CommandError.
     """
     with _importing_without(COMMAND_LINE_OF_HTTPX):
-        from client_sdk.client.answering import Patience
         from client_sdk.client.connection import Connection
+        from client_sdk.client.http_answers import Patience
 
     url, key = read_address(url, key)
     try:

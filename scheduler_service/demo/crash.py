@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 import httpx
 
 from scheduler_service.app.listener import listen
-from scheduler_service.demo import tie
+from scheduler_service.demo.child_programs import free_ports, tied_command
 from scheduler_service.demo.demo_jobs import CREATOR, Receive, Scope, Send, answer_json, read_body
-from scheduler_service.demo.free_ports import free_ports
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.http_server.server import Server
 from scheduler_service.ports.log import Log
@@ -193,7 +192,7 @@ async def _launch(port: int, folder: Path) -> asyncio.subprocess.Process:
     # Settings of its own: this process's are not for it.
     environ = {name: value for name, value in os.environ.items() if not name.startswith(OF_SETTINGS)}
     serve = [sys.executable, "-m", "scheduler_service", "serve", "--port", str(port)]
-    command = [*tie.command_of(signal.SIGKILL), *serve, "--data", str(folder / "data")]
+    command = [*tied_command(signal.SIGKILL), *serve, "--data", str(folder / "data")]
     with (folder / "log").open("ab") as log:
         return await asyncio.create_subprocess_exec(
             *command,

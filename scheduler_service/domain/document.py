@@ -10,7 +10,7 @@ from typing import final
 import msgspec
 
 from scheduler_service.domain.execution import ExecutionState, FailureType, TriggeredBy
-from scheduler_service.domain.parts import Part, PartEnd
+from scheduler_service.domain.step_parts import Part, PartEnd
 from scheduler_service.domain.wire import Answer, Fault, Holder, OutboundRequest
 
 HELD = 4_000_000_000_000

@@ -5,8 +5,8 @@ from typing import final
 import msgspec
 
 from scheduler_service.domain.execution import DeliveryState
-from scheduler_service.domain.parts import PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.records import DeliveryTry
+from scheduler_service.domain.step_parts import PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.wire import OutboundRequest, Token
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from scheduler_service.domain.moments import MINUTE
-from scheduler_service.domain.parts import LeaseChange, PartEnd, PartName, QueuedPart
+from scheduler_service.domain.step_parts import LeaseChange, PartEnd, PartName, QueuedPart
 from scheduler_service.domain.wire import OutboundRequest
 
 CLAIMED, LOST, WITHDRAWN = "claimed", "lost", "withdrawn"

@@ -4,8 +4,8 @@ from typing import final
 
 import msgspec
 
-from scheduler_service.domain.parts import Chosen, LeaseChange, PartEnd, PartName
 from scheduler_service.domain.registered_services import Loss
+from scheduler_service.domain.step_parts import Chosen, LeaseChange, PartEnd, PartName
 from scheduler_service.domain.wire import Holder, LastBegun, OutboundRequest, Outcome, Token
 
 

@@ -7,7 +7,7 @@ import msgspec
 from client_sdk.models.fields import JitterKind
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.job_key import DEFAULT_TENANT, write_job_key
-from scheduler_service.domain.parts import QueueOptions
+from scheduler_service.domain.step_parts import QueueOptions
 from scheduler_service.domain.tracing import Sampling
 from scheduler_service.domain.wire import Headers
 from scheduler_service.language.compiled import JsonTemplate, TextTemplate, UrlTemplate

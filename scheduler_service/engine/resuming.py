@@ -16,8 +16,8 @@ from scheduler_service.domain.document import (
 from scheduler_service.domain.effects import Call
 from scheduler_service.domain.execution import ExecutionState, FailureType, TriggeredBy
 from scheduler_service.domain.moments import MINUTE
-from scheduler_service.domain.parts import QueueOptions
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
+from scheduler_service.domain.step_parts import QueueOptions
 from scheduler_service.domain.turn_events import HandedOver
 from scheduler_service.domain.wire import LastBegun, Token
 from scheduler_service.engine.admission import start_late

@@ -19,7 +19,7 @@ from scheduler_service.domain.effects import (
     WatchInstance,
     WithdrawParts,
 )
-from scheduler_service.domain.parts import PAUSED, WITHDRAWN
+from scheduler_service.domain.step_parts import PAUSED, WITHDRAWN
 from scheduler_service.domain.turn_events import (
     CallEnded,
     Event,

@@ -31,7 +31,7 @@ from scheduler_service.engine.delay import delay, delay_records
 from scheduler_service.engine.document_bytes import encode, needs_commit
 from scheduler_service.engine.job_summary import Summary, revisions
 from scheduler_service.engine.program import Program
-from scheduler_service.hosts.host_parts import Redact
+from scheduler_service.hosts.host_dependencies import Redact
 from scheduler_service.hosts.job_cache import CachedJob, PendingCommit
 from scheduler_service.language.json_values import LARGE_BYTES
 from scheduler_service.ports.catalogue import CatalogueEntry

@@ -26,7 +26,7 @@ from scheduler_service.hosts.calls_in_flight import (
     SureSender,
 )
 from scheduler_service.hosts.event_redelivery import Redelivery
-from scheduler_service.hosts.host_parts import HostParts
+from scheduler_service.hosts.host_dependencies import HostParts
 from scheduler_service.hosts.notification_sender import NotificationSender
 from scheduler_service.ports.state import StateStore
 

@@ -11,7 +11,7 @@ from scheduler_service.engine.decision import Job
 from scheduler_service.hosts.background_tasks import Tasks
 from scheduler_service.hosts.creation import Creation
 from scheduler_service.hosts.effect_handlers import EffectHandlers
-from scheduler_service.hosts.host_parts import HostParts
+from scheduler_service.hosts.host_dependencies import HostParts
 from scheduler_service.hosts.job_cache import JobCache
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command, Definition, Deliver

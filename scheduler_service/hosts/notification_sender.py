@@ -19,7 +19,7 @@ from scheduler_service.engine.notification_retry import (
 )
 from scheduler_service.hosts.background_tasks import Tasks
 from scheduler_service.hosts.chat_robots import NO_ROBOTS, Robots
-from scheduler_service.hosts.host_parts import Redact
+from scheduler_service.hosts.host_dependencies import Redact
 from scheduler_service.hosts.pending_notifications import (
     FailedNotifications,
     FirstTries,

@@ -46,7 +46,7 @@ from scheduler_service.hosts.commit_builder import (
     remember_reply,
     sort_effects,
 )
-from scheduler_service.hosts.host_parts import Act, Alarms, TurnParts
+from scheduler_service.hosts.host_dependencies import Act, Alarms, TurnParts
 from scheduler_service.hosts.job_cache import CachedJob, LoadedJob, OpenBytes, PendingCommit, weigh_open
 from scheduler_service.hosts.job_loading import JobLoading
 from scheduler_service.hosts.revisions import accepted, bind

@@ -30,7 +30,7 @@ from scheduler_service.domain.turn_events import (
 from scheduler_service.domain.wire import Answer
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.firing import catches_up_many, fires_many
-from scheduler_service.hosts.host_parts import Core
+from scheduler_service.hosts.host_dependencies import Core
 from scheduler_service.hosts.job_cache import COUNTED_TIMES, CachedJob, OpenBytes, weigh_open
 from scheduler_service.language.json_values import LARGE_BYTES
 from scheduler_service.pacing.interpreter import SHORT_TURNS, ShortTurns, short_collections

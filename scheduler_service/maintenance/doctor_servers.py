@@ -12,7 +12,7 @@ from scheduler_service import how_to_install
 from scheduler_service.app.data_folder import history_address
 from scheduler_service.maintenance.doctor_machine import judge_difference
 from scheduler_service.maintenance.findings import DoctorFinding, ExaminedPart, ExaminedService, ask
-from scheduler_service.persistence.contexts.address import read_address
+from scheduler_service.persistence.contexts.redis_address import read_address
 from scheduler_service.persistence.history.database import inspect
 from scheduler_service.persistence.history.schema import MIGRATIONS as HISTORY_TABLES
 from scheduler_service.persistence.job_store.job_store_schema import MIGRATIONS as JOB_TABLES

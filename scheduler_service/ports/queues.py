@@ -16,7 +16,7 @@ from scheduler_service.domain.leases import (
     Renewed,
     Swept,
 )
-from scheduler_service.domain.parts import PartEnd
+from scheduler_service.domain.step_parts import PartEnd
 
 
 class Queues(Protocol):

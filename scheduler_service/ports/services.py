@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from scheduler_service.domain.effects import CallPart, ResolveInstances, WatchInstance
-from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.registered_services import Applied, Kind, Loss, Pause, Service
+from scheduler_service.domain.step_parts import Chosen
 from scheduler_service.domain.wire import Token
 
 

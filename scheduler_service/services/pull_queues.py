@@ -26,9 +26,9 @@ from scheduler_service.domain.leases import (
     Swept,
 )
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.domain.parts import PartEnd, write_part_id
 from scheduler_service.domain.registered_services import Kind
 from scheduler_service.domain.replies import Refusal, Reply, Unchanged
+from scheduler_service.domain.step_parts import PartEnd, write_part_id
 from scheduler_service.domain.turn_events import LeasesChanged, PartEnded, PartProgressed
 from scheduler_service.ports.clock import Alarm, Timekeeper
 from scheduler_service.ports.delivery import Command, Deliver
@@ -37,7 +37,7 @@ from scheduler_service.ports.log import Log
 from scheduler_service.ports.queues import Queues
 from scheduler_service.services.pauses import Pauses
 from scheduler_service.services.rate_windows import ClaimRate
-from scheduler_service.services.wait_queues import Waits
+from scheduler_service.services.waiters import Waits
 from scheduler_service.timing.backoff import doubling_pauses
 
 PAGE_SIZE = 500

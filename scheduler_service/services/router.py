@@ -9,8 +9,8 @@ import msgspec
 
 from scheduler_service.domain.effects import CallPart, ResolveInstances, WatchInstance
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.domain.parts import SPREAD, Chosen
 from scheduler_service.domain.registered_services import InstancePlace, Loss, RateLimit
+from scheduler_service.domain.step_parts import SPREAD, Chosen
 from scheduler_service.domain.wire import Token
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.services.instances import Instance, Instances
@@ -24,7 +24,7 @@ from scheduler_service.services.routing_policies import (
     choose,
     narrow,
 )
-from scheduler_service.services.wait_queues import Key, WaitQueues, Waits
+from scheduler_service.services.waiters import Key, WaitQueues, Waits
 
 AVOID_MS = 10 * SECOND
 EXPECTING, HELD = "expecting", "held"

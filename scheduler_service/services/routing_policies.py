@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from scheduler_service.domain.parts import BROADCAST, SHARD
+from scheduler_service.domain.step_parts import BROADCAST, SHARD
 
 RANDOM, ROUND_ROBIN, LEAST_BUSY, HASH, FAILOVER = "random", "round_robin", "least_busy", "hash", "failover"
 

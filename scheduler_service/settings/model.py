@@ -24,7 +24,7 @@ from client_sdk.signing import read_secret
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.secret_places import SECRET_NAME
-from scheduler_service.persistence.contexts.address import read_address
+from scheduler_service.persistence.contexts.redis_address import read_address
 from scheduler_service.security.secret_vault import read_seal_key
 from scheduler_service.security.secrets import TENANT_NAME, read_values
 from scheduler_service.settings.alert_settings import Alerts

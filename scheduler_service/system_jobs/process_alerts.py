@@ -30,7 +30,7 @@ from scheduler_service.telemetry.alerts.alert_messages import AlertMessages
 from scheduler_service.telemetry.alerts.alert_receivers import RECEIVERS
 from scheduler_service.telemetry.alerts.alert_rules import AlertRule
 from scheduler_service.telemetry.alerts.failure_watch import FailureWatch
-from scheduler_service.telemetry.alerts.lateness import (
+from scheduler_service.telemetry.alerts.overdue_watch import (
     IsOnline,
     LatenessWatch,
     ListNodes,

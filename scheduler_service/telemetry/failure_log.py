@@ -188,7 +188,7 @@ class JobLife:
         self._wall = wall
 
     def observe(self, before: CatalogueEntry | None, after: CatalogueEntry) -> None:
-        """A turn made `after` of `before` (`hosts.host_parts.ObserveJob`). Never raises."""
+        """A turn made `after` of `before` (`hosts.host_dependencies.ObserveJob`). Never raises."""
         occurrences = self._occurrences
         if occurrences.are_wanted and not (before is not None and _is_alike(before, after)):
             for kind in changes_of(before, after):

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from scheduler_service.app.service import open_service
+from scheduler_service.app.local_service import open_service
 from scheduler_service.settings import LoadedSettings, Settings
 from tests.bench.stage import Stage, figures, one_shot, show, stage
 

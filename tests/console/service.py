@@ -10,7 +10,7 @@ import httpx
 from starlette.types import ASGIApp
 
 from scheduler_service.app.listener import listen
-from scheduler_service.app.service import open_service
+from scheduler_service.app.local_service import open_service
 from scheduler_service.http_server.server import Server
 from scheduler_service.settings import LoadedSettings, Settings
 from tests.wire.target import Target

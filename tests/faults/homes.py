@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from scheduler_service.persistence.contexts.address import Address
-from scheduler_service.persistence.contexts.apart_store import ApartStore, ContextKeeper
+from scheduler_service.persistence.contexts.external_contexts import ApartStore, ContextKeeper
 from scheduler_service.persistence.contexts.redis import RedisContexts
+from scheduler_service.persistence.contexts.redis_address import Address
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.state import OpenStore
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from scheduler_service.app.service import LocalService, open_service
+from scheduler_service.app.local_service import LocalService, open_service
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.settings import load_settings

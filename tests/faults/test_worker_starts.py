@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from scheduler_service.app.service import LocalService, open_service
+from scheduler_service.app.local_service import LocalService, open_service
 from scheduler_service.app.store_opening import shard_of
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.persistence.common.fault_points import FaultPoints

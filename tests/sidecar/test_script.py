@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from scheduler_service.demo.free_ports import free_ports
+from scheduler_service.demo.child_programs import free_ports
 from tests.checkout import environ_of, make_checkout
 from tests.sidecar.stage import Target, definition, until
 

@@ -5,7 +5,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from scheduler_service.demo.free_ports import free_ports
+from scheduler_service.demo.child_programs import free_ports
 from scripts.local_cluster import NodePorts
 from tests.sidecar.stage import Stage, definition, staged, until
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.demo.free_ports import free_ports
+from scheduler_service.demo.child_programs import free_ports
 from scripts.local_cluster import LocalCluster, NodePorts
 from tests.http_program import Asked, HttpProgram, Said
 from tests.sidecar.stage import Stage, Target, create, definition, until

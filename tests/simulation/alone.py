@@ -10,7 +10,7 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.embedded.early_commit import BATCH_WINDOW_MS, BURST_LEAD_MS, EARLY_COMMIT_MS
 from scheduler_service.hosts.embedded.embedded_host import EmbeddedHost, EmbeddedParts, build_embedded_host
-from scheduler_service.hosts.host_parts import HostLimits
+from scheduler_service.hosts.host_dependencies import HostLimits
 from scheduler_service.hosts.processes.shards import Shard
 from scheduler_service.persistence.job_store.state_store import SqlStateStore
 from scheduler_service.ports.delivery import Command

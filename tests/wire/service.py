@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from scheduler_service.app.service import LocalService, open_service
+from scheduler_service.app.local_service import LocalService, open_service
 from scheduler_service.settings import LoadedSettings, Settings
 from scheduler_service.telemetry.port_decorators import NO_DECORATORS, PortDecorators
 from tests.manual_clock import ManualClock, WatchedClock

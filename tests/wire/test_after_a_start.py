@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.app.service import open_service
+from scheduler_service.app.local_service import open_service
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.settings import LoadedSettings, Settings
 from tests.unit.persistence.servers import each_server, make_database

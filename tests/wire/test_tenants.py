@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from scheduler_service.maintenance import kept_keys
+from scheduler_service.maintenance import database_keys
 from scheduler_service.settings import Settings
 from tests.wire.event_stream import listening
 from tests.wire.service import World, data_of, definition, running
@@ -171,7 +171,7 @@ async def test_a_stream_and_a_claim_end_with_their_key(tmp_path: Path) -> None:
             caller.post("/queues/q/claim", json={"instanceId": "i", "waitSeconds": 60})
         )
         async with listening(world) as served, served.stream(headers=worker) as stream:
-            await asyncio.to_thread(kept_keys.revoke_key, settings, made["keyId"])
+            await asyncio.to_thread(database_keys.revoke_key, settings, made["keyId"])
             async with asyncio.timeout(60):
                 assert (await claim).status_code == 401
                 await stream.rest()
@@ -186,7 +186,7 @@ async def test_a_key_that_a_command_makes_counts_in_a_running_service(tmp_path: 
     settings = Settings.model_validate({"store": {"data": str(tmp_path)}})
     async with running(store={"data": str(tmp_path)}) as world:
         assert (await world.client.get("/jobs")).status_code == 200
-        made = await asyncio.to_thread(kept_keys.make_key, settings, {"name": "me", "role": "admin"})
+        made = await asyncio.to_thread(database_keys.make_key, settings, {"name": "me", "role": "admin"})
         caller = world.caller(headers={"Authorization": f"Bearer {made['key']}"})
 
         async def is_needed() -> bool:
@@ -200,7 +200,7 @@ async def test_a_key_that_a_command_makes_counts_in_a_running_service(tmp_path: 
 async def test_who_has_signed_in_with_a_key_stays_so_over_a_restart(tmp_path: Path) -> None:
     """Without any `server.key`; a new text of the key ends the session (SPEC section 14)."""
     settings = Settings.model_validate({"store": {"data": str(tmp_path)}})
-    made = await asyncio.to_thread(kept_keys.make_key, settings, {"name": "me", "role": "admin"})
+    made = await asyncio.to_thread(database_keys.make_key, settings, {"name": "me", "role": "admin"})
     async with running(store={"data": str(tmp_path)}) as world:
         signed_in = await world.client.post("/session", json={"key": made["key"]})
         cookie = {"Cookie": signed_in.headers["set-cookie"].partition(";")[0]}

@@ -19,8 +19,16 @@ from scheduler_service.domain.effects import (
     ResolveInstances,
     WithdrawParts,
 )
-from scheduler_service.domain.parts import BROADCAST, SHARD, SPREAD, Part, PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.secret_places import hide_places
+from scheduler_service.domain.step_parts import (
+    BROADCAST,
+    SHARD,
+    SPREAD,
+    Part,
+    PartName,
+    QueuedPart,
+    QueueOptions,
+)
 from scheduler_service.domain.tracing import STEP
 from scheduler_service.domain.wire import CallKind, OutboundRequest, Token
 from scheduler_service.engine.outbound_requests import Refused, make_request, sent_again

@@ -5,9 +5,9 @@ from typing import TypeVar
 from scheduler_service.domain.document import Open, PartsQueued
 from scheduler_service.domain.effects import AcceptChanges
 from scheduler_service.domain.leases import CLAIMED, DOWNTIME_GRACE_MS, LOST, WITHDRAWN
-from scheduler_service.domain.parts import LeaseChange, PartName, QueueOptions
 from scheduler_service.domain.records import LeaseChanged
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
+from scheduler_service.domain.step_parts import LeaseChange, PartName, QueueOptions
 from scheduler_service.domain.turn_events import LeasesChanged
 from scheduler_service.engine.parts.dispatch import latest_end, queue_timeout_of
 from scheduler_service.engine.turn_state import TurnState, replace

@@ -3,7 +3,9 @@
 from scheduler_service.domain.document import HELD, Open, PartsOpen, Resolving
 from scheduler_service.domain.effects import MarkDraining, MarkRefused
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.domain.parts import (
+from scheduler_service.domain.records import exchange_of
+from scheduler_service.domain.replies import Reply, Taken, Unchanged
+from scheduler_service.domain.step_parts import (
     BROADCAST,
     DRAINING,
     DRAINING_STATUS,
@@ -14,8 +16,6 @@ from scheduler_service.domain.parts import (
     Part,
     PartEnd,
 )
-from scheduler_service.domain.records import exchange_of
-from scheduler_service.domain.replies import Reply, Taken, Unchanged
 from scheduler_service.domain.turn_events import CallEnded, InstancesResolved
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome, Token
 from scheduler_service.engine.attempt import GONE, Broken

@@ -2,8 +2,8 @@
 
 from scheduler_service.domain.document import FeedbackAwaited, Open, PartsAwaited, PartsOpen, Report
 from scheduler_service.domain.execution import FailureType
-from scheduler_service.domain.parts import SPREAD, PartEnd
 from scheduler_service.domain.records import Exchange, exchange_of
+from scheduler_service.domain.step_parts import SPREAD, PartEnd
 from scheduler_service.domain.texts import cut_message
 from scheduler_service.domain.wire import Answer, Fault
 from scheduler_service.engine.attempt import Broken, fail, keep_result, succeed

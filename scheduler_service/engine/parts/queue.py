@@ -2,10 +2,10 @@
 
 from scheduler_service.domain.document import Open, PartsQueued, Report
 from scheduler_service.domain.effects import ReconfigureParts, WithdrawParts
-from scheduler_service.domain.parts import SHARD, PartEnd, PartName, QueueOptions
 from scheduler_service.domain.records import Exchange, exchange_of
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
 from scheduler_service.domain.secret_places import hide_places
+from scheduler_service.domain.step_parts import SHARD, PartEnd, PartName, QueueOptions
 from scheduler_service.domain.texts import cut_error, cut_message, cut_progress
 from scheduler_service.domain.turn_events import PartEnded, PartProgressed
 from scheduler_service.domain.wire import Answer, Fault, OutboundRequest

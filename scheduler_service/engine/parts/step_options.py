@@ -7,7 +7,7 @@ from client_sdk.models import JobDefinition
 from client_sdk.models.step import RENEWALS_OF_A_LEASE, RequestStep
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.domain.parts import QueueOptions
+from scheduler_service.domain.step_parts import QueueOptions
 from scheduler_service.engine.answer_rules import RULE_FIELDS
 from scheduler_service.engine.program import Routing
 

@@ -21,7 +21,7 @@ from scheduler_service.persistence.common.packing import (
     read_row_state,
     write_row_state,
 )
-from scheduler_service.persistence.contexts.apart_store import ApartCommit, ContextKeeper
+from scheduler_service.persistence.contexts.external_contexts import ApartCommit, ContextKeeper
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.cluster import ClaimedJob, TurnClaim
 from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain

@@ -32,7 +32,7 @@ from scheduler_service.hosts.dapr.sweep import Sweep
 from scheduler_service.hosts.effect_handlers import EffectHandlers
 from scheduler_service.hosts.event_redelivery import Redelivery
 from scheduler_service.hosts.host import Host
-from scheduler_service.hosts.host_parts import Act
+from scheduler_service.hosts.host_dependencies import Act
 from scheduler_service.hosts.job_cache import JobCache, OpenBytes
 from scheduler_service.hosts.job_loading import ProgramCache
 from scheduler_service.hosts.turn import Turn

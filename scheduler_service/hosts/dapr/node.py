@@ -19,7 +19,7 @@ from scheduler_service.hosts.dapr.heartbeat import (
 )
 from scheduler_service.hosts.dapr.reminders import ReminderAlarms
 from scheduler_service.hosts.dapr.sidecar import Sidecar
-from scheduler_service.hosts.host_parts import HostParts
+from scheduler_service.hosts.host_dependencies import HostParts
 from scheduler_service.hosts.job_cache import JobCache
 from scheduler_service.persistence.cluster.nodes import Nodes
 from scheduler_service.persistence.job_store.turn_store import TurnStore

@@ -19,7 +19,7 @@ from scheduler_service.hosts.embedded.local_turns import EmbeddedTurns
 from scheduler_service.hosts.embedded.unfinished import Recovery
 from scheduler_service.hosts.event_redelivery import AnswerLine, Redelivery
 from scheduler_service.hosts.host import Host
-from scheduler_service.hosts.host_parts import HostLimits, HostParts
+from scheduler_service.hosts.host_dependencies import HostLimits, HostParts
 from scheduler_service.hosts.job_cache import JobCache, OpenBytes
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports.catalogue import CatalogueEntry

@@ -9,7 +9,7 @@ import msgspec
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.wire import Holder
-from scheduler_service.hosts.operations.operation import (
+from scheduler_service.hosts.operations.operation_run import (
     PATIENCE_SECONDS,
     RUNNING,
     Operation,

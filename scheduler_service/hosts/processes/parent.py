@@ -19,9 +19,9 @@ from scheduler_service.domain.effects import (
     WatchInstance,
     next_check,
 )
-from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.domain.registered_services import Loss
+from scheduler_service.domain.step_parts import Chosen
 from scheduler_service.domain.wire import OutboundRequest, Outcome, Token
 from scheduler_service.hosts.background_tasks import Tasks
 from scheduler_service.hosts.processes import rpc_methods

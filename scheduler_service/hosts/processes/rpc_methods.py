@@ -13,9 +13,9 @@ import msgspec
 from scheduler_service.domain.effects import CallPart, ResolveInstances, WatchInstance
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.job_key import DEFAULT_TENANT
-from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.public_events import Occurrence
 from scheduler_service.domain.registered_services import Loss
+from scheduler_service.domain.step_parts import Chosen
 from scheduler_service.domain.wire import Token
 from scheduler_service.hosts.host import HostStatus
 from scheduler_service.hosts.node_messages import ERRORS, name_of

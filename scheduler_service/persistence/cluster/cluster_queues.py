@@ -6,7 +6,7 @@ from typing import TypeVar
 import sqlalchemy as sa
 
 from scheduler_service.domain.leases import EndedPart, LeaseHolder, Renewed, Swept
-from scheduler_service.domain.parts import PartEnd
+from scheduler_service.domain.step_parts import PartEnd
 from scheduler_service.persistence.job_store.counters_and_leases import renew
 from scheduler_service.persistence.job_store.database import JobDatabase
 from scheduler_service.persistence.job_store.job_store_schema import marks

@@ -8,7 +8,7 @@ from scheduler_service.domain.effects import Delivery, QueueWrite
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.leases import LOST
 from scheduler_service.domain.moments import Due
-from scheduler_service.domain.parts import LeaseChange, PartEnd, QueuedPart, QueueOptions
+from scheduler_service.domain.step_parts import LeaseChange, PartEnd, QueuedPart, QueueOptions
 from scheduler_service.domain.wire import Flights, Holder
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.errors import DeliveryUnreadable, StoreUnavailable

@@ -13,7 +13,7 @@ import msgspec
 from redis import exceptions
 from redis.asyncio.connection import Connection, SSLConnection
 
-from scheduler_service.persistence.contexts.address import Address
+from scheduler_service.persistence.contexts.redis_address import Address
 from scheduler_service.ports.errors import StoreRefused, StoreUnavailable
 
 PREFIX = b"punctual:contexts:"

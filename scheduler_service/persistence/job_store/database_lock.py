@@ -13,7 +13,7 @@ from scheduler_service.persistence.job_store.database import OnTrouble
 from scheduler_service.persistence.job_store.job_store_schema import MIGRATIONS
 from scheduler_service.persistence.job_store.job_store_schema import marks as marks_table
 from scheduler_service.persistence.sql.database import translated
-from scheduler_service.persistence.sql.dialects import open_dialect
+from scheduler_service.persistence.sql.dialect import open_dialect
 from scheduler_service.ports.errors import StoreError, StoreLocked
 
 NUMBER = 1_347_767_900

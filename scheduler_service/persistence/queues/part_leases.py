@@ -25,7 +25,7 @@ from scheduler_service.domain.leases import (
     merge_figures,
 )
 from scheduler_service.domain.moments import HOUR
-from scheduler_service.domain.parts import PartEnd, as_said, digest_said, end_of_unclaimed
+from scheduler_service.domain.step_parts import PartEnd, as_said, digest_said, end_of_unclaimed
 from scheduler_service.persistence.common.packing import (
     lost_part_end,
     pack,

@@ -16,7 +16,7 @@ from scheduler_service.domain.effects import (
     ReconfigureParts,
     WithdrawParts,
 )
-from scheduler_service.domain.parts import PartName, QueuedPart, QueueOptions, write_part_id
+from scheduler_service.domain.step_parts import PartName, QueuedPart, QueueOptions, write_part_id
 from scheduler_service.persistence.common.packing import pack
 from scheduler_service.persistence.sql.dialect import Dialect
 from scheduler_service.persistence.sql.expressions import WHERE, IsIn, Row, Upsert, indexed_text, text

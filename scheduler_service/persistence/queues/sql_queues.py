@@ -19,7 +19,7 @@ from scheduler_service.domain.leases import (
     Renewed,
     Swept,
 )
-from scheduler_service.domain.parts import PartEnd
+from scheduler_service.domain.step_parts import PartEnd
 from scheduler_service.persistence.queues.part_claims import claim_parts
 from scheduler_service.persistence.queues.part_leases import (
     MAX_COMPLETIONS,

@@ -12,8 +12,7 @@ import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
-from scheduler_service.persistence.sql.dialect import Dialect, Durability
-from scheduler_service.persistence.sql.dialects import open_dialect
+from scheduler_service.persistence.sql.dialect import Dialect, Durability, open_dialect
 from scheduler_service.persistence.sql.migrations import Migrations, upgrade
 from scheduler_service.persistence.sql.sqlite import IN_MEMORY
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, store_closed

@@ -14,6 +14,19 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import DDLCompiler, SQLCompiler, TypeCompiler
 
 from scheduler_service.persistence.sql.dialect import Columns
+from scheduler_service.persistence.sql.dialect_bases import (
+    ANSWER_SECONDS,
+    CONNECT_SECONDS,
+    IDLE_SECONDS,
+    PROBE_SECONDS,
+    PROBES,
+    UNANSWERED_MS,
+    OnServer,
+    in_chunks,
+    newest_first,
+    quoted,
+    read_address,
+)
 from scheduler_service.persistence.sql.expressions import (
     AnyMemberLike,
     Changes,
@@ -31,19 +44,6 @@ from scheduler_service.persistence.sql.expressions import (
     Unindexed,
     Upsert,
     write_as,
-)
-from scheduler_service.persistence.sql.shared_dialects import (
-    ANSWER_SECONDS,
-    CONNECT_SECONDS,
-    IDLE_SECONDS,
-    PROBE_SECONDS,
-    PROBES,
-    UNANSWERED_MS,
-    OnServer,
-    in_chunks,
-    newest_first,
-    quoted,
-    read_address,
 )
 from scheduler_service.ports.errors import StoreUnavailable
 

@@ -10,6 +10,21 @@ import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import DDLCompiler
 
+from scheduler_service.persistence.sql.dialect_bases import (
+    CONNECT_SECONDS,
+    IDLE_SECONDS,
+    PROBE_SECONDS,
+    PROBES,
+    UNANSWERED_MS,
+    OnConflict,
+    OnServer,
+    in_chunks,
+    quoted,
+    read_address,
+    write_addition,
+    write_replacement,
+    write_upsert,
+)
 from scheduler_service.persistence.sql.expressions import (
     WHERE,
     AnyMemberLike,
@@ -39,21 +54,6 @@ from scheduler_service.persistence.sql.postgres_connections import (
     replace_ended,
     roll_back,
     single_statement,
-)
-from scheduler_service.persistence.sql.shared_dialects import (
-    CONNECT_SECONDS,
-    IDLE_SECONDS,
-    PROBE_SECONDS,
-    PROBES,
-    UNANSWERED_MS,
-    OnConflict,
-    OnServer,
-    in_chunks,
-    quoted,
-    read_address,
-    write_addition,
-    write_replacement,
-    write_upsert,
 )
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 

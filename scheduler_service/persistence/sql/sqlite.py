@@ -18,6 +18,13 @@ import sqlalchemy as sa
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from scheduler_service.persistence.sql.dialect import Durability
+from scheduler_service.persistence.sql.dialect_bases import (
+    OnConflict,
+    quoted,
+    write_addition,
+    write_replacement,
+    write_upsert,
+)
 from scheduler_service.persistence.sql.expressions import (
     NEVER,
     AnyMemberLike,
@@ -37,13 +44,6 @@ from scheduler_service.persistence.sql.expressions import (
     Upsert,
     overwrite,
     write_as,
-)
-from scheduler_service.persistence.sql.shared_dialects import (
-    OnConflict,
-    quoted,
-    write_addition,
-    write_replacement,
-    write_upsert,
 )
 from scheduler_service.ports.errors import StoreUnavailable
 

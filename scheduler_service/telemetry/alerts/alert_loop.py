@@ -15,7 +15,7 @@ from scheduler_service.ports.errors import StoreError
 from scheduler_service.telemetry.alerts.alert_messages import AlertMessages
 from scheduler_service.telemetry.alerts.alert_rules import OF_THE_SERVICE, SERVICE, AlertRule
 from scheduler_service.telemetry.alerts.failure_watch import BEHIND, FailureWatch
-from scheduler_service.telemetry.alerts.lateness import LatenessWatch, RecoveryWatch
+from scheduler_service.telemetry.alerts.overdue_watch import LatenessWatch, RecoveryWatch
 from scheduler_service.telemetry.log_summaries import Tally
 
 ROUND = SECOND

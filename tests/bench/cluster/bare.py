@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 import uvloop
 
-from scheduler_service.demo.free_ports import free_ports
+from scheduler_service.demo.child_programs import free_ports
 from scheduler_service.transport.sidecar_exchanges import KeptConnections
 from scripts.local_cluster import LocalCluster, NodePorts
 from scripts.local_programs import DemoProgram, describe_missing, find_programs, listens

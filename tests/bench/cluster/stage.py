@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 from redis import Redis
 
-from scheduler_service.demo.free_ports import free_ports
+from scheduler_service.demo.child_programs import free_ports
 from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE, STATE
 from scripts.local_cluster import APP_ID, LocalCluster
 from scripts.local_programs import DemoProgram, describe_missing, find_programs

@@ -18,7 +18,7 @@ from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.hosts.dapr.node import Cluster, DaprParts
 from scheduler_service.hosts.dapr.sidecar import ActorContexts, Sidecar
 from scheduler_service.persistence.cluster.nodes import Nodes
-from scheduler_service.persistence.contexts.apart_store import ApartTurns, ContextKeeper
+from scheduler_service.persistence.contexts.external_contexts import ApartTurns, ContextKeeper
 from scheduler_service.persistence.job_store.database import JobDatabase
 from scheduler_service.persistence.job_store.turn_store import TurnStore
 from scheduler_service.ports.cluster import TURNS_IN_ROWS, Node, TurnClaim

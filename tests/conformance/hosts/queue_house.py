@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from scheduler_service.domain.leases import Leased, QueueFigures, QueueQuery, Renewed
-from scheduler_service.domain.parts import PartEnd
 from scheduler_service.domain.records import StepEnded
 from scheduler_service.domain.registered_services import Kind
+from scheduler_service.domain.step_parts import PartEnd
 from scheduler_service.persistence.cluster.cluster_queues import ClusterQueues
 from scheduler_service.persistence.job_store.database import JobDatabase
 from scheduler_service.ports.errors import StoreError

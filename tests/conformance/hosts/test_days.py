@@ -20,7 +20,7 @@ from scheduler_service.domain.turn_events import (
 )
 from scheduler_service.engine.compile import compile_stored
 from scheduler_service.engine.program import Program, Surroundings
-from scheduler_service.hosts.host_parts import Core
+from scheduler_service.hosts.host_dependencies import Core
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.timing.calendar_days import FREE, Calendar, DaySpan, make_calendar
 from tests.conformance.hosts.houses import HOUSES, AnyHouse, DaprHouse, moved

@@ -8,7 +8,7 @@ from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.replies import Refusal
 from scheduler_service.domain.turn_events import Triggered
 from scheduler_service.domain.wire import Holder
-from scheduler_service.hosts.operations.operation import Operation, Outcome
+from scheduler_service.hosts.operations.operation_run import Operation, Outcome
 from scheduler_service.hosts.operations.operations import SILENCE_MS, Operations
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.state import Remembered

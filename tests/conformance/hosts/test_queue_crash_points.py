@@ -13,8 +13,8 @@ import pytest
 
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.leases import Leased
-from scheduler_service.domain.parts import PartEnd
 from scheduler_service.domain.replies import Recalled, Started
+from scheduler_service.domain.step_parts import PartEnd
 from scheduler_service.domain.turn_events import Created, Triggered
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError

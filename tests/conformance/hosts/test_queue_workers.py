@@ -12,7 +12,7 @@ import pytest
 
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.leases import Leased
-from scheduler_service.domain.parts import PartEnd
+from scheduler_service.domain.step_parts import PartEnd
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.services.pull_queues import Completed
 from tests.conformance.hosts.queue_house import QueueHouse

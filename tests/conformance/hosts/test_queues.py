@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler_service.domain.execution import ExecutionState as State
-from scheduler_service.domain.parts import PartEnd
+from scheduler_service.domain.step_parts import PartEnd
 from scheduler_service.domain.turn_events import CancelRequested, Updated
 from scheduler_service.ports.delivery import Command
 from scheduler_service.services.pull_queues import Completed

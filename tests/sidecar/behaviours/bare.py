@@ -10,7 +10,7 @@ from email.message import Message
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
-from scheduler_service.demo.free_ports import free_ports
+from scheduler_service.demo.child_programs import free_ports
 from scheduler_service.hosts.dapr.sidecar_client import SidecarClient
 from scripts.local_cluster import LocalCluster, NodePorts
 from scripts.local_programs import DemoProgram

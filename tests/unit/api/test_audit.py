@@ -401,7 +401,7 @@ def test_each_act_is_an_operation_or_an_own_act_and_is_told_of() -> None:
                 continue
             if call.func.id == "Act":
                 makers.add((path.name, ast.unparse(call.args[0])))
-            elif path.name == "kept_keys.py" and call.func.id == "_with_ring" and len(call.args) > 2:
+            elif path.name == "database_keys.py" and call.func.id == "_with_ring" and len(call.args) > 2:
                 changes.add(ast.literal_eval(call.args[2]))
     assert makers == {
         ("audit_acts.py", "operation.value"),  # an OwnAct

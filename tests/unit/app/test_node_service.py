@@ -9,7 +9,7 @@ import httpx
 from scheduler_service import __version__
 from scheduler_service.app.node_service import open_node, shared_url
 from scheduler_service.domain.effects import PublishParts
-from scheduler_service.domain.parts import PartName, QueuedPart, QueueOptions
+from scheduler_service.domain.step_parts import PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.hosts.dapr.heartbeat import OFFLINE_AFTER_MS, NodeHeartbeat
 from scheduler_service.hosts.dapr.node import Cluster, ClusterView, node_wire

@@ -5,9 +5,9 @@ import json
 import threading
 from pathlib import Path
 
+from scheduler_service.app.local_service import open_service
 from scheduler_service.app.node_service import open_node
 from scheduler_service.app.process_parts import call_on
-from scheduler_service.app.service import open_service
 from scheduler_service.services.shared_calendars import Calendars
 from scheduler_service.settings import load_settings
 from tests.present import present

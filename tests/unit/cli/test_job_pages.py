@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler_service.cli.job_pages import describe_state, show_execution, show_job
-from scheduler_service.cli.job_reads import describe_state as describe_job_state
+from scheduler_service.cli.job_queries import describe_state as describe_job_state
 from tests.rows import each_row
 
 EXECUTION: dict[str, Any] = {

@@ -10,9 +10,9 @@ from scheduler_service.domain.document import Context, Document, Head, Open
 from scheduler_service.domain.effects import Call, CallPart, Delivery, Effect, Notify, ResolveInstances
 from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.moments import Now
-from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.records import ExecutionRecord, FiringRecord, Record
 from scheduler_service.domain.replies import ReachedLimit, Refusal, Reply
+from scheduler_service.domain.step_parts import Chosen
 from scheduler_service.domain.turn_events import (
     AlarmRang,
     CallEnded,

@@ -11,10 +11,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from scheduler_service.domain.document import Document
 from scheduler_service.domain.effects import Call, CallPart, CountMissed, ResolveInstances
 from scheduler_service.domain.execution import LIVE, TERMINAL, TRANSITIONS, TriggeredBy
-from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.records import AttemptStarted, ExecutionRecord, FiringRecord
 from scheduler_service.domain.registered_services import LEFT, SILENT, UNKNOWN, Loss
 from scheduler_service.domain.replies import Taken
+from scheduler_service.domain.step_parts import Chosen
 from scheduler_service.domain.turn_events import (
     Activated,
     AlarmRang,

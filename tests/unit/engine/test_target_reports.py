@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from scheduler_service.domain.document import Report
 from scheduler_service.domain.execution import ExecutionState, FailureType
-from scheduler_service.domain.parts import PartEnd
 from scheduler_service.domain.records import AttemptEnded, CheckEnded, FeedbackSeen
 from scheduler_service.domain.replies import Refusal, Taken, Unchanged
+from scheduler_service.domain.step_parts import PartEnd
 from scheduler_service.domain.turn_events import PartProgressed
 from scheduler_service.domain.wire import Answer, FaultKind
 from scheduler_service.engine.document_bytes import encode

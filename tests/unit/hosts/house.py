@@ -18,7 +18,7 @@ from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.hosts.begun_executions import BegunMark
 from scheduler_service.hosts.embedded.embedded_host import EmbeddedParts, build_embedded_host
-from scheduler_service.hosts.host_parts import Core
+from scheduler_service.hosts.host_dependencies import Core
 from scheduler_service.hosts.work_thread import large_work_samples, work_apart
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError

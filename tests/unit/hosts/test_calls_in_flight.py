@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from scheduler_service.domain.effects import CallPart, CountMissed
-from scheduler_service.domain.parts import WITHDRAWN
 from scheduler_service.domain.records import FiringRecord
 from scheduler_service.domain.replies import Reply, Taken
+from scheduler_service.domain.step_parts import WITHDRAWN
 from scheduler_service.domain.turn_events import CallEnded, Event
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome, Token
 from scheduler_service.hosts.calls_in_flight import (

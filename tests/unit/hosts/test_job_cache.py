@@ -21,8 +21,8 @@ from scheduler_service.domain.document import (
 )
 from scheduler_service.domain.execution import ExecutionState, TriggeredBy
 from scheduler_service.domain.execution import ExecutionState as State
-from scheduler_service.domain.parts import Part, PartEnd
 from scheduler_service.domain.replies import Refusal, Started
+from scheduler_service.domain.step_parts import Part, PartEnd
 from scheduler_service.domain.turn_events import (
     AlarmRang,
     CallEnded,
@@ -38,7 +38,7 @@ from scheduler_service.domain.turn_events import (
 from scheduler_service.domain.wire import Answer, OutboundRequest
 from scheduler_service.engine.program import weigh
 from scheduler_service.engine.template_scope import feedback_token
-from scheduler_service.hosts.host_parts import DEFAULT_LIMITS, HostLimits
+from scheduler_service.hosts.host_dependencies import DEFAULT_LIMITS, HostLimits
 from scheduler_service.hosts.job_cache import CachedJob, JobCache, LockedJob, OpenBytes, weigh_open
 from scheduler_service.language.json_values import LARGE_BYTES
 from scheduler_service.ports.delivery import Command

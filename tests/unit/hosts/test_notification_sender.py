@@ -9,7 +9,7 @@ from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.records import DeliveryRecord
 from scheduler_service.domain.wire import Answer, OutboundRequest
-from scheduler_service.hosts.host_parts import HostLimits
+from scheduler_service.hosts.host_dependencies import HostLimits
 from scheduler_service.hosts.notification_sender import LOADED_AT_ONCE
 from scheduler_service.hosts.pending_notifications import FAILED_BODY_BYTES
 from tests.unit.hosts.house import House

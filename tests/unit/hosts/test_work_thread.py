@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from scheduler_service.domain.document import Document
 from scheduler_service.domain.effects import PublishParts
-from scheduler_service.domain.parts import PartEnd, PartName
+from scheduler_service.domain.step_parts import PartEnd, PartName
 from scheduler_service.domain.turn_events import (
     AlarmRang,
     CallEnded,
@@ -23,7 +23,7 @@ from scheduler_service.domain.turn_events import (
     Triggered,
 )
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Token
-from scheduler_service.hosts.host_parts import DEFAULT_LIMITS
+from scheduler_service.hosts.host_dependencies import DEFAULT_LIMITS
 from scheduler_service.hosts.job_cache import CachedJob, OpenBytes, weigh_open
 from scheduler_service.hosts.work_thread import (
     ANY_BYTES,

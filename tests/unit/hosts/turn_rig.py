@@ -12,7 +12,7 @@ from scheduler_service.domain.turn_events import CallEnded, Created, Event
 from scheduler_service.domain.wire import Answer, Holder
 from scheduler_service.engine.program import Program
 from scheduler_service.hosts.clock import TimedRelease
-from scheduler_service.hosts.host_parts import DEFAULT_LIMITS, Core, TurnParts
+from scheduler_service.hosts.host_dependencies import DEFAULT_LIMITS, Core, TurnParts
 from scheduler_service.hosts.job_cache import CachedJob, OpenBytes
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports.catalogue import CatalogueEntry

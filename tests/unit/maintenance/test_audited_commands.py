@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_service.app.local_service import open_service
 from scheduler_service.app.process_setup import machine_user
-from scheduler_service.app.service import open_service
 from scheduler_service.domain.audit_acts import ActKind, OwnAct
 from scheduler_service.maintenance.audited_commands import audited_command, note_command
-from scheduler_service.maintenance.kept_keys import (
+from scheduler_service.maintenance.database_keys import (
     NoKeyError,
     list_keys,
     make_key,

@@ -13,7 +13,7 @@ import msgspec
 from scheduler_service.domain.effects import PublishParts
 from scheduler_service.domain.leases import Claim
 from scheduler_service.domain.moments import Due
-from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart, QueueOptions
+from scheduler_service.domain.step_parts import PartEnd, PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.queues.queue_tables import queue_parts

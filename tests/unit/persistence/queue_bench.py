@@ -6,7 +6,7 @@ import msgspec
 
 from scheduler_service.domain.effects import PublishParts, QueueWrite
 from scheduler_service.domain.leases import Claim, Leased
-from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart, QueueOptions
+from scheduler_service.domain.step_parts import PartEnd, PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.ports.queues import Queues
 from scheduler_service.ports.state import OpenStore

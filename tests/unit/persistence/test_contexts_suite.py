@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from scheduler_service.persistence.contexts.apart_store import ListedContexts
+from scheduler_service.persistence.contexts.external_contexts import ListedContexts
 from scheduler_service.persistence.contexts.redis import RedisContexts
 from tests.redis_server import RedisServer
 from tests.unit.persistence.memory_contexts import MemoryContexts

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler_service.domain.effects import AcceptChanges, PublishParts, ReconfigureParts, WithdrawParts
 from scheduler_service.domain.leases import ChangedPart, QueueFigures, QueueQuery
-from scheduler_service.domain.parts import (
+from scheduler_service.domain.step_parts import (
     LeaseChange,
     PartName,
     QueuedPart,

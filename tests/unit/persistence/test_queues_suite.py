@@ -6,7 +6,7 @@ import pytest
 
 from scheduler_service.domain.effects import PublishParts, ReconfigureParts, WithdrawParts
 from scheduler_service.domain.leases import Claim, EndedPart, Freeing, LeaseHolder
-from scheduler_service.domain.parts import PartEnd, PartName, QueuedPart, QueueOptions, write_part_id
+from scheduler_service.domain.step_parts import PartEnd, PartName, QueuedPart, QueueOptions, write_part_id
 from tests.present import present
 from tests.unit.persistence.queue_bench import DONE, REQUEST, Bench
 

@@ -11,8 +11,8 @@ from scheduler_service.domain.effects import PublishParts
 from scheduler_service.domain.execution import DeliveryState, JobState
 from scheduler_service.domain.leases import QueueQuery
 from scheduler_service.domain.moments import DAY, Due
-from scheduler_service.domain.parts import PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.records import Noted, Record
+from scheduler_service.domain.step_parts import PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.hosts.background_tasks import LightTasks
 from scheduler_service.ports.catalogue import JobQuery

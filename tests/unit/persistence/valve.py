@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import suppress
 
-from scheduler_service.persistence.contexts.address import Address
+from scheduler_service.persistence.contexts.redis_address import Address
 
 
 class Valve:

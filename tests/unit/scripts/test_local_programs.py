@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_service.demo.free_ports import free_ports
+from scheduler_service.demo.child_programs import free_ports
 from scheduler_service.persistence.history.database import HistoryDatabase, inspect, migrate
 from scheduler_service.ports.errors import StoreUnavailable
 from scripts.local_cluster import LocalCluster

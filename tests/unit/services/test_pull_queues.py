@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from scheduler_service.domain.effects import AcceptChanges
-from scheduler_service.domain.parts import LeaseChange, PartEnd
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
+from scheduler_service.domain.step_parts import LeaseChange, PartEnd
 from scheduler_service.domain.turn_events import Event, LeasesChanged, PartEnded
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.delivery import Command

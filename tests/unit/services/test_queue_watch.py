@@ -7,8 +7,8 @@ import pytest
 
 from scheduler_service.domain.effects import PublishParts
 from scheduler_service.domain.leases import Claim
-from scheduler_service.domain.parts import PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.replies import Reply, Taken
+from scheduler_service.domain.step_parts import PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.turn_events import Event, LeasesChanged, PartEnded
 from scheduler_service.persistence.cluster.cluster_queues import ClusterQueues
 from scheduler_service.ports.cluster import QueueTurn

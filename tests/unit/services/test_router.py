@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_service.domain.parts import Chosen
 from scheduler_service.domain.registered_services import RateLimit
+from scheduler_service.domain.step_parts import Chosen
 from scheduler_service.services.instances import Instance
 from scheduler_service.services.rate_windows import RateWindow
 from scheduler_service.services.router import AVOID_MS, Terms

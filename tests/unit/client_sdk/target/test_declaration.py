@@ -17,7 +17,7 @@ from client_sdk.target.declaration import (
     RETRIES,
     USUAL_SECONDS,
 )
-from scheduler_service.domain.parts import QueueOptions
+from scheduler_service.domain.step_parts import QueueOptions
 from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.program import Surroundings
 from tests.rows import each_row

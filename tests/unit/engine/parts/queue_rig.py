@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from scheduler_service.domain.effects import PublishParts
-from scheduler_service.domain.parts import LeaseChange, PartEnd, PartName, QueuedPart
+from scheduler_service.domain.step_parts import LeaseChange, PartEnd, PartName, QueuedPart
 from scheduler_service.domain.turn_events import LeasesChanged, PartEnded
 from scheduler_service.domain.wire import OutboundRequest
 from tests.unit.engine.rig import Rig

@@ -3,9 +3,9 @@
 from scheduler_service.domain.effects import AcceptChanges
 from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.moments import DAY, HOUR
-from scheduler_service.domain.parts import LeaseChange, PartEnd, end_of_unclaimed
 from scheduler_service.domain.records import LeaseChanged
 from scheduler_service.domain.replies import Taken, Unchanged
+from scheduler_service.domain.step_parts import LeaseChange, PartEnd, end_of_unclaimed
 from scheduler_service.domain.turn_events import LeasesChanged, PartEnded, Updated
 from tests.rows import each_row
 from tests.unit.engine.parts.queue_rig import NOBODYS, STEP, claimed, end, parts_of, queued

@@ -6,9 +6,9 @@ from typing import Any
 from scheduler_service.domain.effects import AbandonPart, MarkDraining, MarkRefused, ResolveInstances
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.moments import DAY
-from scheduler_service.domain.parts import PAUSED, WITHDRAWN
 from scheduler_service.domain.records import FeedbackSeen, Noted
 from scheduler_service.domain.replies import Refusal, RefusalCode, Taken, Unchanged
+from scheduler_service.domain.step_parts import PAUSED, WITHDRAWN
 from scheduler_service.domain.turn_events import (
     CallEnded,
     CancelRequested,

@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from scheduler_service.domain.effects import Inform, ReconfigureParts, WithdrawParts
 from scheduler_service.domain.execution import ExecutionState, FailureType
-from scheduler_service.domain.parts import PartEnd, PartName
 from scheduler_service.domain.records import AttemptEnded, StepEnded
 from scheduler_service.domain.replies import Refusal, Taken, Unchanged
+from scheduler_service.domain.step_parts import PartEnd, PartName
 from scheduler_service.domain.texts import ERROR_CHARACTERS, MESSAGE_CHARACTERS
 from scheduler_service.domain.turn_events import (
     CancelRequested,

@@ -13,7 +13,7 @@ from scheduler_service.domain.turn_events import FeedbackArrived
 from scheduler_service.engine.template_scope import feedback_token
 from scheduler_service.hosts.dapr.cluster_jobs import LONGEST_TURN_MS
 from scheduler_service.hosts.dapr.sidecar import ActorContexts, ActorMissing, Sidecar
-from scheduler_service.persistence.contexts.apart_store import ContextKeeper
+from scheduler_service.persistence.contexts.external_contexts import ContextKeeper
 from scheduler_service.ports.errors import StoreUncertain
 from tests.conformance.hosts.houses import DaprHouse
 from tests.unit.hosts.house import asynchronous

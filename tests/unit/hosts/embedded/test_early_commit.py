@@ -14,7 +14,7 @@ from scheduler_service.domain.records import AttemptEnded, AttemptStarted, Execu
 from scheduler_service.domain.turn_events import Paused
 from scheduler_service.hosts.clock import BATCH_SIZE, SHARED_BATCH_SIZE, TimedRelease
 from scheduler_service.hosts.embedded.early_commit import SHARED_LEAD_MS, TURN_MICROSECONDS, EarlyCommit
-from scheduler_service.hosts.host_parts import HostLimits
+from scheduler_service.hosts.host_dependencies import HostLimits
 from tests.unit.hosts.house import START, House
 from tests.unit.hosts.memory_store import Fate
 

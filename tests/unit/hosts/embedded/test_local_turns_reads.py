@@ -10,7 +10,7 @@ from scheduler_service.engine.decision import Job
 from scheduler_service.engine.document_bytes import decode
 from scheduler_service.hosts.embedded.alarms import EmbeddedAlarms
 from scheduler_service.hosts.embedded.local_turns import EmbeddedTurns
-from scheduler_service.hosts.host_parts import HostLimits
+from scheduler_service.hosts.host_dependencies import HostLimits
 from scheduler_service.hosts.job_cache import JobCache, LoadedJob
 from scheduler_service.hosts.work_thread import ANY_BYTES, ROOM_BYTES
 from scheduler_service.language.json_values import LARGE_BYTES

@@ -14,7 +14,7 @@ from scheduler_service.hosts.embedded.unfinished import (
     Recovery,
     group_jobs,
 )
-from scheduler_service.hosts.host_parts import HostLimits
+from scheduler_service.hosts.host_dependencies import HostLimits
 from scheduler_service.hosts.job_cache import LoadedJob
 from scheduler_service.ports.errors import DeliveryUnreadable, StateUnreadable, StoreError, StoreUnavailable
 from scheduler_service.ports.history import Batch

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from scheduler_service.domain.moments import DAY
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import Holder
-from scheduler_service.hosts.operations.operation import MOST_FAULTS, Operation, Outcome
+from scheduler_service.hosts.operations.operation_run import MOST_FAULTS, Operation, Outcome
 from scheduler_service.hosts.operations.operations import (
     AT_ONCE,
     MOST_RUNNING,

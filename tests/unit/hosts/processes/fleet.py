@@ -16,7 +16,7 @@ from scheduler_service.domain.wire import Holder
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.hosts.embedded.embedded_host import EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.host import HostStatus
-from scheduler_service.hosts.host_parts import Core
+from scheduler_service.hosts.host_dependencies import Core
 from scheduler_service.hosts.processes.remote_shard import WorkerService
 from scheduler_service.hosts.processes.rpc_methods import RpcConnection
 from scheduler_service.hosts.processes.shards import build_processes

@@ -14,7 +14,7 @@ from scheduler_service.domain.effects import (
     ResolveInstances,
     WithdrawParts,
 )
-from scheduler_service.domain.parts import Chosen, PartName, QueuedPart, QueueOptions
+from scheduler_service.domain.step_parts import Chosen, PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.wire import Answer, CallKind, OutboundRequest, Outcome, Token
 from scheduler_service.hosts.processes.parent import (
     LookupSender,

@@ -10,7 +10,7 @@ import pytest
 
 from scheduler_service.domain.effects import PublishParts, QueueWrite, WithdrawParts
 from scheduler_service.domain.leases import Claim, EndedPart, Leased
-from scheduler_service.domain.parts import PartName, QueuedPart, QueueOptions
+from scheduler_service.domain.step_parts import PartName, QueuedPart, QueueOptions
 from scheduler_service.persistence.cluster.cluster_queues import ClusterQueues
 from scheduler_service.persistence.job_store.database import JobDatabase
 from scheduler_service.persistence.job_store.turn_store import TurnStore

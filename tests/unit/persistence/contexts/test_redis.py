@@ -7,7 +7,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from scheduler_service.persistence.contexts.address import Address, read_address
 from scheduler_service.persistence.contexts.redis import (
     RedisContexts,
     RedisReport,
@@ -15,6 +14,7 @@ from scheduler_service.persistence.contexts.redis import (
     find_fault,
     key_of,
 )
+from scheduler_service.persistence.contexts.redis_address import Address, read_address
 from scheduler_service.ports.errors import StoreRefused, StoreUnavailable
 from tests.redis_server import APPENDING, SYNCING, RedisServer
 from tests.unit.persistence.valve import Valve

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from scheduler_service.app.data_folder import history_address
 from scheduler_service.domain.leases import Claim, EndedPart
 from scheduler_service.domain.moments import Due
-from scheduler_service.domain.parts import PartEnd
+from scheduler_service.domain.step_parts import PartEnd
 from scheduler_service.maintenance.folder_formats import check_folder, migrate_folder
 from scheduler_service.persistence.cluster.nodes import Nodes
 from scheduler_service.persistence.history.database import HistoryDatabase, inspect
@@ -26,7 +26,7 @@ from scheduler_service.persistence.job_store.database import JobDatabase
 from scheduler_service.persistence.job_store.job_store_schema import MIGRATIONS as CLUSTER
 from scheduler_service.persistence.job_store.turn_store import TurnStore
 from scheduler_service.persistence.queues.queue_tables import queue_completions, queue_parts
-from scheduler_service.persistence.sql.dialects import open_dialect
+from scheduler_service.persistence.sql.dialect import open_dialect
 from scheduler_service.persistence.sql.migrations import check, upgrade
 from scheduler_service.persistence.sqlite.schema import upgrade as migrate_state
 from scheduler_service.persistence.sqlite.store import SqliteStateStore

@@ -21,7 +21,7 @@ from scheduler_service.telemetry.alerts.alert_loop import AlertLoop, AlertLoopPa
 from scheduler_service.telemetry.alerts.alert_messages import AlertMessages
 from scheduler_service.telemetry.alerts.alert_rules import AlertRule
 from scheduler_service.telemetry.alerts.failure_watch import FailureWatch
-from scheduler_service.telemetry.alerts.lateness import LatenessWatch, RecoveryWatch
+from scheduler_service.telemetry.alerts.overdue_watch import LatenessWatch, RecoveryWatch
 from scheduler_service.telemetry.log_summaries import Tally
 from tests.manual_clock import ManualClock
 

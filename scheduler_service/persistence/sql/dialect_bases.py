@@ -1,6 +1,7 @@
 """What two of the databases have in common: ON CONFLICT and RETURNING, or a server to connect to."""
 
 import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
@@ -47,7 +48,7 @@ class OnConflict:
         return connection.execute(sa.delete(table).where(is_wanted).returning(*table.c)).all()
 
 
-class OnServer:
+class OnServer(ABC):
     """The part of dialect.Dialect that PostgreSQL and MariaDB share. `subject` has the server's address."""
 
     engine: sa.Engine
@@ -65,9 +66,9 @@ class OnServer:
         """False: one that is too large is refused like a server that is away."""
         return False
 
+    @abstractmethod
     def wait_for_answers(self, connection: sa.Connection, seconds: float | None) -> None:
         """How long each answer is waited for on this connection from now on; None: for ever."""
-        raise NotImplementedError
 
     @contextlib.contextmanager
     def waiting_for(self, connection: sa.Connection, seconds: float | None) -> Iterator[None]:
@@ -79,9 +80,9 @@ class OnServer:
             if not connection.invalidated:
                 self.wait_for_answers(connection, ANSWER_SECONDS)
 
+    @abstractmethod
     def among(self, columns: Columns, keys: Columns) -> sa.ColumnElement[bool]:
-        """As each of them has it."""
-        raise NotImplementedError
+        """As `Dialect`."""
 
     def delete_keys(
         self, connection: sa.Connection, table: sa.Table, keys: Sequence[tuple[str, int]]

@@ -1,23 +1,132 @@
-"""The reference: every route and shape is on the page, and its examples are commands."""
+"""The front page, and the reference: every route and shape is on the page, and its examples are commands."""
 
+import hashlib
 import re
 import shlex
+from base64 import b64encode
+from collections.abc import AsyncIterator
 from html.parser import HTMLParser
 from typing import Any
 
+import httpx
 import pytest
 
 from scheduler_service.api import openapi
-from scheduler_service.api.application import OPERATIONS
-from scheduler_service.api.pages.reference import (
+from scheduler_service.api.application import OPERATIONS, create_api
+from scheduler_service.api.pages import (
+    Html,
     describe,
+    headers,
+    join,
     name_type,
+    page,
+    prefers_html,
+    prose,
     show_members,
+    table,
+    tag,
     write_curl,
     write_reference,
 )
 from tests.rows import each_row
 from tests.unit.api.world import World
+
+BROWSER = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"}
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[httpx.AsyncClient]:
+    """A caller on this machine."""
+    async with World().client() as client:
+        yield client
+
+
+@each_row(
+    ("accept", "is_html"),
+    [
+        (BROWSER["accept"], True),
+        ("text/html", True),
+        ("TEXT/HTML;q=0.5", True),
+        ("application/xhtml+xml", True),
+        ("text/html;q=0.5, application/json", False),
+        ("application/json, text/html;q=0.9", False),
+        ("application/json, text/html", True),
+        ("text/html;q=0", False),
+        ("text/html;q=0.000, */*", False),
+        ("*/*", False),
+        ("image/png", False),
+        ("text/html;level=1", True),
+        ("nonsense;;;q=x,,", False),
+        ("", False),
+        (None, False),
+    ],
+)
+def test_a_page_is_for_those_who_name_html(accept: str | None, is_html: bool) -> None:
+    """And prefer nothing else; whoever takes anything is a program."""
+    assert prefers_html(accept) is is_html
+
+
+async def test_all_else_get_json(client: httpx.AsyncClient) -> None:
+    """The same in the envelope; caches keep the two apart."""
+    for given in ({}, {"accept": "image/png"}, {"accept": "*/*"}):
+        answer = await client.get("/", headers=given)
+        assert answer.headers["vary"] == "accept"
+        data = answer.json()["data"]
+        assert (data["name"], data["status"], data["missing"]) == ("Punctual", "ready", [])
+        assert {"/docs", "/openapi.json", "/jobs", "/health/ready"} <= data["links"].keys()
+
+
+async def test_each_address_that_it_names_answers(client: httpx.AsyncClient) -> None:
+    """A link that leads nowhere would be worse than none."""
+    described = set((await client.get("/openapi.json")).json()["paths"])
+    links = set((await client.get("/")).json()["data"]["links"])
+    assert links - described == {"/docs", "/openapi.json"}
+    assert (await client.get("/docs")).status_code == 200
+
+
+async def test_a_service_that_is_not_ready_says_so() -> None:
+    """With what is missing, and 200: it answers."""
+    world = World()
+    world.missing = ("store",)
+    async with world.client() as client:
+        data = (await client.get("/")).json()["data"]
+    assert (data["status"], data["missing"]) == ("not_ready", ["store"])
+
+
+async def test_the_pages_are_under_the_rules_of_all_routes(client: httpx.AsyncClient) -> None:
+    """Other methods, unknown parameters, other machines and other names of this one."""
+    for path in ("/", "/docs"):
+        assert (await client.post(path)).status_code == 405
+        assert (await client.get(path, params={"x": "1"})).status_code == 422
+        assert (await client.get(path, headers={"host": "evil.example"})).status_code == 403
+        head = await client.head(path, headers=BROWSER)
+        assert (head.status_code, int(head.headers["content-length"]) > 0) == (200, True)
+    async with World().client("192.0.2.1") as stranger:
+        assert (await stranger.get("/")).status_code == 403
+
+
+async def test_with_a_key_strangers_may_see_them() -> None:
+    """A browser sends none, and no secret is there."""
+    transport = httpx.ASGITransport(
+        create_api(World(admin_key="a-key-of-callers").deps), client=("192.0.2.1", 1)
+    )
+    async with httpx.AsyncClient(transport=transport, base_url="https://jobs.example") as client:
+        for path in ("/", "/docs"):
+            answer = await client.get(path)
+            assert answer.status_code == 200
+            assert "a-key-of-callers" not in answer.text
+
+
+async def test_a_page_loads_and_runs_nothing(client: httpx.AsyncClient) -> None:
+    """The policy lets nothing in but the page's own style, by its digest, and no script is there."""
+    answer = await client.get("/docs", headers=BROWSER)
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    for word in ("<script", "<link", "<img", "javascript:", ' style="', " onclick", "//cdn"):
+        assert word not in answer.text, word
+
 
 DOCUMENT = openapi.describe(OPERATIONS, version="1.2.3")
 VOID = {"meta", "br", "hr", "link"}
@@ -155,3 +264,25 @@ def test_limits_and_defaults_are_said() -> None:
     shown = show_members({"required": ["a"], "properties": {"a": {"type": "string"}, "b": {}}})
     assert "<code>a</code> (required)" in shown
     assert "<code>b</code></td>" in shown
+
+
+def test_texts_are_escaped_and_html_is_not() -> None:
+    """In elements and in attributes."""
+    assert tag("p", "<b>", Html("<i>")) == "<p>&lt;b&gt;<i></p>"
+    assert tag("a", "x", href='"><script>') == '<a href="&quot;&gt;&lt;script&gt;">x</a>'
+    assert join("a & b", tag("br")) == "a &amp; b<br>"
+    assert tag("nav", ["<", tag("b", "x")], aria_label="l", class_="c") == (
+        '<nav aria-label="l" class="c">&lt;<b>x</b></nav>'
+    )
+    # Between backticks; also escaped
+    assert prose("use `<a>` here") == "use <code>&lt;a&gt;</code> here"
+    # A table without rows is nothing: neither are its headings
+    assert table(("a",), ()) == ""
+
+
+def test_the_style_is_the_one_that_the_policy_names() -> None:
+    """By its digest: a browser would ignore any other one."""
+    style = re.search(r"<style>(.*?)</style>", page("t").decode(), re.DOTALL)
+    assert style is not None
+    digest = b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
+    assert f"'sha256-{digest}'" in headers()["content-security-policy"]

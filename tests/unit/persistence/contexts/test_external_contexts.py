@@ -8,7 +8,7 @@ import pytest
 from scheduler_service.domain.document import Calling
 from scheduler_service.engine.document_bytes import decode, encode, is_apart
 from scheduler_service.persistence.common.fault_points import FaultPoint
-from scheduler_service.persistence.contexts.apart_store import (
+from scheduler_service.persistence.contexts.external_contexts import (
     MOST_UNUSED,
     ApartCommit,
     ApartStore,

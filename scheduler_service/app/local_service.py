@@ -7,11 +7,11 @@ from secrets import token_hex
 from typing import Unpack
 
 from scheduler_service import __version__
+from scheduler_service.app.base_service import RunningService, process_wire, versions_of
 from scheduler_service.app.core_settings import make_surroundings
 from scheduler_service.app.data_folder import known_formats
 from scheduler_service.app.egress import make_sender
 from scheduler_service.app.process_parts import GivenParts, holder_of, make_embedded_host
-from scheduler_service.app.running_service import RunningService, process_wire, versions_of
 from scheduler_service.app.store_opening import (
     StoreWatch,
     check_workers,
@@ -30,7 +30,7 @@ from scheduler_service.hosts.processes.parent import ParentService
 from scheduler_service.hosts.processes.shards import Processes, ShardOf, Shards, build_processes
 from scheduler_service.hosts.processes.worker_processes import WorkerContext, WorkerProcess, WorkerProcesses
 from scheduler_service.persistence.common.fault_points import FaultPoints
-from scheduler_service.persistence.contexts.apart_store import WholeStore
+from scheduler_service.persistence.contexts.external_contexts import WholeStore
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.queues import Queues

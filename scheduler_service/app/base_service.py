@@ -83,7 +83,7 @@ if TYPE_CHECKING:
 class RunningService(ProcessParts):
     """A service that is open; it fires nothing before `start`.
 
-    What is abstract is of the placement: one machine (`app.service`), or a cluster (`app.node_service`).
+    What is abstract is of the placement: one machine (`app.local_service`) or a cluster (`app.node_service`).
     """
 
     kind: ClassVar[str]

@@ -1,4 +1,4 @@
-"""Jobs, firings, services and instances in their wire form, and lists of jobs (SPEC section 10)."""
+"""Jobs and firings as answers show them, and lists of jobs (SPEC section 10)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,14 +12,11 @@ from scheduler_service.domain.document import Latest
 from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.execution import write_execution_id
 from scheduler_service.domain.job_key import read_job_key
-from scheduler_service.domain.moments import SECOND, Now, rfc3339
-from scheduler_service.domain.registered_services import Service
-from scheduler_service.engine.job_summary import Queued
+from scheduler_service.domain.moments import rfc3339
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.common.pagination import write_place
 from scheduler_service.ports.catalogue import CatalogueEntry, JobPage, JobQuery
 from scheduler_service.security.secret_masks import SecretMask
-from scheduler_service.services.instances import Instance
 from scheduler_service.timing.preview import Preview, Shown, describe
 
 OPTIONS = (
@@ -40,18 +37,6 @@ _POSTED = msgspec.json.Decoder(msgspec.defstruct("Posted", [(name, Any, None) fo
 """Reads these members of a definition, and skips the rest of it."""
 _LATEST = msgspec.json.Decoder(Latest | None)
 _FIELDS = {field.alias or name: field for name, field in JobDefinition.model_fields.items()}
-
-
-def show_queued_parts(queued: Queued) -> dict[str, Any]:
-    """What an attempt has in a queue."""
-    return {
-        "step": queued.step,
-        "name": queued.queue,
-        "parts": queued.unclaimed + queued.claimed + queued.ended,
-        "unclaimed": queued.unclaimed,
-        "claimed": queued.claimed,
-        "ended": queued.ended,
-    }
 
 
 def job_line(entry: CatalogueEntry, unfit: Problem | None, mask: SecretMask) -> dict[str, Any]:
@@ -125,54 +110,6 @@ def firing_preview(preview: Preview, firings: Sequence[Shown]) -> dict[str, Any]
         "normalForm": preview.normal_form,
         "description": preview.description,
         "firings": [{"utc": rfc3339(one.utc), "local": one.local, "note": one.note} for one in firings],
-    }
-
-
-def pause_members(since: int | None, now: Now) -> dict[str, Any]:
-    """How a pause of a queue or a service since a steady moment is shown; None: it is not paused."""
-    at = None if since is None else rfc3339(now.wall + since - now.steady)
-    return {"paused": since is not None, "pausedAt": at}
-
-
-def service_line(service: Service, instances: Sequence[Instance], online: int) -> dict[str, Any]:
-    """A service in a list: without its timers and instances; `online` of these take calls."""
-    return {
-        "name": service.name,
-        **service_members(service),
-        "instanceCount": len(instances),
-        "onlineCount": online,
-        "createdAt": rfc3339(service.created_at),
-        "updatedAt": rfc3339(service.updated_at),
-    }
-
-
-def service_members(service: Service) -> dict[str, Any]:
-    """What a service says of itself, beside the jobs that it declares."""
-    limit = service.rate_limit
-    return {
-        "address": service.address,
-        "route": service.route,
-        "tags": service.tags,
-        "onChange": "keep" if service.keeps else "update",
-        "graceSeconds": service.grace / SECOND,
-        "rateLimit": None if limit is None else {"count": limit.count, "perSeconds": limit.per / SECOND},
-        "signing": service.signing or None,
-        "options": msgspec.json.decode(service.options or "{}"),
-    }
-
-
-def instance_line(instance: Instance, now: Now, *, is_online: bool) -> dict[str, Any]:
-    """A running process of a service, as of its last registration or heartbeat."""
-    state = "draining" if instance.draining else "online"
-    return {
-        "instanceId": instance.instance_id,
-        "address": instance.address or None,
-        "tags": instance.tags,
-        "capacity": instance.capacity,
-        "description": instance.description or None,
-        "state": state if is_online else "offline",
-        "load": instance.load,
-        "lastHeartbeat": rfc3339(now.wall - (now.steady - instance.seen)),
     }
 
 

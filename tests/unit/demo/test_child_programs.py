@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from scheduler_service.demo import tie
+from scheduler_service.demo import child_programs
 
 STARTER = """
 import subprocess, sys
-from scheduler_service.demo import tie
-with subprocess.Popen([*tie.command_of(15), sys.executable, "-c", sys.argv[1]]) as started:
+from scheduler_service.demo import child_programs
+with subprocess.Popen([*child_programs.tied_command(15), sys.executable, "-c", sys.argv[1]]) as started:
     started.wait()
 """
 # Says so when it is told to end, in what both processes have open.
@@ -40,7 +40,12 @@ def test_the_end_of_the_starter_is_told() -> None:
 
 def test_the_program_has_the_number_of_its_command() -> None:
     """What is sent to it reaches the program itself."""
-    command = [*tie.command_of(signal.SIGKILL), sys.executable, "-c", "import os; print(os.getpid())"]
+    command = [
+        *child_programs.tied_command(signal.SIGKILL),
+        sys.executable,
+        "-c",
+        "import os; print(os.getpid())",
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:
         assert started.stdout is not None
         assert int(started.stdout.read()) == started.pid
@@ -48,7 +53,7 @@ def test_the_program_has_the_number_of_its_command() -> None:
 
 def test_who_has_lost_its_starter_does_not_begin() -> None:
     """A starter that ended before the tie was made sends no signal any more."""
-    command = list(tie.command_of(signal.SIGKILL))
+    command = list(child_programs.tied_command(signal.SIGKILL))
     command[command.index(str(os.getpid()))] = "1"
     ended = subprocess.run(
         [*command, "echo", "began"], capture_output=True, text=True, timeout=60, check=False

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from scheduler_service.hosts.operations.operation import (
+from scheduler_service.hosts.operations.operation_run import (
     REST_SECONDS,
     WORK_SECONDS,
     Operation,
