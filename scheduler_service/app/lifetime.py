@@ -22,12 +22,10 @@ from scheduler_service.app.local_service import open_service
 from scheduler_service.app.process_setup import divide, freeze_memory, process_log, raise_limit
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.pacing.interpreter import short_turns
-from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.ports.log import Log
 from scheduler_service.security.trusted_proxies import find_widest
 from scheduler_service.settings import LoadedSettings, Settings, SettingsError
 from scheduler_service.telemetry.loop_watch import watching
-from scheduler_service.telemetry.port_decorators import NO_DECORATORS, PortDecorators
 from scheduler_service.telemetry.sigusr1_report import SignalReports
 
 if TYPE_CHECKING:
@@ -70,22 +68,19 @@ async def serve(
     loaded: LoadedSettings,
     *,
     log: Log,
-    decorators: PortDecorators = NO_DECORATORS,
-    faults: FaultPoints | None = None,
     began: OnListening | None = None,
-    opening: OpenService | None = None,
+    opening: OpenService = open_service,
     listeners: int = 1,
 ) -> None:
     """Serves until SIGTERM or SIGINT, then drains; a second signal ends the waiting.
 
-    `began` is awaited with the served address once the service answers and fires; `opening` opens another
-    service than the embedded one, which has so many `listeners` with that of the API. SIGUSR1 writes into
+    `began` is awaited with the served address once the service answers and fires; `opening` opens the
+    service, which has so many `listeners` with that of the API. SIGUSR1 writes into
     the log what the process and its worker processes are doing.
     """
-    embedded = partial(open_service, decorators=decorators, faults=faults)
     reports = SignalReports(log=log)
     try:
-        await _serve(loaded, opening or embedded, log, reports, began, listeners)
+        await _serve(loaded, opening, log, reports, began, listeners)
     finally:
         reports.stop()
 

@@ -40,8 +40,8 @@ from scheduler_service.settings import LoadedSettings
 from scheduler_service.telemetry.event_feed import EventFeed, LocalEvents
 from scheduler_service.telemetry.metrics.metric_list import Ask, Source
 from scheduler_service.telemetry.metrics.process_metrics import process_age
-from scheduler_service.telemetry.port_decorators import NO_DECORATORS, PortDecorators
 from scheduler_service.telemetry.readiness import HISTORY, STORE, Readiness, WorkerStores
+from scheduler_service.telemetry.turn_observers import RecordObserver, WrapSender
 from scheduler_service.transport.sender import HttpSender
 
 KeepTime = Callable[..., Timekeeper]
@@ -274,14 +274,15 @@ async def open_service(
     *,
     served: str,
     log: Log,
-    decorators: PortDecorators = NO_DECORATORS,
+    observer: RecordObserver | None = None,
+    wrap_sender: WrapSender = lambda sender: sender,
     faults: FaultPoints | None = None,
     keep_time: KeepTime = SystemClock,
     begins_anew: bool = False,
 ) -> LocalService:
     """Opens the data folder and builds the service; nothing fires before `start`.
 
-    `decorators` wrap the ports of this process, not those of worker processes; `faults` watches durable
+    `observer` and `wrap_sender` are those of this process, not of worker processes; `faults` watches durable
     writes, `keep_time` makes the clock; `begins_anew` is that of `open_store`. Raises StoreError where store
     or folder cannot be used, SettingsError for an env_file that cannot be read.
     """
@@ -292,7 +293,7 @@ async def open_service(
     try:
         while len(launched) < settings.server.workers - 1:
             launched.append(await WorkerProcess.launch())
-        telemetry = Telemetry(settings=settings, log=log, decorators=decorators)
+        telemetry = Telemetry(settings=settings, log=log, observer=observer, wrap_sender=wrap_sender)
         surroundings = make_surroundings(loaded, served)
         watch, job_shard = StoreWatch(log=telemetry.log), shard_of(settings.server.workers)
         store = await open_store(

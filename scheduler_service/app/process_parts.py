@@ -48,6 +48,7 @@ from scheduler_service.settings import LoadedSettings, SettingsError
 from scheduler_service.settings.sources import read_seal_keys
 from scheduler_service.system_jobs.alert_jobs import made_here, robots_of
 from scheduler_service.telemetry.log_summaries import Outage
+from scheduler_service.telemetry.turn_observers import ObservedHistory
 from scheduler_service.transport.connection_pool import RESPONSES_BYTES
 from scheduler_service.transport.secret_completion import CompletingSender
 
@@ -235,8 +236,8 @@ class ProcessParts(ABC):
 
     @cached_property
     def host_parts(self) -> HostParts:
-        """What every host is made of. Its ports are decorated as `telemetry` says."""
-        decorators, history = self.telemetry.decorators, self.settings.history
+        """What every host is made of."""
+        telemetry, history = self.telemetry, self.settings.history
         limits, notification = self.settings.limits, self.settings.notification
         masking = Masking(
             headers=history.mask,
@@ -250,8 +251,8 @@ class ProcessParts(ABC):
         )
         return HostParts(
             core=Core(self.compiler.stored, compile_received=self.compile_received),
-            history=decorators.history(self.writer),
-            sender=decorators.sender(completing),
+            history=ObservedHistory(history=self.writer, observers=telemetry.observers),
+            sender=telemetry.wrap_sender(completing),
             answer_room=self.answer_room,
             router=self.router,
             clock=self.clock,
@@ -259,8 +260,8 @@ class ProcessParts(ABC):
             reads_bodies=masking.reads_bodies,
             log=self.log,
             wake_claimers=self.wake_claimers,
-            observe_job=decorators.observe_job,
-            observe_call=decorators.observe_call,
+            observe_job=telemetry.observe_job,
+            observe_call=telemetry.observe_call,
             rates=self.execution_rates,
             limits=HostLimits(
                 ready=limits.ready,

@@ -5,8 +5,6 @@ import socket
 import time
 from importlib.util import find_spec
 
-import msgspec
-
 from scheduler_service import __version__, how_to_install
 from scheduler_service.app.metrics import add_connections, make_metrics
 from scheduler_service.domain.moments import SECOND
@@ -23,9 +21,9 @@ from scheduler_service.telemetry.failure_log import FailureLog, JobLife
 from scheduler_service.telemetry.log_summaries import Tally
 from scheduler_service.telemetry.metrics.execution_metrics import ExecutionMetrics
 from scheduler_service.telemetry.metrics.metric_list import Sample, Source
-from scheduler_service.telemetry.port_decorators import NO_DECORATORS, PortDecorators, TurnObservers, observed
 from scheduler_service.telemetry.readiness import HistoryWatch, Standstills
 from scheduler_service.telemetry.span_export import Collector, SpanExport, TraceExport, WriteSpans
+from scheduler_service.telemetry.turn_observers import RecordObserver, TurnObservers, WrapSender
 
 ENDPOINT = "http://localhost:4318/v1/traces"
 SCOPE = "punctual"
@@ -34,8 +32,8 @@ SCOPE = "punctual"
 class Telemetry:
     """Built first in a service, a worker process and a node, and handed to all that is built later.
 
-    `log` writes to the log that was given and publishes what its lines mean; `decorators` are those that were
-    given, with the observers of `settings` in front. Raises SettingsError where traces cannot be exported.
+    `log` writes to the log that was given and publishes what its lines mean. `observer` sees all records too,
+    and `wrap_sender` all calls. Raises SettingsError where traces cannot be exported.
     """
 
     def __init__(
@@ -43,8 +41,10 @@ class Telemetry:
         *,
         settings: Settings,
         log: Log,
-        decorators: PortDecorators = NO_DECORATORS,
+        observer: RecordObserver | None = None,
+        wrap_sender: WrapSender = lambda sender: sender,
     ) -> None:
+        self.wrap_sender = wrap_sender
         self._clock: Clock | None = None
         self._settings = settings
         self._feed: EventFeed | None = None
@@ -54,15 +54,14 @@ class Telemetry:
         self.history_watch = HistoryWatch(self.log)
         self._traces = open_traces(settings, log=self.log)
         self._failed = Tally("observer_failed", log=log)
-        life = JobLife(occurrences=self.occurrences, wall=self._now)
+        self.observe_job = JobLife(occurrences=self.occurrences, wall=self._now).observe
         self.metrics = make_metrics(settings)
         if self._traces is not None:
             self.show("traces", self._traces.samples)
-        self.decorators = msgspec.structs.replace(
-            observed(decorators, self._make_observers(settings)),
-            observe_job=life.observe,
-            observe_call=None if self.metrics is None else self.metrics.calls.count,
-        )
+        self.observe_call = None if self.metrics is None else self.metrics.calls.count
+        self.observers = self._make_observers(settings)
+        if observer is not None:
+            self.observers.add(observer)
 
     def follow(self, clock: Clock) -> None:
         """Takes its times from the clock of the host, which is known once the store is open."""

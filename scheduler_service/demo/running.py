@@ -1,13 +1,14 @@
 """`punctual demo`: the service, its target and its jobs in one process, all on loopback."""
 
 import asyncio
-from collections.abc import Callable
+from functools import partial
 
 import httpx
 import uvloop
 
 from scheduler_service.app.lifetime import serve
 from scheduler_service.app.listener import listen
+from scheduler_service.app.local_service import open_service
 from scheduler_service.app.process_setup import process_log
 from scheduler_service.demo.crash import CrashAct
 from scheduler_service.demo.demo_jobs import DemoTarget, demo_jobs
@@ -16,10 +17,9 @@ from scheduler_service.domain.execution import TERMINAL
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.records import AttemptEnded, ExecutionRecord
 from scheduler_service.http_server.server import Server
-from scheduler_service.ports.history import Batch, History
+from scheduler_service.ports.history import Batch
 from scheduler_service.ports.log import Log
 from scheduler_service.settings import LoadedSettings
-from scheduler_service.telemetry.port_decorators import PortDecorators
 
 TARGET_HOST = "127.0.0.1"
 
@@ -53,7 +53,7 @@ async def _run(loaded: LoadedSettings, log: Log, *, shows_crash: bool) -> None:
 
     acts: list[asyncio.Task[None]] = []
     try:
-        await serve(loaded, log=log, decorators=PortDecorators(history=_print_ends), began=begin)
+        await serve(loaded, log=log, opening=partial(open_service, observer=print_ends), began=begin)
     finally:
         for act in acts:
             act.cancel()
@@ -83,8 +83,13 @@ def describe_demo(served: str, *, shows_crash: bool) -> list[str]:
     ]
 
 
-def _print_ends(history: History) -> History:
-    return PrintingHistory(history=history, write=_print_line)
+def print_ends(batch: Batch) -> None:
+    """Prints a line for each execution that ends or is tried again."""
+    for record in batch.records:
+        if isinstance(record, ExecutionRecord) and record.state in TERMINAL:
+            _print_line(describe_end(batch.job_id, record))
+        elif isinstance(record, AttemptEnded) and record.retry_in is not None:
+            _print_line(describe_retry(batch.job_id, record))
 
 
 def _print_line(line: str) -> None:
@@ -98,36 +103,6 @@ async def _post_jobs(served: str, target: str, key: str | None) -> None:
     refused = [item for item in answer.json().get("data", {}).get("items", []) if item["status"] == "refused"]
     if not answer.is_success or refused:
         raise DemoError(f"the demo jobs were refused: {refused or answer.text}")
-
-
-class PrintingHistory:
-    """A `History` in front of another one that prints a line for each execution that ends or is retried."""
-
-    def __init__(self, *, history: History, write: Callable[[str], None]) -> None:
-        self._history = history
-        self._write = write
-        self.dismiss_lost = history.dismiss_lost
-
-    def append(self, batch: Batch, *, durable: bool) -> None:
-        """Stores the records, then prints a line for each execution that ends or is tried again."""
-        self._history.append(batch, durable=durable)
-        for record in batch.records:
-            if isinstance(record, ExecutionRecord) and record.state in TERMINAL:
-                self._write(describe_end(batch.job_id, record))
-            elif isinstance(record, AttemptEnded) and record.retry_in is not None:
-                self._write(describe_retry(batch.job_id, record))
-
-    def is_behind(self) -> bool:
-        """Whether the history is."""
-        return self._history.is_behind()
-
-    async def flush(self) -> None:
-        """Flushes the history."""
-        await self._history.flush()
-
-    async def close(self) -> None:
-        """Closes the history."""
-        await self._history.close()
 
 
 def describe_retry(job_id: str, record: AttemptEnded) -> str:

@@ -36,7 +36,7 @@ from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import LARGE_BODY, MayGo, NotSent, Sender, always
 from scheduler_service.ports.services import Router
-from scheduler_service.telemetry.port_decorators import ObserveCall
+from scheduler_service.telemetry.turn_observers import ObserveCall
 from scheduler_service.timing.misfire import count_missed
 from scheduler_service.timing.timer import Timer
 

@@ -27,7 +27,7 @@ from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import Sender
 from scheduler_service.ports.services import Router
 from scheduler_service.services.tenant_execution_rates import ExecutionRates
-from scheduler_service.telemetry.port_decorators import ObserveCall, ObserveJob, observe_no_job
+from scheduler_service.telemetry.turn_observers import ObserveCall, ObserveJob, observe_no_job
 
 Decide = Callable[[Job, Event, Now], Decision]
 """`engine.machine.decide`."""

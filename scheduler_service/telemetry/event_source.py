@@ -81,7 +81,7 @@ class Occurrences:
             take(occurrence)
 
     def observe(self, batch: Batch) -> None:
-        """Publishes what the records of a turn say (`telemetry.port_decorators.RecordObserver`)."""
+        """Publishes what the records of a turn say (`telemetry.turn_observers.RecordObserver`)."""
         for occurrence in occurrences_of(batch):
             self.publish(occurrence)
 

@@ -40,7 +40,7 @@ LONGEST_ERROR = 64
 
 
 class FailureLog:
-    """Watches the records of turns in which something went wrong (`port_decorators.RecordObserver`).
+    """Watches the records of turns in which something went wrong (`turn_observers.RecordObserver`).
 
     `tries` is how often a notification is tried before it is given up: what is in the outbox then is told
     once. A line has the host of the target and no more of its address, the code of the error, and the message

@@ -243,7 +243,7 @@ class TraceExport:
         self.samples = export.samples
 
     def observe(self, batch: Batch) -> None:
-        """Takes the records of a turn (`telemetry.port_decorators.RecordObserver`)."""
+        """Takes the records of a turn (`telemetry.turn_observers.RecordObserver`)."""
         keeps = self._sampling.keeps
         spans = [span for span in spans_of(batch) if keeps(span.trace, span.caller)]
         if spans:

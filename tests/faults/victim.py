@@ -9,6 +9,7 @@ import os
 import resource
 import signal
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,12 @@ import msgspec
 import uvloop
 
 from scheduler_service.app.lifetime import serve
+from scheduler_service.app.local_service import open_service
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.wire import OutboundRequest, Outcome
 from scheduler_service.ports.sending import MayGo, Sender, always
 from scheduler_service.settings import load_settings
 from scheduler_service.telemetry.logs import EventLog
-from scheduler_service.telemetry.port_decorators import PortDecorators
 from tests.fault_points import EachPoint
 
 
@@ -105,10 +106,10 @@ def run_service(order: Order) -> int:
     async def began(url: str) -> None:
         tell("listening", url=url)
 
-    decorators = PortDecorators(sender=lambda sender: TappedSender(sender, points))
+    opening = partial(open_service, faults=points, wrap_sender=lambda sender: TappedSender(sender, points))
 
     async def run(log: EventLog) -> None:
-        await serve(loaded, log=log, decorators=decorators, faults=points, began=began)
+        await serve(loaded, log=log, opening=opening, began=began)
 
     try:
         with Path(order.log).open("a") as stream:

@@ -10,7 +10,6 @@ import httpx
 
 from scheduler_service.app.local_service import LocalService, open_service
 from scheduler_service.settings import LoadedSettings, Settings
-from scheduler_service.telemetry.port_decorators import NO_DECORATORS, PortDecorators
 from tests.manual_clock import ManualClock, WatchedClock
 from tests.wire.target import Target
 
@@ -99,9 +98,7 @@ class World:
 
 
 @asynccontextmanager
-async def running(
-    *, decorators: PortDecorators = NO_DECORATORS, wall: int = START, **settings: Any
-) -> AsyncIterator[World]:
+async def running(*, wall: int = START, **settings: Any) -> AsyncIterator[World]:
     """A started service in memory; `settings` are groups, as in `limits={"body_bytes": 100}`.
 
     The services `jobswork` and `jobsclient` are the target. `wall`: where its clock begins.
@@ -117,7 +114,6 @@ async def running(
             served=SERVED,
             log=lambda event, /, **keys: log.append((event, keys)),
             keep_time=lambda *, skew, on_step: clock,
-            decorators=decorators,
         )
         await service.start()
         world = World(service=service, target=target, clock=clock, log=log)

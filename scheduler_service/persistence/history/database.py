@@ -6,8 +6,8 @@ import sqlalchemy as sa
 
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.history.schema import MIGRATIONS, executions
-from scheduler_service.persistence.sql.database import Database, translated
-from scheduler_service.persistence.sql.dialect import Durability, open_dialect
+from scheduler_service.persistence.sql.database import Database, open_dialect, translated
+from scheduler_service.persistence.sql.dialect import Durability
 from scheduler_service.persistence.sql.migrations import Check, Migrations, check
 
 

@@ -12,8 +12,7 @@ from scheduler_service.persistence.job_store import counters_and_leases
 from scheduler_service.persistence.job_store.database import OnTrouble
 from scheduler_service.persistence.job_store.job_store_schema import MIGRATIONS
 from scheduler_service.persistence.job_store.job_store_schema import marks as marks_table
-from scheduler_service.persistence.sql.database import translated
-from scheduler_service.persistence.sql.dialect import open_dialect
+from scheduler_service.persistence.sql.database import open_dialect, translated
 from scheduler_service.ports.errors import StoreError, StoreLocked
 
 NUMBER = 1_347_767_900

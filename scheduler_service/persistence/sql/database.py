@@ -11,10 +11,11 @@ from typing import TypeVar
 import msgspec
 import sqlalchemy as sa
 
+from scheduler_service import how_to_install
 from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
-from scheduler_service.persistence.sql.dialect import Dialect, Durability, open_dialect
+from scheduler_service.persistence.sql.dialect import Dialect, Durability
 from scheduler_service.persistence.sql.migrations import Migrations, upgrade
-from scheduler_service.persistence.sql.sqlite import IN_MEMORY
+from scheduler_service.persistence.sql.sqlite import IN_MEMORY, SqliteDialect
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, store_closed
 
 SHORT_WAIT_SECONDS = 0.1
@@ -328,3 +329,32 @@ def read_report(*, url: str, subject: str) -> ServerReport:
             )
     finally:
         dialect.engine.dispose()
+
+
+def open_dialect(url: str, *, subject: str, durability: Durability = "full") -> Dialect:
+    """The dialect of `url`; `subject` names what is kept there in messages. Raises StoreUnavailable.
+
+    In a file a commit with `full` outlives a power loss, with `process` a killed process; a server has
+    settings of its own. A further database is a file beside `sqlite`, `postgres` and `mysql`, and a line.
+    """
+    scheme = url.partition(":")[0]
+    if scheme == "sqlite":
+        return SqliteDialect.open(url=url, subject=subject, durability=durability)
+    try:
+        if scheme == "postgresql":
+            from scheduler_service.persistence.sql.postgres import PostgresDialect
+
+            return PostgresDialect(url=url, subject=subject)
+        if scheme in ("mysql", "mariadb"):
+            from scheduler_service.persistence.sql.mysql import MysqlDialect
+
+            return MysqlDialect(url=url, subject=subject)
+    except ModuleNotFoundError as error:
+        extra = "postgres" if scheme == "postgresql" else "mysql"
+        raise StoreUnavailable(
+            f"{subject} in {scheme}:// needs the package {error.name}; {how_to_install('service', extra)}"
+        ) from error
+    raise StoreUnavailable(
+        f"{subject} cannot be kept in {scheme!r}; use sqlite:///PATH, postgresql://USER@HOST/NAME or "
+        "mysql://USER@HOST/NAME"
+    )

@@ -79,7 +79,7 @@ class ExecutionMetrics:
         self._jobs = {job_id: JobFigures() for job_id in jobs}
 
     def count(self, batch: Batch) -> bool:
-        """Counts the records of a turn (`telemetry.port_decorators.RecordCount`)."""
+        """Counts the records of a turn (`telemetry.turn_observers.RecordCount`)."""
         # Runs in every turn: types are compared, and what happens most is counted without a call.
         began = 0
         further: tuple[int, ...] = ()

@@ -52,7 +52,7 @@ class CallMetrics:
         self._short = self._durations.short
 
     def count(self, outcome: Outcome) -> None:
-        """One more (`telemetry.port_decorators.ObserveCall`)."""
+        """One more (`telemetry.turn_observers.ObserveCall`)."""
         if type(outcome) is Answer:
             self._statuses[outcome.status // 100 % _CLASSES] += 1
         elif isinstance(outcome, Fault):

@@ -14,7 +14,7 @@ from scheduler_service.persistence.job_store.database import JobDatabase
 from scheduler_service.persistence.job_store.database_lock import ServiceLock
 from scheduler_service.persistence.job_store.job_store_schema import MIGRATIONS
 from scheduler_service.persistence.job_store.state_store import ServerStateStore
-from scheduler_service.persistence.sql.dialect import open_dialect
+from scheduler_service.persistence.sql.database import open_dialect
 from scheduler_service.persistence.sql.migrations import current_version
 from scheduler_service.ports.errors import StoreDamaged, StoreLocked, StoreUnavailable
 from scheduler_service.ports.state import Remembered, Settlement

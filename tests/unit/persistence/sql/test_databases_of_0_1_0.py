@@ -26,7 +26,7 @@ from scheduler_service.persistence.job_store.database import JobDatabase
 from scheduler_service.persistence.job_store.job_store_schema import MIGRATIONS as CLUSTER
 from scheduler_service.persistence.job_store.turn_store import TurnStore
 from scheduler_service.persistence.queues.queue_tables import queue_completions, queue_parts
-from scheduler_service.persistence.sql.dialect import open_dialect
+from scheduler_service.persistence.sql.database import open_dialect
 from scheduler_service.persistence.sql.migrations import check, upgrade
 from scheduler_service.persistence.sqlite.schema import upgrade as migrate_state
 from scheduler_service.persistence.sqlite.store import SqliteStateStore

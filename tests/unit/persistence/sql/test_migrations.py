@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from scheduler_service.persistence.history.database import HistoryDatabase, inspect, migrate
 from scheduler_service.persistence.history.schema import MIGRATIONS as HISTORY
 from scheduler_service.persistence.job_store.job_store_schema import MIGRATIONS as CLUSTER
-from scheduler_service.persistence.sql.dialect import open_dialect
+from scheduler_service.persistence.sql.database import open_dialect
 from scheduler_service.persistence.sql.migrations import Migrations, check, script_config, upgrade
 from scheduler_service.ports.errors import StoreUnavailable
 

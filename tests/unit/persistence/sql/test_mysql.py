@@ -11,7 +11,7 @@ from scheduler_service.domain.records import Noted
 from scheduler_service.persistence.history.database import HistoryDatabase, inspect
 from scheduler_service.persistence.history.queries import ExecutionQuery
 from scheduler_service.persistence.history.schema import MIGRATIONS
-from scheduler_service.persistence.sql.dialect import open_dialect
+from scheduler_service.persistence.sql.database import open_dialect
 from scheduler_service.persistence.sql.migrations import upgrade
 from scheduler_service.persistence.tables.service_table import SqlServiceTable
 from scheduler_service.ports.errors import StoreUnavailable

@@ -1,22 +1,12 @@
-"""What stands in front of the ports of a process: the place of metrics and traces."""
+"""Who sees what turns and calls have come to: the place of metrics and traces."""
 
 from collections.abc import Callable
-from typing import TypeVar
-
-import msgspec
 
 from scheduler_service.domain.wire import Outcome
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.history import Batch, History
 from scheduler_service.ports.sending import Sender
 from scheduler_service.telemetry.log_summaries import Tally
-
-Port = TypeVar("Port")
-
-
-def _plain(port: Port) -> Port:
-    return port
-
 
 ObserveJob = Callable[[CatalogueEntry | None, CatalogueEntry], None]
 """Sees what each durable turn has made of a job's entry, at some nanoseconds while nobody listens.
@@ -32,22 +22,8 @@ def observe_no_job(before: CatalogueEntry | None, after: CatalogueEntry) -> None
 ObserveCall = Callable[[Outcome], None]
 """Sees how each request that left the process ended. Never raises, never waits."""
 
-
-class PortDecorators(msgspec.Struct, frozen=True, kw_only=True):
-    """Wraps each port with an implementation of the same port; by default with none, at no cost.
-
-    The history gets every record, the lateness of a firing included; the sender makes every call. A
-    decorator returns what it gets from the port behind it, never raises of its own and never waits.
-    `observe_job` sees what durable turns make of jobs, `observe_call` the outcome of each call.
-    """
-
-    history: Callable[[History], History] = _plain
-    sender: Callable[[Sender], Sender] = _plain
-    observe_job: ObserveJob = observe_no_job
-    observe_call: ObserveCall | None = None
-
-
-NO_DECORATORS = PortDecorators()
+WrapSender = Callable[[Sender], Sender]
+"""Puts another sender in front of that which makes every call."""
 
 
 RecordObserver = Callable[[Batch], None]
@@ -122,12 +98,3 @@ class ObservedHistory:
         """Appends the records, then shows them."""
         self._append(batch, durable=durable)
         self._observe(batch)
-
-
-def observed(decorators: PortDecorators, observers: TurnObservers) -> PortDecorators:
-    """`decorators` with `observers` in front of the history."""
-
-    def observe(history: History) -> History:
-        return ObservedHistory(history=decorators.history(history), observers=observers)
-
-    return msgspec.structs.replace(decorators, history=observe)

@@ -4,7 +4,7 @@ from collections.abc import Container
 
 from scheduler_service.ports.history import Batch, History
 from scheduler_service.telemetry.log_summaries import Tally
-from scheduler_service.telemetry.port_decorators import NO_DECORATORS, TurnObservers, observed
+from scheduler_service.telemetry.turn_observers import ObservedHistory, TurnObservers
 
 BATCH = Batch(uid="u", job_id="one", tenant="default", sequence=1, at=5, records=())
 
@@ -43,7 +43,7 @@ class Scene:
         self._trouble, self._count_fails = trouble, count_fails
         failed = Tally("observer_failed", log=lambda event, /, **keys: self.lines.append((event, keys)))
         self.observers = TurnObservers(count=self._count, troubles=self._note_trouble, failed=failed)
-        self._history: History = observed(NO_DECORATORS, self.observers).history(KeptHistory(self.order))
+        self._history: History = ObservedHistory(history=KeptHistory(self.order), observers=self.observers)
 
     def append(self) -> list[str]:
         """What happens when the records of a turn are appended."""
