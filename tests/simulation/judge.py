@@ -255,9 +255,11 @@ def _retries(evidence: Evidence) -> Found:
     if world.steps or policy.get("jitter") != "none":
         return
     for number, attempts in evidence.attempts.items():
-        for place, (before, after) in enumerate(pairwise(sorted(attempts))):
+        # A try whose connection was refused counts too, though the target has not seen it.
+        tried = {count for count, end in evidence.ended.items() if end.execute_number == number}
+        for place, (before, after) in enumerate(pairwise(sorted(tried | attempts.keys()))):
             end = evidence.ended.get(before)
-            if end is None or end.retry_in is None:
+            if end is None or end.retry_in is None or after not in attempts:
                 continue
             due = (end.at - BEGIN) / 1_000 + policy["intervalSeconds"] * 2**place
             late = attempts[after].at - due
