@@ -15,6 +15,7 @@ from client_sdk.models.fields import (
     JitterKind,
     JobId,
     LeadSeconds,
+    PlainText,
     PositiveCount,
     Seconds,
     Text,
@@ -119,6 +120,7 @@ def _check_label(name: str) -> str:
 
 
 LabelName = Annotated[Text, AfterValidator(_check_label)]
+PlainLabel = Annotated[PlainText, AfterValidator(_check_label)]
 
 
 class RetryPolicy(WireModel):

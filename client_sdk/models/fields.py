@@ -2,7 +2,6 @@
 
 import re
 from typing import Annotated, Any, ClassVar, Literal, LiteralString
-from unicodedata import bidirectional, category
 
 from pydantic import (
     AfterValidator,
@@ -105,27 +104,40 @@ def _refuse_empty(value: str) -> str:
     return value
 
 
-def _check_plain(value: str) -> str:
-    for letter in _check_text(value):
-        if category(letter) == "Cc" or bidirectional(letter) in _TURNS:
-            raise refuse("control", f"must not contain the character U+{ord(letter):04X}; remove it")
+_UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Control characters, and those that turn the direction of what follows."""
+_UNSHOWN_IN_LINES = re.compile(_UNSHOWN.pattern.replace("[", r"(?![\t\r\n])["))
+
+
+def find_unshown(value: str, *, lines: bool = False) -> str | None:
+    """What is wrong with a text that people are shown, of one line or of several; None: nothing."""
+    found = (_UNSHOWN_IN_LINES if lines else _UNSHOWN).search(value)
+    return None if found is None else f"must not contain the character U+{ord(found[0]):04X}; remove it"
+
+
+def _check_shown(value: str, *, lines: bool = False) -> str:
+    if (wrong := find_unshown(_check_text(value), lines=lines)) is not None:
+        raise refuse("control", wrong)
     return value
 
 
-_TURNS = frozenset(("LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"))
-"""Characters that turn the direction of what follows."""
+def _check_lines(value: str) -> str:
+    return _check_shown(value, lines=True)
+
+
 Text = Annotated[str, AfterValidator(_check_text)]
-PlainText = Annotated[str, AfterValidator(_check_plain)]
-"""Names of people and keys: a line of a list or of the audit reads as what it is."""
+PlainText = Annotated[str, AfterValidator(_check_shown)]
+"""Names that people are shown: a line of a list or of the audit reads as what it is."""
 LONGEST_TAG, MOST_TAGS = 128, 100
 Tag = Annotated[
     str,
     Field(min_length=1, max_length=LONGEST_TAG),
-    AfterValidator(_check_text),
+    AfterValidator(_check_shown),
     AfterValidator(_refuse_empty),
 ]
 Tags = Annotated[list[Tag], Field(max_length=MOST_TAGS)]
 FilledText = Annotated[str, AfterValidator(_check_text), AfterValidator(_refuse_empty), Field(min_length=1)]
+FilledName = Annotated[str, AfterValidator(_check_shown), AfterValidator(_refuse_empty), Field(min_length=1)]
 # Registrations are kept in memory, and lists show them.
 LONGEST_ADDRESS, LONGEST_DESCRIPTION = 2_048, 1_024
 Address = Annotated[
@@ -134,7 +146,8 @@ Address = Annotated[
     AfterValidator(_check_text),
     AfterValidator(_refuse_empty),
 ]
-Description = Annotated[str, Field(max_length=LONGEST_DESCRIPTION), AfterValidator(_check_text)]
+Lines = Annotated[str, AfterValidator(_check_lines)]
+Description = Annotated[str, Field(max_length=LONGEST_DESCRIPTION), AfterValidator(_check_lines)]
 JobId = Annotated[str, Field(pattern=JOB_ID)]
 CalendarName = Annotated[str, Field(pattern=CALENDAR)]
 InstanceId = Annotated[str, Field(pattern=INSTANCE_ID)]

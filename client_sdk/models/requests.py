@@ -8,6 +8,7 @@ from client_sdk.models.definition import LabelName, Timer, read_timer
 from client_sdk.models.fields import (
     MOST_TAGS,
     Count,
+    FilledName,
     FilledText,
     Flag,
     InstanceId,
@@ -35,7 +36,7 @@ LONGEST_OVERLAP = 2_592_000
 RoleName = Literal["viewer", "operator", "editor", "admin"]
 TenantName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 KeyName = Annotated[PlainText, Field(min_length=1, max_length=128)]
-LabelScope = Annotated[Text, Field(pattern=r"^[^:\x00-\x1f]{1,128}:[^\x00-\x1f]{0,128}$")]
+LabelScope = Annotated[PlainText, Field(pattern=r"^[^:\x00-\x1f]{1,128}:[^\x00-\x1f]{0,128}$")]
 JobAction = Literal["pause", "resume", "trigger", "destroy", "label", "disable", "enable"]
 ExecutionAction = Literal["replay", "cancel"]
 
@@ -50,7 +51,7 @@ class Activation(WireModel):
 class Cancellation(WireModel):
     """`POST /executions/{executionId}/cancel`."""
 
-    reason: FilledText | None = None
+    reason: FilledName | None = None
 
 
 class ReplayRequest(WireModel):
@@ -250,6 +251,6 @@ class BulkExecutions(WireModel):
     action: ExecutionAction
     select: ExecutionSelection
     dry_run: bool = False
-    reason: FilledText | None = None
+    reason: FilledName | None = None
     from_step: Count = 0
     params: dict[str, Any] | None = None

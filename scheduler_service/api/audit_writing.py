@@ -92,7 +92,7 @@ def act_of(
         shown = mask.value(shown)
     return Act(
         request.operation,
-        name_in_audit(caller.name)[:LONGEST_NAME],
+        name_in_audit(caller.name, is_start_key=caller.is_operator)[:LONGEST_NAME],
         key_id=caller.key_id,
         address="" if client is None else str(client[0])[:LONGEST_ADDRESS],
         detail=ENCODER.encode(shown) if shown else b"",
@@ -146,7 +146,7 @@ async def note_sign_in(request: AuditedRequest, caller: Caller | None) -> None:
     known = request.caller if caller is None else caller
     signed = msgspec.structs.replace(act_of(request), who="", key_id="", service="")
     if caller is not None:
-        who = name_in_audit(caller.name)[:LONGEST_NAME]
+        who = name_in_audit(caller.name, is_start_key=caller.is_operator)[:LONGEST_NAME]
         signed = msgspec.structs.replace(signed, who=who, key_id=caller.key_id)
     entry = AuditEntry(
         entry_id=token_hex(ID_BYTES),

@@ -43,12 +43,7 @@ async def make_key(request: ApiRequest) -> Response:
     made = ("name", "tenant", "role", "service", "labels")
     request.tell_audit(detail={"given": {name: getattr(wanted, name) for name in made}})
     await request.ask_audit_of(wanted.tenant)
-    if (like := ring.tenant_like(wanted.tenant)) is not None:
-        message = f"the tenant {wanted.tenant!r} differs from {like!r} by case alone; write it as that one"
-        raise refuse(HTTPStatus.CONFLICT, "/tenant", "case", message)
-    if ring.is_full(wanted.tenant):
-        message = f"the tenant {wanted.tenant!r} has {MOST_KEYS} living keys; revoke one"
-        raise full(message)
+    check_among(ring, wanted)
     key, text = await ring.create(wanted)
     request.tell_audit(subject=key.key_id)
     headers = {"location": f"/keys/{key.key_id}", **UNKEPT}
@@ -159,6 +154,21 @@ def read_new_key(posted: NewKey, *, tenant: str, created_by: str, now: int) -> A
         created_by=created_by,
         expires_at=expires,
     )
+
+
+def check_among(ring: KeyRing, wanted: AccessKey) -> None:
+    """Raises ApiProblem (409, 429) for a key that cannot be made beside those that there are."""
+    if (like := ring.tenant_like(wanted.tenant)) is not None:
+        message = f"the tenant {wanted.tenant!r} differs from {like!r} by case alone; write it as that one"
+        raise refuse(HTTPStatus.CONFLICT, "/tenant", "case", message)
+    if (known := ring.named_like(wanted)) is not None:
+        message = (
+            f"the key {known.key_id} has the name {known.name!r}, by which the audit knows it; rotate it, "
+            "revoke it first, or take another name"
+        )
+        raise refuse(HTTPStatus.CONFLICT, "/name", "conflict", message)
+    if ring.is_full(wanted.tenant):
+        raise full(f"the tenant {wanted.tenant!r} has {MOST_KEYS} living keys; revoke one")
 
 
 def _check_tenant(request: ApiRequest, tenant: str) -> None:

@@ -1,6 +1,7 @@
 """Acts: what callers and the service itself change, who does it and from where (SPEC section 14)."""
 
 from enum import StrEnum
+from unicodedata import category, normalize
 
 import msgspec
 
@@ -58,19 +59,20 @@ class OwnAct(StrEnum):
     RESTORE = "restore"
 
 
-def name_in_audit(name: str) -> str:
-    """A caller's name as the audit shows it: one that reads as `SYSTEM` is marked."""
-    return f"{name} (a caller)" if is_system_name(name) else name
+def name_in_audit(name: str, *, is_start_key: bool = False) -> str:
+    """A caller's name as the audit shows it: one that reads as somebody else's is marked."""
+    return name if is_start_key or not is_reserved_name(name) else f"{name} (a caller)"
 
 
 def is_reserved_name(name: str) -> bool:
     """Whether a name reads as that of the service itself, of its scan of declarations or of the start key."""
-    return name.strip().casefold() in (SYSTEM, OwnAct.CHECK_TIMERS, START_KEY)
+    return fold_name(name) in (SYSTEM, OwnAct.CHECK_TIMERS, START_KEY)
 
 
-def is_system_name(name: str) -> bool:
-    """Whether a name reads as that of the service itself."""
-    return name.strip().casefold() == SYSTEM
+def fold_name(name: str) -> str:
+    """A name as people read it: names that differ by case, width, or what has no width fold alike."""
+    folded = normalize("NFKC", name).casefold()
+    return " ".join("".join(letter for letter in folded if category(letter) != "Cf").split())
 
 
 class Act(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

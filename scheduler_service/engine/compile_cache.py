@@ -6,7 +6,7 @@ templates). A definition of a cached shape gets exactly the program that compili
 definition, and any doubtful one, goes to the compiler, which also reports what is wrong with it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -14,8 +14,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from client_sdk.models import JOB_ID_FORM, JobDefinition, ModelError, parse_model
 from client_sdk.models import Timer as TimerModel
-from client_sdk.models.definition import LabelName
-from client_sdk.models.fields import FilledText, Text
+from client_sdk.models.definition import PlainLabel
+from client_sdk.models.fields import FilledName, Lines, PlainText, Text
 from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.job_key import DEFAULT_TENANT, TRIALS
 from scheduler_service.engine.compile import (
@@ -213,9 +213,10 @@ class OwnMembers:
 
     def __init__(self) -> None:
         strict = ConfigDict(strict=True)
-        self._filled = TypeAdapter[str](FilledText, config=strict).validator.validate_python
+        self._filled = TypeAdapter[str](FilledName, config=strict).validator.validate_python
         self._text = TypeAdapter[str](Text, config=strict).validator.validate_python
-        self._labels = TypeAdapter[dict[str, str]](dict[LabelName, Text], config=strict).validator
+        self._lines = TypeAdapter[str](Lines, config=strict).validator.validate_python
+        self._labels = TypeAdapter[dict[str, str]](dict[PlainLabel, PlainText], config=strict).validator
         self._key: tuple[msgspec.Raw | None, ...] = ()
         self._latest: Mapping[str, Any] = {}
 
@@ -233,14 +234,16 @@ class OwnMembers:
         labels = _read_any(members, "labels")
         return {
             "jobName": self._filled(_TEXT.decode(members["jobName"])),
-            "jobDescription": self._read_text(members, "jobDescription"),
-            "objectId": self._read_text(members, "objectId"),
+            "jobDescription": self._read_text(members, "jobDescription", self._lines),
+            "objectId": self._read_text(members, "objectId", self._text),
             "labels": {} if labels is None else self._labels.validate_python(labels),
         }
 
-    def _read_text(self, members: Mapping[str, msgspec.Raw], name: str) -> object:
+    def _read_text(
+        self, members: Mapping[str, msgspec.Raw], name: str, check: Callable[[Any], str]
+    ) -> object:
         value = _read_any(members, name)
-        return None if value is None else self._text(value)
+        return None if value is None else check(value)
 
 
 def _read_any(members: Mapping[str, msgspec.Raw], name: str) -> object:

@@ -13,8 +13,10 @@ from client_sdk.models import (
     Notification,
     RequestStep,
     parse_definition,
+    write_pointer,
 )
 from client_sdk.models.definition import FILLED_DUE_TIME
+from client_sdk.models.fields import find_unshown
 from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.replies import Refusal, RefusalCode
 from scheduler_service.engine.program import Program, Surroundings, Target, targets_of
@@ -53,6 +55,7 @@ def find_refused(definition: JobDefinition, surroundings: Surroundings) -> Itera
     yield from _check_methods(definition)
     yield from _check_queues(definition)
     yield from _check_numbers(definition)
+    yield from _check_names(definition)
     yield from _check_limit(definition)
     yield from _check_secrets(definition, surroundings)
     judge = surroundings.judge_target
@@ -218,6 +221,20 @@ def _check_numbers(definition: JobDefinition) -> Iterator[Problem]:
     for pointer, target in posted_targets(definition):
         if len(target.headers) > MOST_HEADERS:
             yield _too_many(f"{pointer}/headers", len(target.headers), "headers", MOST_HEADERS)
+
+
+def _check_names(definition: JobDefinition) -> Iterator[Problem]:
+    """What people are shown of it reads as what it is."""
+    texts = {"jobName": definition.job_name, "creator": definition.creator}
+    texts["creatorName"] = definition.creator_name
+    shown = {f"/{name}": text for name, text in texts.items()}
+    for name, value in definition.labels.items():
+        shown[write_pointer(["labels", name])] = f"{name}{value}"
+    for pointer, text in shown.items():
+        if text is not None and (wrong := find_unshown(text)) is not None:
+            yield Problem(pointer, "control", f"{pointer[1:]} {wrong}")
+    if (wrong := find_unshown(definition.job_description or "", lines=True)) is not None:
+        yield Problem("/jobDescription", "control", f"jobDescription {wrong}")
 
 
 def _count(value: object, pointer: str, name: str, most: int) -> Iterator[Problem]:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from client_sdk.models.requests import NewKey
 from scheduler_service.api.bodies import read_model
-from scheduler_service.api.keys import key_wire, read_new_key
+from scheduler_service.api.keys import check_among, key_wire, read_new_key
 from scheduler_service.app.data_folder import history_address
 from scheduler_service.app.process_setup import machine_user
 from scheduler_service.domain.audit_acts import ActKind
@@ -38,9 +38,9 @@ def make_key(settings: Settings, wanted: Mapping[str, object]) -> Row:
     async def make(ring: KeyRing) -> Row:
         posted = read_model(NewKey, wanted)
         tenant = posted.tenant or DEFAULT_TENANT
-        made, text = await ring.create(
-            read_new_key(posted, tenant=tenant, created_by=machine_user(), now=_now())
-        )
+        fresh = read_new_key(posted, tenant=tenant, created_by=machine_user(), now=_now())
+        check_among(ring, fresh)
+        made, text = await ring.create(fresh)
         return key_wire(made, _now()) | {"key": text}
 
     folder = Path(settings.store.data)

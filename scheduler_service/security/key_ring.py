@@ -9,6 +9,7 @@ from hashlib import sha256
 
 from msgspec.structs import replace
 
+from scheduler_service.domain.audit_acts import fold_name
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.keys_and_roles import OF_SETTINGS, AccessKey, Role, read_key, write_key
@@ -193,6 +194,12 @@ class KeyRing:
         known = {DEFAULT_TENANT, *(key.tenant for key in self._keys.values())}
         folded = tenant.casefold()
         return None if tenant in known else next((one for one in known if one.casefold() == folded), None)
+
+    def named_like(self, key: AccessKey) -> AccessKey | None:
+        """A living key of the same tenant whose name people read as that of `key`; None: there is none."""
+        now, name = self._clock.now().wall, fold_name(key.name)
+        own = (one for one in self._keys.values() if one.tenant == key.tenant and one.lives(now))
+        return next((one for one in own if fold_name(one.name) == name), None)
 
     async def create(self, key: AccessKey) -> tuple[AccessKey, str]:
         """Stores `key` under a new id and secret; the key, and its text, which nobody can read again.

@@ -257,7 +257,8 @@ class Tenant:
 
     def _of_tenant(self) -> Iterator[Act]:
         canary = self.canary
-        wanted = {"name": f"{canary} further", "role": "viewer", "expiresAt": "2199-01-01T00:00:00Z"}
+        name = f"{canary} further {self.random.getrandbits(32)}"
+        wanted = {"name": name, "role": "viewer", "expiresAt": "2199-01-01T00:00:00Z"}
         yield Act("POST /keys", "/keys", wanted)
         further = [one for one in self.ids["keyId"] if one not in self.kept_keys()]
         key = self.random.choice(further) if further else "0" * 16

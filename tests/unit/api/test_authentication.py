@@ -115,6 +115,10 @@ async def test_a_user_of_the_proxy_needs_no_key() -> None:
     assert (refused.status_code, pointers(refused)) == (403, [("/Authorization", "role")])
     assert (await ask(world, {"Host": "jobs.example"})).status_code == 401
     assert (await ask(world, {"Host": "localhost"}, address="127.0.0.1")).status_code == 401
+    for name in ("admin", "SYSTEM", "check-timers"):
+        as_other = behind()
+        await ask(as_other, ANNA | MARKED | {"X-Forwarded-User": name}, "/jobs/j1", "POST", json=definition())
+        assert [line["who"] for line in as_other.audit.lines.values()] == [f"{name} (a caller)"]
     twice = await ask(world, [*ANNA.items(), ("X-Forwarded-User", "eve")])  # type: ignore[arg-type]
     assert twice.status_code == 400
 

@@ -25,10 +25,12 @@ class Part:
         self.world = World(admin_key="the-key-of-the-settings", key_ring=ring, clock=clock)
         self.client = self.world.client()
         self.own: dict[str, str] = {}
+        self.taken = 0
 
     async def take(self, **members: Any) -> None:
         """A key for a part."""
-        wanted = {"name": "part", "role": "editor", **members}
+        self.taken += 1
+        wanted = {"name": f"part {self.taken}", "role": "editor", **members}
         made = (await self.client.post("/keys", json=wanted, headers=ADMIN)).json()["data"]
         self.own = {"Authorization": f"Bearer {made['key']}"}
 

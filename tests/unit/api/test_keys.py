@@ -31,7 +31,7 @@ class Keyed:
 
     async def make(self, *, by: Mapping[str, str] = ADMIN, **members: Any) -> tuple[str, dict[str, str]]:
         """The id of a new key, and the header of its owner."""
-        wanted = {"name": "a key", "role": "viewer", **members}
+        wanted = {"name": f"key {len(self.table.rows)}", "role": "viewer", **members}
         answer = await self.client.post("/keys", json=wanted, headers=by)
         assert answer.status_code == 201, answer.text
         data = answer.json()["data"]
@@ -79,6 +79,8 @@ async def test_a_key_is_shown_once(keyed: Keyed) -> None:
         ({"name": "next\x85line"}, "/name"),
         ({"name": "ann\u202enimda"}, "/name"),
         ({"name": " Admin"}, "/name"),
+        ({"name": "ad\u200bmin"}, "/name"),
+        ({"labels": ["team:\u202eops"]}, "/labels/0"),
         ({"name": "check-timers"}, "/name"),
         ({"role": "admin", "service": "billing"}, "/role"),
         ({"role": "admin", "labels": ["team:ops"]}, "/role"),
@@ -106,6 +108,19 @@ async def test_no_tenant_differs_from_another_by_case_alone(keyed: Keyed) -> Non
         answer = await keyed.client.post("/keys", json=posted, headers=ADMIN)
         assert (answer.status_code, pointers(answer)) == (409, [("/tenant", "case")])
     await keyed.make(tenant="Acme")
+
+
+async def test_two_living_keys_of_a_tenant_have_two_names(keyed: Keyed) -> None:
+    """The audit and lists know them by these, as people read them. The problem names the key."""
+    first, _ = await keyed.make(name="Ann Lee", tenant="acme")
+    for name in ("Ann Lee", " ann  lee", "ＡＮＮ Lee", "ann\u200b lee"):
+        posted = {"name": name, "role": "viewer", "tenant": "acme"}
+        answer = await keyed.client.post("/keys", json=posted, headers=ADMIN)
+        assert (answer.status_code, pointers(answer)) == (409, [("/name", "conflict")])
+        assert first in answer.json()["detail"]
+    await keyed.make(name="Ann Lee", tenant="other")
+    await keyed.client.delete(f"/keys/{first}", headers=ADMIN)
+    await keyed.make(name="Ann Lee", tenant="acme")
 
 
 async def test_labels_that_are_written_as_of_a_job_are_answered_with_their_form(keyed: Keyed) -> None:
@@ -241,7 +256,7 @@ async def test_what_is_done_to_keys_of_another_tenant_is_in_its_audit() -> None:
     await keyed.make(by=shop)
     lines = (await keyed.client.get("/audit", headers=shop)).json()["data"]["items"]
     assert [(one["operation"], one["who"], one["outcome"], one["status"]) for one in lines] == [
-        ("makeKey", "a key", "done", 201),
+        ("makeKey", "key 0", "done", 201),
         ("rotateKey", "admin", "refused", 409),
         ("revokeKey", "admin", "done", 200),
         ("rotateKey", "admin", "done", 200),

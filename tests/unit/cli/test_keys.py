@@ -40,6 +40,21 @@ def test_what_no_key_can_be_is_refused(ran: Ran, tmp_path: Path, monkeypatch: py
     """By its name, before anything is made; a folder that is not there has no keys."""
     code, _, said = ran("keys", "create", "a", "--role", "owner", "--data", str(tmp_path))
     assert (code, "role" in said) == (1, True), said
+    read(ran, "create", "a", "--tenant", "Acme", data=tmp_path)
+    for wrong, said_of in (
+        (("Admin",), "who the service itself"),
+        (("b", "--tenant", "DEFAULT"), "differs from 'default' by case"),
+        (("b", "--tenant", "acme"), "differs from 'Acme' by case"),
+        (("A", "--tenant", "Acme"), "has the name 'a'"),
+        (("b", "--tenant", "a|b"), "tenant"),
+        (("b", "--label", "team"), "labels"),
+        (("b", "--role", "admin", "--label", "team:ops"), "for the whole tenant"),
+        (("b", "--expires", "2020-01-01T00:00:00Z"), "future"),
+    ):
+        code, _, said = ran("keys", "create", *wrong, "--data", str(tmp_path))
+        assert (code, said_of in said) == (1, True), said
+    assert len(read(ran, "list", "--tenant", "Acme", data=tmp_path)["items"]) == 1
+    assert read(ran, "list", data=tmp_path)["items"] == []
     code, _, said = ran("keys", "list", "--data", str(tmp_path / "none"))
     assert (code, "is missing" in said, (tmp_path / "none").exists()) == (1, True, False), said
     code, _, said = ran("keys", "list", "--data", "d", "--url", "http://127.0.0.1:1")

@@ -75,7 +75,7 @@ def cache_of(**members: Any) -> CompileCache:
 
 SIBLINGS: list[dict[str, Any]] = [
     {"jobId": "other"},
-    {"jobName": "名", "objectId": "o", "jobDescription": "what it is for"},
+    {"jobName": "名", "objectId": "o", "jobDescription": "what it\n\tis for"},
     {"labels": {"team": "ops", "b": ""}},
     {"labels": None, "objectId": None, "timer": None},
     {"timer": {"period": "0 30 2 * * ?", "timezone": "Europe/Berlin", "dueTime": "5s"}},
@@ -105,6 +105,10 @@ WRONG: list[dict[str, Any]] = [
     {"jobName": " "},
     {"jobName": None},
     {"jobName": "a\x00"},
+    {"jobName": "a\nb"},
+    {"jobDescription": "a\u202eb"},
+    {"labels": {"a": "b\x85"}},
+    {"labels": {"a\u2066": "b"}},
     {"objectId": 7},
     {"labels": {"a:b": "c"}},
     {"labels": {"a": 1}},

@@ -49,6 +49,24 @@ def test_what_every_execution_walks_through_has_a_limit() -> None:
     compile_stored(parse_definition(definition(jobName="a" * 4_001)), Surroundings())
 
 
+def test_names_read_as_what_they_are() -> None:
+    """Without control characters, and those that turn what follows; a stored one goes on under its name."""
+    texts = {"jobName": "a\nb", "creator": "root\nadmin", "creatorName": "ann\u202enimda"}
+    members = {**texts, "jobDescription": "a\x1b[2Jb", "labels": {"a\x7f/b": "c", "d": "\u2069"}}
+    assert [one[:2] for one in refused(**members)] == [
+        ("/jobName", "control"),
+        ("/creator", "control"),
+        ("/creatorName", "control"),
+        ("/labels/a\x7f~1b", "control"),
+        ("/labels/d", "control"),
+        ("/jobDescription", "control"),
+    ]
+    compile_definition(
+        parse_definition(definition(jobDescription="two\r\n\tlines", jobName="名 ✓")), Surroundings()
+    )
+    assert not compile_stored(parse_definition(definition(**members)), Surroundings()).program.problems
+
+
 def test_what_is_too_many_is_seen_before_the_definition_is_read() -> None:
     """The same is said of it, wherever it stands; nothing of 1,000, or of what has another type."""
     many = {f"a{n}": "1" for n in range(1_001)}

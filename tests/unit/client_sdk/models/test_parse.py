@@ -21,6 +21,7 @@ from client_sdk.models import (
     point_to_posted,
 )
 from client_sdk.models.fields import LONGEST_ADDRESS, LONGEST_DESCRIPTION
+from client_sdk.models.requests import Cancellation
 from tests.rows import each_row
 
 
@@ -119,7 +120,16 @@ def test_an_address_has_a_longest_length(
 
 
 def test_a_description_too() -> None:
-    """Of an instance."""
+    """Of an instance; it may have lines, tags and reasons none."""
+    assert parse_model(InstanceRegistration, {"description": "two\n\tlines"}).description
+    for model, members in (
+        (InstanceRegistration, {"description": "a\u202eb"}),
+        (InstanceRegistration, {"description": "a\x1b[2J"}),
+        (InstanceRegistration, {"tags": ["a\nb"]}),
+        (Cancellation, {"reason": "a\nb"}),
+    ):
+        with pytest.raises(ModelError, match=r"must not contain the character U\+"):
+            parse_model(model, members)
     longest = "x" * LONGEST_DESCRIPTION
     assert parse_model(InstanceRegistration, {"description": longest}).description == longest
     with pytest.raises(ModelError, match="at most 1024 characters"):
