@@ -20,6 +20,7 @@ from scheduler_service.api.dependencies import (
     ShownParts,
     UpkeepParts,
 )
+from scheduler_service.api.query_filters import OUTCOMES
 from scheduler_service.app.data_folder import history_address, take_lines
 from scheduler_service.app.egress import admit_of, name_check_of
 from scheduler_service.app.metrics import make_exposition
@@ -38,7 +39,6 @@ from scheduler_service.hosts.host import Host, HostStatus
 from scheduler_service.hosts.operations.operations import Operations
 from scheduler_service.hosts.processes.shards import Jobs, Shards
 from scheduler_service.hosts.tenant_job_limits import LimitedJobs
-from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.persistence.history.history_reads import HistoryReads
 from scheduler_service.persistence.history.retention import Retention
 from scheduler_service.persistence.sql.database import Database
@@ -239,17 +239,17 @@ class RunningService(ProcessParts):
     @cached_property
     def key_table(self) -> SqlKeyTable:
         """Where they lie."""
-        return SqlKeyTable(database=self.database, working=short_turns)
+        return SqlKeyTable(database=self.database)
 
     @cached_property
     def reads(self) -> HistoryReads:
         """Reads it."""
-        return HistoryReads(database=self.database, system_jobs=made_here(self.settings), reading=short_turns)
+        return HistoryReads(database=self.database, system_jobs=made_here(self.settings))
 
     @cached_property
     def audit(self) -> SqlAudit:
         """Who changed what."""
-        return SqlAudit(database=self.database, working=short_turns)
+        return SqlAudit(database=self.database)
 
     async def _note_start(self) -> None:
         """A line of the audit; a history that cannot be written keeps no service from its start."""
@@ -275,6 +275,7 @@ class RunningService(ProcessParts):
             writer=self.writer,
             count=history.retain_count,
             age=round(history.retain_days * DAY),
+            ages={OUTCOMES[name]: round(days * DAY) for name, days in history.retain_days_by_outcome.items()},
             max_bytes=history.max_bytes,
             statistics_days=history.statistics_days,
             audit_age=round(self.settings.audit.retain_days * DAY),

@@ -26,7 +26,6 @@ from scheduler_service.hosts.embedded.early_commit import BATCH_WINDOW_MS, BURST
 from scheduler_service.hosts.embedded.embedded_host import EmbeddedHost, EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.host import Host, HostStatus
 from scheduler_service.hosts.host_dependencies import Core, HostLimits, HostParts
-from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.pacing.room import Room
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.writer import HistoryWriter
@@ -164,7 +163,7 @@ class ProcessParts(ABC):
     @cached_property
     def secret_table(self) -> SqlSecretTable:
         """Where they lie."""
-        return SqlSecretTable(database=self.database, working=short_turns)
+        return SqlSecretTable(database=self.database)
 
     @cached_property
     def calendars(self) -> Calendars:
@@ -186,7 +185,7 @@ class ProcessParts(ABC):
     @cached_property
     def calendar_table(self) -> SqlCalendarTable:
         """Where they lie."""
-        return SqlCalendarTable(database=self.database, working=short_turns)
+        return SqlCalendarTable(database=self.database)
 
     async def open_shared(self) -> None:
         """Reads calendars and stored secrets, and follows them. Raises SettingsError, StoreUnavailable."""

@@ -7,7 +7,6 @@ from scheduler_service.domain.job_key import DEFAULT_TENANT, read_job_key
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.registered_services import Kind
 from scheduler_service.hosts.work_thread import work_apart
-from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.tables.service_table import SqlServiceTable
 from scheduler_service.ports.catalogue import Catalogue
@@ -64,7 +63,7 @@ class ServiceRegistry:
         share, rates = shared.get("share"), shared.get("rates")
         self.queues, self._queue_watch = queues, shared.get("queue_watch")
         own = settings.services
-        self._table = SqlServiceTable(database=database, working=short_turns)
+        self._table = SqlServiceTable(database=database)
         self._clock, self._log = clock, log
         self._fallback: Callable[[str], str | None] = lambda _: None
         instances = self._instances = Instances(offline_after=round(own.offline_seconds * SECOND))

@@ -353,6 +353,7 @@ class HistorySettings(Group):
     """What is kept of executions, and for how long (SPEC section 12)."""
 
     retain_days: Positive = 5
+    retain_days_by_outcome: dict[Literal["succeeded", "failed", "cancelled", "skipped"], Positive] = {}
     retain_count: Count = 10
     body_bytes: Count = 4 * 1024
     detail: Literal["all", "failures", "none"] = "all"

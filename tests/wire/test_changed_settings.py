@@ -31,7 +31,8 @@ ELSEWHERE = frozenset({
 what tenants may have in all: a trigger beyond it is refused."""
 OTHERS: tuple[object, ...] = (
     "http://else.test", "else", "UTC", "203.0.113.1", ("203.0.113.1",), ("http://else.test",), ("else",),
-    {"else": "x"}, {"else": ("http://else.test",)}, ({"errorEquals": "500"},), 1, 0, None, (), {},
+    {"else": "x"}, {"else": ("http://else.test",)}, ({"errorEquals": "500"},), {"failed": 1}, 1, 0, None,
+    (), {},
 )  # fmt: skip
 CALL = {"url": "http://${SHOP}/run"}
 HERE = {"url": "${BASE}/run"}

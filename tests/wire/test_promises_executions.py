@@ -266,3 +266,15 @@ async def test_a_job_reads_members_of_such_names_everywhere(world: World, name: 
     asked = {"template": f"${{$.{name}[?@.{name} > 1].{name}}}|json", "root": {name: [{name: 1}, {name: 2}]}}
     shown = await world.client.post("/templates/preview", json=asked)
     assert shown.json()["data"] == {"value": [2]}
+
+
+async def test_an_outcome_is_kept_for_a_time_of_its_own() -> None:
+    """By `history.retain_days_by_outcome` (SPEC section 12)."""
+    kept = {"retain_days": 1e-5, "retain_days_by_outcome": {"failed": 1}, "retain_count": 0}
+    async with running(history=kept) as world:
+        await create(world.client)
+        world.target.answers("/run", Reply(404), Reply(200))
+        assert [(await run(world))["state"] for _ in range(2)] == ["terminated", "succeeded"]
+        await world.advance(3)
+        await trigger(world, "clean")
+        assert await listed(world.client, "jobId=j") == [1]

@@ -1,7 +1,6 @@
 """Reads the history for lists, pages and the console; the loop never waits for the disk."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 
 import msgspec
 import sqlalchemy as sa
@@ -76,20 +75,13 @@ class HistoryReads:
 
     Everything raises StoreUnavailable; lists raise CursorError for a cursor of another list.
 
-    Executions of `system_jobs`, the scheduler's own work, are listed only for a query that names one. A
-    thread reads within `reading()`, which may see to it that others get the interpreter meanwhile.
+    Executions of `system_jobs`, the scheduler's own work, are listed only for a query that names one.
     """
 
-    def __init__(
-        self,
-        *,
-        database: HistoryDatabase,
-        system_jobs: frozenset[str] = frozenset(),
-        reading: Callable[[], AbstractContextManager[None]] = nullcontext,
-    ) -> None:
+    def __init__(self, *, database: HistoryDatabase, system_jobs: frozenset[str] = frozenset()) -> None:
         self._database = database
         self._system_jobs = system_jobs
-        threads = DatabaseThreads(database, name="history-reader", count=READERS, working=reading)
+        threads = DatabaseThreads(database, name="history-reader", count=READERS)
         self._run = threads.read
         self.close = threads.close
 

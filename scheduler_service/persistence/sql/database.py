@@ -12,6 +12,7 @@ import msgspec
 import sqlalchemy as sa
 
 from scheduler_service import how_to_install
+from scheduler_service.pacing.interpreter import short_turns
 from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
 from scheduler_service.persistence.sql.dialect import Dialect, Durability
 from scheduler_service.persistence.sql.migrations import Migrations, upgrade
@@ -210,7 +211,7 @@ class Database(OpenDatabase):
 class DatabaseThreads:
     """Threads that read and write a database beside the event loop; the database is its opener's to close.
 
-    They work within `working()`, which may see to it that others get the interpreter meanwhile.
+    While they work, the loop gets the interpreter from them soon (`pacing.interpreter.short_turns`).
     """
 
     def __init__(
@@ -219,10 +220,8 @@ class DatabaseThreads:
         *,
         name: str,
         count: int = 1,
-        working: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
     ) -> None:
         self._database = database
-        self._working = working
         self._threads = ThreadPoolExecutor(count, thread_name_prefix=name)
         self._is_closed = False
 
@@ -246,7 +245,7 @@ class DatabaseThreads:
 
     async def _run(self, work: Callable[[], T]) -> T:
         def run() -> T:
-            with self._working():
+            with short_turns():
                 return work()
 
         if self._is_closed:

@@ -1,7 +1,6 @@
 """The audit in the history's database: lines of turns come with their records, all others from here."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -82,16 +81,11 @@ class AuditPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
 
 
 class SqlAudit:
-    """Writes lines that belong to no turn, and reads all. Everything raises StoreUnavailable.
+    """Writes lines that belong to no turn, and reads all. Everything raises StoreUnavailable."""
 
-    The thread works within `working()`, which may see to it that others get the interpreter meanwhile.
-    """
-
-    def __init__(
-        self, *, database: Database, working: Callable[[], AbstractContextManager[None]] = nullcontext
-    ) -> None:
+    def __init__(self, *, database: Database) -> None:
         self._database = database
-        thread = DatabaseThreads(database, name="audit", working=working)
+        thread = DatabaseThreads(database, name="audit")
         self._read, self._write, self.close = thread.read, thread.write, thread.close
 
     async def put(self, entry: AuditEntry) -> None:

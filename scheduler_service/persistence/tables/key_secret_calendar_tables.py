@@ -5,7 +5,6 @@ the sum of `version`, or to the count of rows, by which processes see that there
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 import msgspec
@@ -25,17 +24,10 @@ metadata = sa.MetaData()
 class MarkedTable:
     """A small table that all processes keep in memory, in a thread of its own, and the mark by which they see
     that it has changed: two figures of all its rows.
-
-    The thread works within `working()`, which may see to it that others get the interpreter meanwhile.
     """
 
-    def __init__(
-        self,
-        *,
-        database: OpenDatabase,
-        working: Callable[[], AbstractContextManager[None]] = nullcontext,
-    ) -> None:
-        thread = DatabaseThreads(database, name=self.name, working=working)
+    def __init__(self, *, database: OpenDatabase) -> None:
+        thread = DatabaseThreads(database, name=self.name)
         self._file_stamp = database.dialect.file_stamp
         self._seen: tuple[object, Mark] | None = None
         self._read, self._write, self.close = thread.read, thread.write, thread.close

@@ -1,7 +1,6 @@
 """Services and their declared timers in SQL: `ports.ServiceTable` in the history's database."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -25,14 +24,11 @@ class SqlServiceTable:
     """ports.ServiceTable over the history's database, in a thread of its own; one write at a time.
 
     Writes are rare: a service that changes what it declares, and a job that is created, changed or removed.
-    The thread works within `working()`, which may see to it that others get the interpreter meanwhile.
     """
 
-    def __init__(
-        self, *, database: Database, working: Callable[[], AbstractContextManager[None]] = nullcontext
-    ) -> None:
+    def __init__(self, *, database: Database) -> None:
         self._database = database
-        thread = DatabaseThreads(database, name="services", working=working)
+        thread = DatabaseThreads(database, name="services")
         self._read, self._write, self.close = thread.read, thread.write, thread.close
 
     async def services(self) -> Sequence[Service]:

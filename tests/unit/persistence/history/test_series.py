@@ -1,8 +1,5 @@
 """The figures of /stats, and executions by buckets of time (SPEC section 10)."""
 
-import contextlib
-import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -68,23 +65,6 @@ async def test_latenesses_are_counted_by_the_database(room: Room) -> None:
     await write(room, *(batch(n, record) for n, record in enumerate(moments)))
     found: Any = await room.reads.statistics("default", START + 200_000)
     assert found["lateness"] == {"p50": 0, "p99": 30, "max": 100}
-
-
-async def test_threads_read_within_what_they_are_given(room: Room) -> None:
-    """As `short_turns`: while they read, the loop gets the interpreter sooner."""
-    heard: list[str] = []
-
-    @contextlib.contextmanager
-    def reading() -> Iterator[None]:
-        heard.append(threading.current_thread().name)
-        yield
-        heard.append("end")
-
-    reads = HistoryReads(database=room.database, reading=reading)
-    await reads.statistics("default", START)
-    await reads.close()
-    assert len(heard) == 2
-    assert heard[0].startswith("history-reader")
 
 
 async def test_statistics_are_a_few_reads_of_indexes(file_room: Room) -> None:

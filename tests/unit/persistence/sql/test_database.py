@@ -1,6 +1,7 @@
 """An open database: what is read at one moment, who collides, and what is left of it once it is closed."""
 
 import sqlite3
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,7 +10,9 @@ import pymysql
 import pytest
 import sqlalchemy as sa
 
+from scheduler_service.pacing.interpreter import SWITCH_SECONDS
 from scheduler_service.persistence.history.database import HistoryDatabase
+from scheduler_service.persistence.sql.database import DatabaseThreads
 
 
 @pytest.mark.parametrize("kind", ["reading", "writing_once"])
@@ -69,3 +72,16 @@ def test_of_two_that_wait_for_each_other_both_are_written(url: str) -> None:
     assert list(found) == [2, 2]
     assert len(tries) >= 3, "a busy server may take both back"
     database.close()
+
+
+async def test_threads_beside_the_loop_leave_it_the_interpreter_soon() -> None:
+    """Those that read and those that write; afterwards it is as it was."""
+    usual, seen = sys.getswitchinterval(), list[float]()
+    database = HistoryDatabase(url="sqlite://")
+    threads = DatabaseThreads(database, name="beside")
+    for use in (threads.read, threads.write):
+        await use(lambda _: seen.append(sys.getswitchinterval()))
+    await threads.close()
+    database.close()
+    assert seen == [pytest.approx(SWITCH_SECONDS)] * 2
+    assert sys.getswitchinterval() == pytest.approx(usual)

@@ -1,9 +1,7 @@
 """The table of services: what is put is read back, and a job has one owner (SPEC sections 11, 12)."""
 
-import contextlib
 import gc
-import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
@@ -57,21 +55,6 @@ async def test_timers_stay_where_none_are_given(table: SqlServiceTable) -> None:
     assert await table.timers("default", "shop") == timers
     await table.put(FULL, b"[2]")
     assert await table.timers("default", "shop") == b"[2]"
-
-
-async def test_the_thread_works_within_what_is_given(url: str) -> None:
-    """Reads and writes: there the interpreter is left to others sooner."""
-    entered = []
-
-    @contextlib.contextmanager
-    def working() -> Iterator[None]:
-        entered.append(threading.current_thread().name)
-        yield
-
-    async with opened_table(SqlServiceTable, url, working=working) as table:
-        await table.put(FULL, b"[1]")
-        await table.services()
-    assert entered == ["services_0"] * 2
 
 
 async def test_what_was_done_is_read_back_per_service(table: SqlServiceTable) -> None:
