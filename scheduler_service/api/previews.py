@@ -22,6 +22,7 @@ from scheduler_service.api.definitions import (
 )
 from scheduler_service.api.job_answers import firing_preview
 from scheduler_service.api.jobs import find_job
+from scheduler_service.api.key_scopes import check_reach
 from scheduler_service.api.request import OF_JOBS, ApiRequest, PostedBody, Routes
 from scheduler_service.api.responses import ApiProblem, invalid, invalid_all, no_job, succeed
 from scheduler_service.api.statistics import END_OF_TIMERS, count_planned
@@ -238,6 +239,7 @@ def _failure(program: Program, code: str) -> Failure:
     body=PostedBody(JobDefinition, openapi_examples.DEFINITIONS[0], required=True),
     query=(SOFT,),
     data=answers.CheckOrProblem,
+    statuses=(409,),
     audit=Way.NONE,
 )
 async def check_definition(request: ApiRequest) -> Response:
@@ -254,6 +256,7 @@ async def show_definition_schema(request: ApiRequest) -> Response:
 async def _check(request: ApiRequest) -> Response:
     raw = await request.body()
     checked = await check_posted(request.deps, raw, None, request.creator)
+    await check_reach(request, checked.definition.program)
     program, warnings = checked.definition.program, await warnings_today(request.deps, checked)
     now, count = request.deps.clock.now().wall, 0 if program.disabled else FIRINGS
     shown = preview(program.timer, anchor=now, count=count, language=request.language)

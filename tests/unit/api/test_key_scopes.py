@@ -82,6 +82,11 @@ async def judge(part: Part, execution: str, own: str) -> None:
     ):
         assert await part.status(method, path) == 404, (method, path)
     assert await part.status("POST", "/jobs/theirs/update", PLAIN) == 404
+    looked = await part.ask("POST", "/definitions/check", {**PLAIN, "jobId": "theirs"})
+    assert (looked.status_code, pointers(looked)) in (
+        (409, [("/jobId", "not_free")]),
+        (403, [("/labels", "scope")]),
+    )
     taken = await part.ask("POST", "/jobs/theirs", PLAIN)
     assert (taken.status_code, pointers(taken)) == (409, [("/jobId", "not_free")])
     assert taken.json()["detail"] == "the id 'theirs' is not free for this key; choose another"
