@@ -7,8 +7,8 @@ dies or stands still with it.
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import closing
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, closing
 from functools import cache
 from typing import Any
 
@@ -21,22 +21,27 @@ from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.hosts.dapr.dapr_host import DaprHost, build_dapr_host
 from scheduler_service.hosts.dapr.heartbeat import NodeHeartbeat
 from scheduler_service.hosts.dapr.node import Cluster, DaprParts
-from scheduler_service.hosts.dapr.sidecar import ActorContexts, Sidecar
+from scheduler_service.hosts.dapr.sidecar import ALARM, ActorContexts, Sidecar, SidecarUnreached
 from scheduler_service.persistence.cluster.nodes import Nodes
 from scheduler_service.persistence.job_store.job_store_schema import MIGRATIONS
+from scheduler_service.persistence.job_store.turn_store import TurnStore
 from scheduler_service.persistence.sql.database import Database
 from scheduler_service.ports.clock import Alarm
-from scheduler_service.ports.cluster import TURNS_IN_ROWS, Node, TurnClaim
+from scheduler_service.ports.cluster import TURNS_IN_ROWS, Node
 from scheduler_service.ports.delivery import Command
-from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.state import StoredJob
 from scheduler_service.security.record_masking import Masking
-from tests.conformance.hosts.process import Process, ProcessDatabase, ProcessStore
-from tests.conformance.hosts.standin import TIMEOUT_FACTOR, StandIn, StandInClient
+from tests.conformance.hosts.standin import NOT_PERIODIC, Call, StandIn, StandInClient, name_of
 from tests.simulation.alone import LIMITS, Life, keep_nothing
 from tests.simulation.callers import NoAnswer
-from tests.simulation.disk import Disk, SimulatedHistory
-from tests.simulation.faults import KillingPoints
+from tests.simulation.disk import (
+    SLOWEST_SECONDS,
+    Disk,
+    SimulatedDatabase,
+    SimulatedHistory,
+    answer_with,
+)
+from tests.simulation.faults import OUTAGES, Freeze, Kill, KillAt, SidecarTrouble, Stop, StoreTrouble, Trouble
 from tests.simulation.loop import SimulatedProcess, VirtualLoop, outside, set_once
 from tests.simulation.world import World, WorldPlan
 from tests.unit.hosts.house import CORE
@@ -44,7 +49,8 @@ from tests.unit.hosts.house import CORE
 QUIET_SECONDS = 60
 TAKEN_OVER_SECONDS = 30.0
 STARTED_SECONDS = 1.0
-POINTS = {"claim": "commit", "claims": "commit", "save": "write", "outbox": "write", "settlement": "write"}
+HANGING_SECONDS = 0.25
+DEADLY = (Kill, KillAt, Freeze, Stop, StoreTrouble)
 
 
 class Reached:
@@ -76,51 +82,62 @@ class Reached:
 
         async def take() -> None:
             try:
-                found = await call()
+                answer_with(answer, await call())
             except Exception as error:  # noqa: BLE001 - it is the sidecar's answer
-                if not answer.done():
-                    answer.set_exception(error)
-                return
-            set_once(answer, found)
+                answer_with(answer, error)
 
         self._process.start(take())
-        self._process.tell_of_death(lambda: _fail_once(answer))
+        gone = DaprInternalError("the node is gone")
+        self._process.tell_of_death(lambda: answer_with(answer, gone))
         return await answer
 
 
-class CountedPoints:
-    """The points of the conformance suite's process, counted with those of the world."""
+class SimulatedClient(StandInClient):
+    """A node's daprd, and the way to it: what it has begun it ends, whoever still awaits the answer."""
 
-    def __init__(self, points: KillingPoints, process: SimulatedProcess) -> None:
-        self._points = points
-        self._process = process
+    timeout_factor = 1.0
 
-    async def pass_by(self, _: str, what: str) -> None:
-        side, _, name = what.partition(" ")
-        await self._points.pass_by(self._process, f"{side} {POINTS.get(name, name)}")
+    def __init__(self, shared: "SharedWorld", life: "ClusterLife") -> None:
+        super().__init__(shared.standin, life.name, life.doing)
+        self._shared = shared
+        self._loop = life.process.loop
 
+    async def carry(self, call: Call) -> Any:
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        outside(lambda: self._loop.create_task(self._carry_out(call, answer)))
+        return await answer
 
-class WatchedStore(ProcessStore):
-    """The shared tables, in the hands of one life; what it has claimed is written down."""
+    async def _carry_out(self, call: Call, answer: "asyncio.Future[Any]") -> None:
+        try:
+            answer_with(answer, await self._meet_troubles(call))
+        except Exception as error:  # noqa: BLE001 - it is the sidecar's answer
+            answer_with(answer, error)
 
-    watch: Callable[[TurnClaim], None]
-
-    async def claim(self, claim: TurnClaim) -> None:
-        await super().claim(claim)
-        self.watch(claim)
-
-    async def claim_all(self, claims: Sequence[TurnClaim]) -> Sequence[StoreError | None]:
-        errors = await super().claim_all(claims)
-        for claim, error in zip(claims, errors, strict=True):
-            if error is None:
-                self.watch(claim)
-        return errors
+    async def _meet_troubles(self, call: Call) -> Any:
+        trouble = self._shared.trouble_of(self.node)
+        while trouble == "hanging":
+            await asyncio.sleep(HANGING_SECONDS)
+            trouble = self._shared.trouble_of(self.node)
+        if trouble == "refused":
+            raise SidecarUnreached("the sidecar takes no connection")
+        if trouble == "slow":
+            await asyncio.sleep(self._shared.chance.uniform(0.2, SLOWEST_SECONDS))
+        if trouble == "forgetful" and call.func.__name__ == "get_state":
+            self._shared.forget(*call.args[2:])
+        found = await call()
+        if trouble == "twice" and call.func.__name__ == "invoke_method":
+            await asyncio.sleep(self._shared.chance.uniform(1, 2))
+            found = await call()
+        if trouble == "lost":
+            raise DaprInternalError("the answer is lost")
+        return found
 
 
 class ClusterLife(Life):
     """One process of one node, from its start to its end."""
 
     node: DaprHost | None = None
+    reached: Reached
 
     def __init__(self, around: World, number: int, name: str, shared: "SharedWorld") -> None:
         super().__init__(around, number)
@@ -135,13 +152,12 @@ class ClusterLife(Life):
     def forget(self) -> None:
         super().forget()
         self.node = self.client = None
+        self.__dict__.pop("reached", None)
 
     async def serve(self) -> None:
-        around, process, name = self._around, self.process, self.name
-        counted = Process(name, CountedPoints(around.points, process))  # type: ignore[arg-type]
-        database = ProcessDatabase(self._shared.database, counted)
-        store = WatchedStore(database=database, process=counted)
-        store.watch = self._note
+        around, name = self._around, self.name
+        database = SimulatedDatabase(disk=around.disk, risks=self._risks)
+        store = TurnStore(database=database)
         nodes = Nodes(database=database)
         clock = SystemClock(
             skew=self._shared.skew, on_step=keep_nothing, wall=around.wall, monotonic=around.loop.time
@@ -152,9 +168,9 @@ class ClusterLife(Life):
         )
         heartbeat = NodeHeartbeat(nodes=nodes, clock=clock, node=said, log=self.log)
         await heartbeat.enter()
-        self.client = StandInClient(self._shared.standin, name, counted.doing)
+        self.client = SimulatedClient(self._shared, self)
         history = SimulatedHistory(archive=around.disk.archive, risks=self._risks)
-        sidecar = Sidecar(client=self.client, timeout_factor=TIMEOUT_FACTOR)
+        sidecar = Sidecar(client=self.client)
         parts = DaprParts(
             core=CORE,
             contexts=ActorContexts(sidecar=sidecar),
@@ -176,11 +192,29 @@ class ClusterLife(Life):
         self.node = node
         self.host = self.jobs = node  # type: ignore[assignment]
         self.up_at = around.loop.time()
-        around.note(process.name, f"{name} is up, epoch {epoch}")
+        around.note(self.process.name, f"{name} is up, epoch {epoch}")
+        self.process.start(self._watch_sidecar(node))
         await self._resend()
 
-    def _note(self, claim: TurnClaim) -> None:
-        self._around.disk.note(self.process.name, claim.commit, self._around.loop)
+    @asynccontextmanager
+    async def doing(self, _: str) -> AsyncIterator[None]:
+        """What its sidecar writes for it."""
+        await self._risks.pass_by("before write")
+        yield
+        await self._risks.pass_by("after write")
+
+    async def _watch_sidecar(self, node: DaprHost) -> None:
+        """What `SidecarWatch` does."""
+        was_away = False
+        while True:
+            known = len(node.active)
+            await asyncio.sleep(1)
+            is_away = self._shared.trouble_of(self.name) in OUTAGES
+            if not is_away:
+                node.active.compare(self._shared.count_active(self.name), known)
+            if is_away != was_away:
+                await node.report_missing(["sidecar"] if is_away else [])
+            was_away = is_away
 
 
 class OutsideClock(SystemClock):
@@ -190,30 +224,74 @@ class OutsideClock(SystemClock):
         return outside(lambda: SystemClock.call_after(self, pause, call))
 
 
+class SimulatedStandIn(StandIn):
+    """Reminders that come late, twice, or where the actor was."""
+
+    def __init__(self, clock: OutsideClock, shared: "SharedWorld") -> None:
+        super().__init__(clock)  # type: ignore[arg-type]
+        self._shared = shared
+
+    async def fire(self, actor_id: str, name: str, moment: int) -> None:
+        trouble, chance = self._shared.trouble_of(""), self._shared.chance
+        if trouble == "slow":
+            await asyncio.sleep(chance.uniform(1, 10))
+        await super().fire(actor_id, name, moment)
+        if trouble == "twice":
+            await asyncio.sleep(chance.choice((0, 1)))
+            await super().fire(actor_id, name, moment)
+
+    async def fire_astray(self, actor_id: str) -> None:
+        """By a table of placement that is out of date; the new one takes the actor away."""
+        manager = self.nodes[self._shared.chance.choice(sorted(self.nodes))]
+        if actor_id in manager._active_actors:
+            return
+        with contextlib.suppress(DaprInternalError):  # dead by now
+            await manager.fire_reminder(ActorId(actor_id), ALARM, NOT_PERIODIC)
+            if actor_id in manager._active_actors:
+                await manager.deactivate_actor(ActorId(actor_id))
+
+
 class SharedWorld:
-    """What the nodes of a cluster share: the database, placement, and the sidecars' own."""
+    """What the nodes of a cluster share: placement, the sidecars, and their store of states."""
 
     def __init__(self, around: World) -> None:
         self._around = around
         self.skew = 0
-        self.standin = StandIn(
-            OutsideClock(skew=0, on_step=keep_nothing, wall=around.wall, monotonic=around.loop.time)  # type: ignore[arg-type]
-        )
-        self.database = around.disk.database
+        self.chance = around.chance("sidecars")
+        clock = OutsideClock(skew=0, on_step=keep_nothing, wall=around.wall, monotonic=around.loop.time)
+        self.standin = SimulatedStandIn(clock, self)
+        self.standin.before_save = self._hold_back
+
+    def trouble_of(self, node: str) -> str:
+        """What the sidecar of `node` meets now."""
+        return self._around.troubles.of(SidecarTrouble, node)
+
+    def count_active(self, node: str) -> int:
+        """How many actors its sidecar has active."""
+        return list(self.standin.active.values()).count(node)
 
     async def join(self, name: str, node: DaprHost, life: ClusterLife) -> None:
         """A node comes up; what moves for it goes on moving if it dies."""
 
         def reach(manager: ActorManager) -> Any:
-            return Reached(manager, life.process, self._around)
+            life.reached = Reached(manager, life.process, self._around)
+            return life.reached
 
         joining = self.standin.join(name, node, reach)
         await outside(lambda: self._around.loop.create_task(joining))
 
+    def _hold_back(self, node: str, _: str) -> "asyncio.Future[None] | None":
+        """A state that was accepted may be written late."""
+        if self.trouble_of(node) != "late":
+            return None
+        written: asyncio.Future[None] = self._around.loop.create_future()
+        self._around.loop.call_later(self.chance.uniform(0.2, SLOWEST_SECONDS), set_once, written, None)
+        return written
 
-def _fail_once(answer: "asyncio.Future[Any]") -> None:
-    if not answer.done():
-        answer.set_exception(DaprInternalError("the node is gone"))
+    def forget(self, actor_id: str, key: str) -> None:
+        """The store of states has lost it."""
+        if self.standin.state.pop(name_of(actor_id, key), None) is not None:
+            self._around.forgotten.add(actor_id)
 
 
 @cache
@@ -227,6 +305,8 @@ def cluster_template() -> bytes:
 
 class ClusterWorld(World):
     """A world in which a cluster of two or three nodes runs the jobs."""
+
+    unmet = (KillAt,)
 
     def __init__(self, plan: WorldPlan, loop: VirtualLoop) -> None:
         super().__init__(plan, loop)
@@ -271,15 +351,42 @@ class ClusterWorld(World):
     async def _freeze(self, life: Life, during: int) -> None:
         """Its sidecar stands still with it: its actors move, and it finds that out when it goes on."""
         assert isinstance(life, ClusterLife)
-        standin = self._shared.standin
-        reached = standin.nodes.get(life.name) or standin.ill[life.name]
         life.process.freeze()
-        standin.kill(life.name)
+        self._shared.standin.kill(life.name)
         await asyncio.sleep(during / 1_000)
         life.process.thaw()
+        await self._come_back(life)
+
+    async def outlast(self, fault: Trouble) -> None:
+        """A daprd that is away comes back, and knows its actors no more where it was dead."""
+        life = (
+            self._present.get(fault.node) if isinstance(fault, SidecarTrouble) and fault.is_outage else None
+        )
+        if life is not None and life.is_up:
+            self._shared.standin.kill(life.name)
+        if isinstance(fault, SidecarTrouble) and fault.kind == "astray":
+            self._begin(self._fire_astray(self.loop.time() + fault.during / 1_000))
+        await super().outlast(fault)
+        if life is None or not life.is_up or life.process.is_frozen:
+            return
+        if fault.kind == "hanging":
+            await self._come_back(life)
+        else:
+            self._shared.standin.nodes[life.name] = life.reached
+            life.node.recheck_cache()
+
+    async def _fire_astray(self, end: float) -> None:
+        """Reminders that were on their way when their actors moved."""
+        standin = self._shared.standin
+        while self.loop.time() < end:
+            await asyncio.sleep(self._which.uniform(0.1, 4))
+            if standin.active and standin.nodes:
+                self._begin(standin.fire_astray(self._which.choice(sorted(standin.active))))
+
+    async def _come_back(self, life: ClusterLife) -> None:
         if not life.process.is_dead:
             with contextlib.suppress(DaprInternalError):  # killed while it was told
-                await standin.come_back(life.name, reached)
+                await self._shared.standin.come_back(life.name, life.reached)
 
     def is_calm(self, begin: float, end: float, job_id: str) -> bool:
         """Nor did a node come or go in the half minute before, which a cluster may take (SPEC section 8)."""
@@ -288,12 +395,17 @@ class ClusterWorld(World):
         has_change = any(since <= moment <= end and moment > STARTED_SECONDS for moment in changes)
         return not has_change and all(until < since or end < at for at, until in self.troubled)
 
+    def may_lose(self, job_id: str) -> bool:
+        return any(
+            fault.kind in OUTAGES if isinstance(fault, SidecarTrouble) else isinstance(fault, DEADLY)
+            for fault in self.plan.faults
+        )
+
     def forget(self) -> None:
         """Nor do the sidecars know anybody any more."""
         super().forget()
         self._present.clear()
-        self._shared.standin.nodes.clear()
-        self._shared.standin.ill.clear()
+        del self._shared.standin
 
     async def _is_over(self) -> bool:
         """Whether all executions have ended, and nothing was said for a while.

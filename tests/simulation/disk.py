@@ -112,7 +112,7 @@ class SharedDatabase(JobDatabase):
         self, work: JointWork, value: object, is_single: IsSingle | None = None, *, may_wait: bool = False
     ) -> "asyncio.Future[Any]":
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        _answer(answer, self.serve([GroupedWork(work, value)])[0])
+        answer_with(answer, self.serve([GroupedWork(work, value)])[0])
         return answer
 
     async def end_writing(self) -> None:
@@ -184,6 +184,13 @@ class SimulatedDatabase(SharedDatabase):
             raise StoreUnavailable("the store cannot be read")
         return self._disk.database.look(work)
 
+    read = read_soon
+
+    async def write(self, work: Callable[[Any], T]) -> T:
+        return await self.write_together(_each, work)  # type: ignore[no-any-return]
+
+    write_apart = write
+
     def write_together(
         self, work: JointWork, value: object, is_single: IsSingle | None = None, *, may_wait: bool = False
     ) -> "asyncio.Future[Any]":
@@ -224,7 +231,7 @@ class SimulatedDatabase(SharedDatabase):
             if trouble in ("vanished", "silent"):
                 verdicts = [StoreUncertain("the store does not say whether it has it")] * len(group)
             for (_, answer), verdict in zip(group, verdicts, strict=True):
-                _answer(answer, verdict)
+                answer_with(answer, verdict)
         self._is_writing = False
 
     def _make_durable(self, items: Sequence[GroupedWork]) -> list[Any]:
@@ -235,7 +242,12 @@ class SimulatedDatabase(SharedDatabase):
         return verdicts
 
 
-def _answer(answer: "asyncio.Future[Any]", verdict: object) -> None:
+def _each(connection: Any, works: Sequence[Callable[[Any], Any]]) -> list[Any]:
+    return [work(connection) for work in works]
+
+
+def answer_with(answer: "asyncio.Future[Any]", verdict: object) -> None:
+    """The answer that somebody awaits, an error among them; only the first counts."""
     if answer.done():
         return
     if isinstance(verdict, Exception):

@@ -26,6 +26,8 @@ POINTS = (
 )
 STORE_TROUBLES = ("slow", "refused", "vanished", "silent", "unreadable")
 TARGET_TROUBLES = ("refused", "lost", "slow", "failing")
+OUTAGES, OF_RARE_THINGS = ("hanging", "refused"), ("twice", "astray", "forgetful")
+SIDECAR_TROUBLES = (*OUTAGES, *OUTAGES, *OF_RARE_THINGS, "slow", "lost", "late")
 
 
 class Kill(msgspec.Struct, frozen=True, tag=True):
@@ -93,7 +95,27 @@ class TargetTrouble(msgspec.Struct, frozen=True, tag=True):
     odds: int
 
 
-TimedFault = Kill | Freeze | Stop | Step | StoreTrouble | HistoryTrouble | TargetTrouble
+class SidecarTrouble(msgspec.Struct, frozen=True, tag=True):
+    """daprd is slow, hangs, refuses calls, loses answers; its store writes late, or is `forgetful`.
+
+    Turns and reminders come `twice`, reminders `astray`: at a node that has not the actor, or no more. `node`
+    is whose daprd it is; empty: all are.
+    """
+
+    at: int
+    during: int
+    kind: str
+    odds: int
+    node: str
+
+    @property
+    def is_outage(self) -> bool:
+        """Whether a daprd is away: for the others as well, so that its actors move."""
+        return self.kind in OUTAGES and self.odds == 100 and bool(self.node)
+
+
+Trouble = StoreTrouble | HistoryTrouble | TargetTrouble | SidecarTrouble
+TimedFault = Kill | Freeze | Stop | Step | Trouble
 """Faults with a moment. Moments and durations are in ms of the world."""
 
 SimulatedFault = TimedFault | KillAt
@@ -103,6 +125,18 @@ def draw_faults(chance: Random, horizon: int) -> tuple[SimulatedFault, ...]:
     """None to five faults within the first `horizon` ms."""
     count = chance.choice((0, 1, 1, 2, 2, 3, 3, 4, 5))
     return tuple(_draw_one(chance, horizon) for _ in range(count))
+
+
+def draw_sidecar_troubles(chance: Random, horizon: int) -> tuple[SimulatedFault, ...]:
+    """None to three; only a cluster meets them. What meets rare things is there all the time."""
+    faults = []
+    for _ in range(chance.choice((0, 1, 1, 2, 3))):
+        kind = chance.choice(SIDECAR_TROUBLES)
+        at = 0 if kind in OF_RARE_THINGS else chance.randrange(0, horizon)
+        during = horizon if kind in OF_RARE_THINGS else chance.choice((1_000, 5_000, 20_000))
+        odds, node = chance.choice((20, 50, 100)), chance.choice(("", "one", "two"))
+        faults.append(SidecarTrouble(at, min(during, horizon - at), kind, odds, node))
+    return tuple(faults)
 
 
 def _draw_one(chance: Random, horizon: int) -> SimulatedFault:
@@ -128,27 +162,29 @@ class Troubles:
 
     def __init__(self, chance: Random) -> None:
         self._chance = chance
-        self._now: dict[type[SimulatedFault], list[StoreTrouble | TargetTrouble | HistoryTrouble]] = {}
+        self._now: list[Trouble] = []
 
-    def begin(self, fault: StoreTrouble | TargetTrouble | HistoryTrouble) -> None:
+    def begin(self, fault: Trouble) -> None:
         """From now on."""
-        self._now.setdefault(type(fault), []).append(fault)
+        self._now.append(fault)
 
-    def end(self, fault: StoreTrouble | TargetTrouble | HistoryTrouble) -> None:
+    def end(self, fault: Trouble) -> None:
         """It is over."""
-        self._now[type(fault)].remove(fault)
+        self._now.remove(fault)
 
-    def of(self, kind: type[StoreTrouble | TargetTrouble]) -> str:
+    def of(self, kind: type[StoreTrouble | TargetTrouble | SidecarTrouble], node: str = "") -> str:
         """The kind of trouble that somebody meets who comes now; empty: none."""
-        for fault in self._now.get(kind, ()):
-            if isinstance(fault, StoreTrouble | TargetTrouble) and self._chance.randrange(100) < fault.odds:
+        for fault in self._now:
+            if isinstance(fault, SidecarTrouble) and fault.node not in ("", node):
+                continue
+            if isinstance(fault, kind) and self._chance.randrange(100) < fault.odds:
                 return fault.kind
         return ""
 
     @property
     def is_history_away(self) -> bool:
         """Whether the history takes nothing."""
-        return bool(self._now.get(HistoryTrouble))
+        return any(isinstance(fault, HistoryTrouble) for fault in self._now)
 
 
 class Risks(NamedTuple):

@@ -218,12 +218,12 @@ def _is_skipped(record: object) -> bool:
 
 def _ends(evidence: Evidence) -> Found:
     job_id, world = evidence.plan.job_id, evidence.world
-    lives = sum(life.owns(job_id) for life in world.lives)
+    may_be_lost = evidence.plan.qos == 0 and world.may_lose(job_id)
     for number in evidence.executions:
         last = evidence.last(number)
         if last.state not in TERMINAL:
             yield Finding("I2", f"{job_id}: execution {number} does not end: {last}")
-        elif last.error == "lost" and (evidence.plan.qos == 1 or lives == 1):
+        elif last.error == "lost" and not may_be_lost and job_id not in world.forgotten:
             yield Finding("I2", f"{job_id}: execution {number} is lost")
         elif last.state is ExecutionState.SUCCEEDED:
             done = {
@@ -356,8 +356,8 @@ def _sent_again(evidence: Evidence) -> Found:
         lives = [one.life for one in found]
         if len(set(lives)) < len(lives):
             yield Finding("I4", f"{job_id}: {place} is sent twice by one process: {lives}")
-        if len(found) > 1 and evidence.plan.qos == 0:
-            yield Finding("I4", f"{job_id}: {place} is sent {len(found)} times at qos 0")
+        if len(found) > 1 and (evidence.plan.qos == 0 or not evidence.world.may_lose(job_id)):
+            yield Finding("I4", f"{job_id}: {place} is sent {len(found)} times at qos {evidence.plan.qos}")
 
 
 def _bytes(evidence: Evidence) -> Found:
@@ -425,7 +425,12 @@ def _heard(evidence: Evidence) -> Found:
     """An answer that came in time is no timeout, nor is a feedback that was accepted."""
     job_id, world = evidence.plan.job_id, evidence.world
     ends = {life.process.name: life.died_at or world.loop.time() for life in world.lives}
-    steps = len(evidence.plan.definition["request"])
+    last_step = len(evidence.plan.definition["request"]) - 1
+    chains = {
+        record.request_counts: (record.at - BEGIN) / 1_000
+        for _, record in evidence.records
+        if isinstance(record, StepEnded) and record.index == last_step
+    }
     told = {
         one.event.request_counts: (one.answered_at or 0) / 1_000
         for one in evidence.asked
@@ -440,13 +445,9 @@ def _heard(evidence: Evidence) -> Found:
         last = sent[-1] if sent else None
         if last is None or last.heard_at is None or ends[last.life] < ended_at:
             continue
-        is_over = last.path == f"step{steps - 1}" and evidence.plan.is_asynchronous
+        is_over = chains.get(attempt, ended_at) < ended_at and evidence.plan.is_asynchronous
         said_at = told.get(attempt, ended_at)
-        if (
-            is_over
-            and max(said_at, last.heard_at) < ended_at - 1
-            and "checkUrl" not in evidence.plan.definition
-        ):
+        if is_over and said_at < ended_at - 1 and "checkUrl" not in evidence.plan.definition:
             yield Finding("I8", f"{job_id}: feedback was accepted, and yet {end}")
         elif not is_over and last.heard_at < ended_at - 1 and world.is_calm(calm_since, ended_at, job_id):
             yield Finding("I2", f"{job_id}: answered at {last.heard_at:.3f}, and yet {end}")

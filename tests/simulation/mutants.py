@@ -9,7 +9,7 @@ read the same, so nothing comes of it but repetitions.
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,6 +19,9 @@ from scheduler_service.engine import firing, resuming, retry
 from scheduler_service.hosts import notification_sender, turn
 from scheduler_service.hosts.clock import TimedRelease
 from scheduler_service.hosts.commit_builder import CommitBuilder
+from scheduler_service.hosts.dapr import actor_client, sidecar
+from scheduler_service.hosts.dapr.handover import Handovers
+from scheduler_service.hosts.dapr.sidecar import ActorContexts
 from scheduler_service.hosts.embedded.alarms import EmbeddedAlarms
 from scheduler_service.hosts.embedded.unfinished import Recovery
 from scheduler_service.hosts.event_redelivery import Redelivery
@@ -26,7 +29,8 @@ from scheduler_service.hosts.notification_sender import NotificationSender
 from scheduler_service.hosts.processes.worker_processes import WorkerSupervisor
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.persistence.job_store.state_store import SqlStateStore
-from scheduler_service.ports.errors import StoreError, StoreUncertain
+from scheduler_service.persistence.job_store.turn_store import TurnStore
+from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 
 
 class Mutant(NamedTuple):
@@ -96,6 +100,45 @@ def _claims_in_memory(must_be_durable: Any) -> Any:
 def _first_turn_anew(init: Any) -> Any:
     def mutated(self: CommitBuilder, **parts: Any) -> None:
         init(self, **(parts | {"boot": 1}))
+
+    return mutated
+
+
+def _put_in_any_case(put: Any) -> Any:
+    async def mutated(self: ActorContexts, *arguments: Any) -> None:
+        with suppress(StoreError):
+            await put(self, *arguments)
+
+    return mutated
+
+
+def _one_key(_: Any) -> Any:
+    def mutated(_: int) -> str:
+        return "context-0"
+
+    return mutated
+
+
+def _wait_for_the_lost(get: Any) -> Any:
+    async def mutated(self: ActorContexts, *arguments: Any) -> bytes:
+        found = await get(self, *arguments)
+        if found is None:
+            raise StoreUnavailable("the contexts are not there yet")
+        return bytes(found)
+
+    return mutated
+
+
+def _never_is(_: Any) -> Any:
+    def mutated(*_: Any) -> bool:
+        return False
+
+    return mutated
+
+
+def _none_overdue(_: Any) -> Any:
+    async def mutated(*_: Any) -> list[str]:
+        return []
 
     return mutated
 
@@ -178,6 +221,7 @@ def _key_forgotten(remember_reply: Any) -> Any:
 MUTANTS: dict[str, Mutant] = {
     "effects start before the commit": Mutant("I4", Turn, "_commit", _act_before_the_commit),
     "an unknown commit counts as written": Mutant("I4", Turn, "settle", _take_unknown_for_written),
+    "an unknown claim counts as written": Mutant("I8", Turn, "settle", _take_unknown_for_written, ("dapr",)),
     "a failed commit is not looked at again": Mutant("I10", EmbeddedAlarms, "again", _nothing_at_once),
     "answers are kept in memory alone": Mutant("I4", CommitBuilder, "must_be_durable", _answers_in_memory),
     "claims of qos 0 are kept in memory alone": Mutant(
@@ -201,4 +245,18 @@ MUTANTS: dict[str, Mutant] = {
     "each process recovers the jobs of all": Mutant(
         "I4", SqlStateStore, "__init__", _owns_all, ("siblings",)
     ),
+    "contexts that were not put count as put": Mutant(
+        "I2", ActorContexts, "put", _put_in_any_case, ("dapr",)
+    ),
+    "all contexts of a job have one key": Mutant("I2", sidecar, "_key", _one_key, ("dapr",)),
+    "contexts that are lost are waited for": Mutant(
+        "I9", ActorContexts, "get", _wait_for_the_lost, ("dapr",)
+    ),
+    "a node takes up what another one still runs": Mutant(
+        "I4", Handovers, "is_expected", _never_is, ("dapr",)
+    ),
+    "a message that comes twice has no name": Mutant(
+        "I8", actor_client, "_name_message", _nothing_at_once, ("dapr",)
+    ),
+    "nobody looks for what is overdue": Mutant("I1", TurnStore, "overdue", _none_overdue, ("dapr",)),
 }

@@ -13,7 +13,7 @@ from tests.simulation.trace import tell
 from tests.simulation.world import draw
 
 GROUP = 9
-USUAL = 18
+USUAL = 9
 FEW = 3
 MOST_SEEDS = 400
 SOON_FOUND = {

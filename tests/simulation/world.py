@@ -25,18 +25,19 @@ from tests.simulation.callers import Callers, NoAnswer
 from tests.simulation.disk import SLOWEST_SECONDS, Disk
 from tests.simulation.faults import (
     Freeze,
-    HistoryTrouble,
     Kill,
     KillAt,
     KillingPoints,
+    SidecarTrouble,
     SimulatedFault,
     Step,
     Stop,
     StoreTrouble,
-    TargetTrouble,
     TimedFault,
+    Trouble,
     Troubles,
     draw_faults,
+    draw_sidecar_troubles,
 )
 from tests.simulation.jobs import BEGIN, JobPlan, draw_jobs
 from tests.simulation.loop import SimulatedProcess, VirtualLoop, outside, run_virtually
@@ -66,11 +67,17 @@ class WorldPlan(msgspec.Struct, frozen=True):
 def draw(seed: int) -> WorldPlan:
     """The plan of a seed."""
     jobs = draw_jobs(Random(f"{seed} jobs"), HORIZON)
-    return WorldPlan(seed, jobs, draw_faults(Random(f"{seed} faults"), HORIZON))
+    faults = draw_faults(Random(f"{seed} faults"), HORIZON)
+    return WorldPlan(seed, jobs, faults + draw_sidecar_troubles(Random(f"{seed} sidecars"), HORIZON))
 
 
 class World:
-    """What its processes have in common, and how these come and go."""
+    """What its processes have in common, and how these come and go.
+
+    It does not meet faults that are `unmet`. Of the jobs in `forgotten` the store of contexts has lost some.
+    """
+
+    unmet: tuple[type[SimulatedFault], ...] = (KillAt, SidecarTrouble)
 
     def __init__(self, plan: WorldPlan, loop: VirtualLoop) -> None:
         self.plan = plan
@@ -94,6 +101,7 @@ class World:
         self.steps: list[tuple[int, int]] = []
         self.life: Life
         self.lives: list[Life] = []
+        self.forgotten: set[str] = set()
         self.troubled: list[tuple[float, float]] = []
         self.left: dict[str, StoredJob | None] = {}
         self.rest = ""
@@ -132,12 +140,16 @@ class World:
             if life.owns(job_id)
         )
 
+    def may_lose(self, job_id: str) -> bool:
+        """Whether a process may have been taken for dead over executions of the job."""
+        return sum(life.owns(job_id) for life in self.lives) > 1
+
     async def live(self) -> None:
         """All of the plan, to its end."""
         await self._open()
         playing = [self._begin(self.callers.play(job)) for job in self.plan.jobs]
         for fault in self.plan.faults:
-            if not isinstance(fault, KillAt):
+            if not isinstance(fault, self.unmet):
                 self._begin(self._happen(fault))
         await asyncio.sleep(self.plan.horizon / 1_000)
         self.points.is_over = True
@@ -230,13 +242,17 @@ class World:
                     await self.stop(victim, grace, down)
             case Step(by=by):
                 self._step(by)
-            case StoreTrouble() | HistoryTrouble() | TargetTrouble():
+            case _:
                 self.troubles.begin(fault)
-                await asyncio.sleep(fault.during / 1_000)
+                await self.outlast(fault)
                 self.troubles.end(fault)
         self.note("fault", f"over: {type(fault).__name__}")
         is_slow = isinstance(fault, StoreTrouble) and fault.kind == "slow"
         self.troubled.append((began, self.loop.time() + (SLOWEST_SECONDS if is_slow else 0)))
+
+    async def outlast(self, fault: Trouble) -> None:
+        """Returns when it is over."""
+        await asyncio.sleep(fault.during / 1_000)
 
     async def _freeze(self, life: Life, during: int) -> None:
         life.process.freeze()

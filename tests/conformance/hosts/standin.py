@@ -24,8 +24,10 @@ from tests.manual_clock import ManualClock
 # A busy machine may take long over what takes no time by the test's clock.
 TIMEOUT_FACTOR = 20.0
 PROBE_MS, PROBES = 1_000, 3
+NOT_PERIODIC = json.dumps({"dueTime": "", "period": ""}).encode()
 Line = tuple[str, str]
 Reach = Callable[[ActorManager], ActorManager]
+Call = functools.partial[Awaitable[Any]]
 Doing = Callable[[str], AbstractAsyncContextManager[None]]
 
 
@@ -110,7 +112,8 @@ class StandIn:
         self.nodes[node] = manager
         for actor_id in list(manager._active_actors):
             async with self._lock(actor_id):
-                await manager.deactivate_actor(ActorId(actor_id))
+                if actor_id in manager._active_actors:
+                    await manager.deactivate_actor(ActorId(actor_id))
 
     async def rebalance(self) -> None:
         """Moves each active actor to where it belongs now, all of them at once; one round after the other.
@@ -202,23 +205,23 @@ class StandIn:
         return self.clock.call_after(pause, lambda: self._fire_soon(actor_id, name))
 
     def _fire_soon(self, actor_id: str, name: str) -> None:
-        task = asyncio.create_task(self._fire(actor_id, name))
+        moment, _ = self.reminders.pop(actor_id)
+        task = asyncio.create_task(self.fire(actor_id, name, moment))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _fire(self, actor_id: str, name: str) -> None:
-        fired = self.reminders.pop(actor_id, None)
-        body = json.dumps({"dueTime": "", "period": ""}).encode()
+    async def fire(self, actor_id: str, name: str, moment: int) -> None:
+        """The turn of a reminder that was due at `moment`. Never raises."""
         try:
             await self._settled()
             async with self._lock(actor_id):
                 node = self.place(actor_id)
                 self.active[actor_id] = node
                 self.turns += 1
-                await self.nodes[node].fire_reminder(ActorId(actor_id), name, body)
+                await self.nodes[node].fire_reminder(ActorId(actor_id), name, NOT_PERIODIC)
         except Exception:  # noqa: BLE001 - whatever the callback raised, the policy says: again
-            if actor_id not in self.reminders and fired is not None:
-                self.reminders[actor_id] = (fired[0] + 5_000, self._plan(actor_id, name, 5_000))
+            if actor_id not in self.reminders:
+                self.reminders[actor_id] = (moment + 5_000, self._plan(actor_id, name, 5_000))
 
     async def deactivate(self, actor_id: str, manager: ActorManager) -> None:
         async with self._lock(actor_id):
@@ -235,10 +238,10 @@ def bounded(call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]
     @functools.wraps(call)
     async def within(client: "StandInClient", *arguments: Any, seconds: float) -> Any:
         if client.node in client.world.ill:
-            await client.world.clock.sleep(round(seconds * 1_000 / TIMEOUT_FACTOR))
+            await client.world.clock.sleep(round(seconds * 1_000 / client.timeout_factor))
             raise TimeoutError
         async with asyncio.timeout(seconds):
-            return await call(client, *arguments)
+            return await client.carry(functools.partial(call, client, *arguments))
 
     return within
 
@@ -251,12 +254,18 @@ def name_of(actor_id: str, key: str) -> str:
 class StandInClient(DaprActorClientBase):
     """One node's client (`hosts.dapr.sidecar.ActorCalls`)."""
 
+    timeout_factor = TIMEOUT_FACTOR
+
     def __init__(self, world: StandIn, node: str, doing: Doing | None = None) -> None:
         self.world = world
         self.stillness = Stillness()
         self._doing = doing or _nothing
         self.node = node
         self.is_cut = False
+
+    async def carry(self, call: Call) -> Any:
+        """What the sidecar answers to a call."""
+        return await call()
 
     @bounded
     async def invoke_method(
