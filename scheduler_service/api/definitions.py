@@ -14,6 +14,7 @@ from scheduler_service.api.bodies import read_json, refuse_repeated_name
 from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.responses import FoundFlaw, invalid, invalid_all
 from scheduler_service.domain.errors import DefinitionError, Problem
+from scheduler_service.domain.feedback_tokens import MARK
 from scheduler_service.domain.job_key import DEFAULT_TENANT, TRIALS
 from scheduler_service.engine.compile import Compiled
 from scheduler_service.engine.compile_cache import (
@@ -42,6 +43,8 @@ _HOST = re.compile(r"(?i:https?)://([a-z0-9_-][a-z0-9._-]*)(?=[:/?#]|\Z)", re.IG
 _NUMERIC = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 MAX_FOUND = 10_000
 """How many URLs of one request are looked at: a thousand definitions have a few each."""
+MOST_PLAIN = 20
+"""So many warnings of one kind a definition gets."""
 _OWN = ("localhost", ".localhost")
 Hosts = tuple[tuple[str, str], ...]
 """(pointer, host name) of URLs in which the host is written out as a name."""
@@ -150,7 +153,7 @@ class DefinitionChecks:
         signs, tenant = found.program.signs, self._by.tenant
         if signs and judge is not None and any(judge(tenant, one) for one in signs):
             return None  # a secret is gone since: compiled anew, its pointer is found
-        return _conclude(raw, posted, found)
+        return self._conclude(raw, posted, found)
 
     def _compile(self, raw: bytes, posted: "_PostedMembers") -> tuple[PostedDefinition, Compiled]:
         """Parses and compiles, which also finds all errors; the cache is the loop's, and left alone."""
@@ -182,7 +185,30 @@ class DefinitionChecks:
         if reserved:
             raise invalid_all(reserved)
         found = CachedDefinition(compiled.program, compiled.warnings, posted_active(parsed))
-        return _conclude(raw, posted, self._lookup.complete(found)), compiled
+        return self._conclude(raw, posted, self._lookup.complete(found)), compiled
+
+    def _conclude(self, raw: bytes, posted: "_PostedMembers", found: CachedDefinition) -> PostedDefinition:
+        text = msgspec.json.encode(posted.members) if posted.had_null else add_members(raw, posted.added)
+        flaws = found.warnings
+        if found.program.secrets:
+            flaws = (*flaws, *find_missing_secrets(found.program))
+        warnings = _point(flaws, decode_json(raw)) if flaws else ()
+        return PostedDefinition(
+            Definition(text, found.program, weigh(text)),
+            (*warnings, *self._find_plain(raw)),
+            found.active,
+            has_creator=CREATOR.isdisjoint(posted.added),
+            hosts=_hosts_of(found.program),
+        )
+
+    def _find_plain(self, raw: bytes) -> list[Problem]:
+        """A warning for each credential that stands in it. Raises ApiProblem (422) where one is `***`."""
+        plain = self._deps.security.masking.find_plain(raw)
+        if masked := [pointer for pointer, value in plain if value == MARK]:
+            text = "is hidden, so that its value would be lost; write it, or ${secrets.NAME}"
+            raise invalid_all([Problem(pointer, "masked", f"{pointer} {text}") for pointer in masked])
+        text = "stands here for all who may edit; store it as a secret and write ${secrets.NAME}"
+        return [Problem(pointer, "plain_secret", f"{pointer} {text}") for pointer, _ in plain[:MOST_PLAIN]]
 
     def _find_further(self, error: ModelError, value: dict[str, object], size: int) -> Iterable[Problem]:
         """What is wrong with its texts beside its form, unless it is large."""
@@ -234,20 +260,6 @@ def _left_out(by: Creator, job_id: str | None, members: Members) -> dict[str, by
     known |= {"creator": by.creator, "creatorName": by.name}
     absent = (name for name in known if bytes(members.get(name, _NULL)) == b"null")
     return {name: msgspec.json.encode(known[name]) for name in absent}
-
-
-def _conclude(raw: bytes, posted: _PostedMembers, found: CachedDefinition) -> PostedDefinition:
-    text = msgspec.json.encode(posted.members) if posted.had_null else add_members(raw, posted.added)
-    warnings = found.warnings
-    if found.program.secrets:
-        warnings = (*warnings, *find_missing_secrets(found.program))
-    return PostedDefinition(
-        Definition(text, found.program, weigh(text)),
-        _point(warnings, decode_json(raw)) if warnings else (),
-        found.active,
-        has_creator=CREATOR.isdisjoint(posted.added),
-        hosts=_hosts_of(found.program),
-    )
 
 
 def _find_reserved(definition: JobDefinition) -> tuple[FoundFlaw, ...]:

@@ -25,7 +25,7 @@ from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.shared_tables import StoredCalendar
 from scheduler_service.ports.state import RequestStore
-from scheduler_service.security.mask_rules import MaskedChanges
+from scheduler_service.security.mask_rules import DefinitionMasking
 from scheduler_service.security.secret_masks import SecretMasks
 from scheduler_service.security.secret_vault import SecretVault
 from scheduler_service.security.secrets import SecretSources
@@ -113,14 +113,14 @@ class ServiceParts:
 class SecurityParts:
     """Who calls, what is written down of it, and what is hidden.
 
-    - `audit`: the lines of changes. `changes`: what of a difference they show.
+    - `audit`: the lines of changes. `masking`: what they, and those who may not edit, see of definitions.
     - `secrets`: what claimed requests are completed with. `secret_masks`: hides them in what callers report.
     - `secret_vault`: where they are stored; None: no key is set for it.
     """
 
     authentication: Authentication
     audit: AuditLog
-    changes: MaskedChanges
+    masking: DefinitionMasking
     secrets: SecretSources = field(default_factory=lambda: SecretSources(()))
     secret_masks: SecretMasks = field(default_factory=lambda: SecretMasks(sources=(), environments={}))
     secret_vault: SecretVault | None = None

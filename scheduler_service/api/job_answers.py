@@ -72,17 +72,18 @@ def job_in_full(
     text: bytes,
     defaults: Mapping[str, object],
     *,
+    shown: msgspec.Raw,
     pause_reason: str | None,
     unfit: Problem | None,
     mask: SecretMask,
 ) -> dict[str, Any]:
-    """A job with its definition as posted, why it does not run, and where each option's value comes from."""
+    """A job with its definition as it is `shown`, why it does not run, and where each option comes from."""
     posted: Any = _POSTED.decode(text)
     return {
         **job_line(entry, unfit, mask),
         "pauseReason": pause_reason,
         "disabled": bool(posted.disabled),
-        "definition": msgspec.Raw(text),
+        "definition": shown,
         "options": options_of(posted, defaults),
     }
 
@@ -189,7 +190,7 @@ def _define(request: ApiRequest, text: bytes | None) -> Mapping[str, Any]:
     if query["timers"]:
         shown["timer"] = None if posted is None else _describe(request, bytes(posted.timer))
     if query["definitions"]:
-        shown["definition"] = None if text is None else msgspec.Raw(text)
+        shown["definition"] = None if text is None else request.shown(text)
     return shown
 
 

@@ -116,13 +116,10 @@ async def find_changes(request: ApiRequest, job_key: str, text: bytes) -> dict[s
     before = await request.deps.store.definition(entry.uid, entry.revision)
     if before is None:
         return {}
-    mask = request.secret_mask
+    mask, decode, changes = request.secret_mask, msgspec.json.decode, request.deps.security.masking.changes
     return await work_by_size(
         len(before) + len(text),
-        lambda: (
-            request.deps.security.changes(msgspec.json.decode(before), msgspec.json.decode(text), mask)
-            | {"fromRevision": entry.revision}
-        ),
+        lambda: changes(decode(before), decode(text), mask) | {"fromRevision": entry.revision},
     )
 
 

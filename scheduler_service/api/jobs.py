@@ -50,6 +50,8 @@ from scheduler_service.domain.turn_events import (
 from scheduler_service.engine.compile import CALENDAR, UNKNOWN_CALENDAR
 from scheduler_service.engine.compile_cache import read_members
 from scheduler_service.engine.machine import OWN_JOB
+from scheduler_service.hosts.work_thread import work_by_size
+from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.common.pagination import Number, mark_list, read_cursor, write_cursor
 from scheduler_service.ports.catalogue import CatalogueEntry, JobSort, Revision
 from scheduler_service.ports.delivery import Command, Definition
@@ -300,7 +302,7 @@ async def edit_definition(
         text = ENCODER.encode(members | {name: after})
         definition = Definition(text, await request.deps.definitions.compiler.stored(text, entry.tenant))
         event = Updated(revision=0, if_match=frozenset({entry.revision}), keeps_schedule=True)
-        found = request.deps.security.changes({name: before}, {name: after}, request.secret_mask)
+        found = request.deps.security.masking.changes({name: before}, {name: after}, request.secret_mask)
         changes = found | {"fromRevision": entry.revision}
         try:
             act = request.act(changes)
@@ -357,7 +359,8 @@ async def _in_full(request: ApiRequest, entry: CatalogueEntry, text: bytes | Non
     reason = await _read_pause_reason(request, entry)
     unfit = request.deps.definitions.find_unfit(entry) or _find_missing_calendar(request, entry, text)
     options, mask = request.deps.definitions.compiler.options(entry.tenant), request.secret_mask
-    return job_in_full(entry, text, options, pause_reason=reason, unfit=unfit, mask=mask)
+    shown = await work_by_size(len(text), lambda: request.shown(text))
+    return job_in_full(entry, text, options, shown=shown, pause_reason=reason, unfit=unfit, mask=mask)
 
 
 def _find_missing_calendar(request: ApiRequest, entry: CatalogueEntry, text: bytes) -> Problem | None:
@@ -490,10 +493,11 @@ async def list_revisions(request: ApiRequest) -> Response:
     mark = mark_list("revisions", entry.uid)
     after = 0 if cursor is None else read_cursor(mark, cursor, Number)
     found, has_more = await _read_revisions(request, entry.uid, after, limit)
-    items = [
-        {"revision": one.revision, "createdAt": rfc3339(one.created_at), "definition": msgspec.Raw(one.text)}
-        for one in found
-    ]
+    slices, items = Slices(), list[dict[str, object]]()
+    for one in found:
+        await slices.pause(len(one.text))
+        line = {"revision": one.revision, "createdAt": rfc3339(one.created_at)}
+        items.append(line | {"definition": request.shown(one.text)})
     more = write_cursor(mark, found[-1].revision) if has_more else None
     return succeed({"items": items, "nextCursor": more})
 

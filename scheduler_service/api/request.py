@@ -10,6 +10,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
+import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope
 
@@ -107,6 +108,11 @@ class ApiRequest:
     def secret_mask(self) -> SecretMask:
         """Hides the values of the secrets of the caller's tenant."""
         return self.deps.security.secret_masks.of_tenant(self.caller.tenant) or NO_MASK
+
+    def shown(self, text: bytes) -> msgspec.Raw:
+        """A definition, or an array of some, as the caller may see it: plain credentials are for editors."""
+        may_edit = self.caller.role.includes(Role.EDITOR)
+        return msgspec.Raw(text if may_edit else self.deps.security.masking.hide_in(text))
 
     async def ask_audit_of(self, tenant: str) -> None:
         """Before a thing of `tenant` is changed: its audit has a line, too. Raises StoreUnavailable."""

@@ -4,6 +4,7 @@ Each declared timer is checked like a job, with its problems below `/timers/INDE
 """
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from http import HTTPStatus
 
 import msgspec
@@ -42,6 +43,7 @@ from scheduler_service.domain.audit_acts import ActKind
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.registered_services import GRACE, Kind, RateLimit, Service
 from scheduler_service.engine.definition_checks import UNKNOWN_SECRET
+from scheduler_service.hosts.work_thread import work_by_size
 from scheduler_service.language.json_values import LARGE_BYTES
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.common.pagination import mark_list, write_cursor
@@ -241,8 +243,22 @@ async def show_drift(request: ApiRequest) -> Response:
     # A key of a service does not see what others have made of an id that it declares.
     compared, after = OWN if request.caller.is_narrow else COMPARED, request.place(mark)
     items, last = await request.deps.services.drift.read(service, after=after, limit=limit, compared=compared)
+    if not request.caller.role.includes(Role.EDITOR):
+        items = [await work_by_size(len(one), partial(_hide_plain, request, one)) for one in items]
     place = None if last is None else write_cursor(mark, last)
     return succeed({"items": items, "nextCursor": place})
+
+
+def _hide_plain(request: ApiRequest, item: msgspec.Raw) -> msgspec.Raw:
+    """A line of drift without the values of plain credentials."""
+    masking = request.deps.security.masking
+    if not masking.may_have_plain(item):
+        return item
+    line = msgspec.json.decode(item)
+    for one in line["differences"]:
+        name = one["pointer"].rpartition("/")[2]
+        one |= {side: masking.hide(one[side], name) for side in ("declared", "stored")}
+    return msgspec.Raw(ENCODER.encode(line))
 
 
 @ROUTES.add(
@@ -364,7 +380,7 @@ def _tell_changes(request: ApiRequest, before: Service | None, after: Service) -
     new = service_members(after)
     old = dict.fromkeys(new) if before is None else service_members(before)
     same_jobs = before is not None and before.digest == after.digest
-    changes = request.deps.security.changes(old, new, request.secret_mask)
+    changes = request.deps.security.masking.changes(old, new, request.secret_mask)
     request.tell_audit(
         changed=not same_jobs or old != new or request.query["force"],
         detail=changes if same_jobs else changes | {"given": {"timers": "changed"}},
@@ -419,7 +435,7 @@ async def _show(
 ) -> Response:
     registry, now = request.deps.services.registry, request.deps.clock.now()
     known = await registry.texts.read(service)
-    timers = known.text
+    timers = await work_by_size(len(known.text), lambda: bytes(request.shown(known.text)))
     shown = [
         instance_line(one, now, is_online=registry.instances.is_online(one, now.steady))
         for one in registry.instances.known(service.tenant, service.name)

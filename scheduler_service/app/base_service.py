@@ -51,7 +51,7 @@ from scheduler_service.ports.services import Router
 from scheduler_service.ports.state import JobStore
 from scheduler_service.security.callers import Role
 from scheduler_service.security.key_ring import KeyRing
-from scheduler_service.security.mask_rules import Concealment, MaskedChanges
+from scheduler_service.security.mask_rules import Concealment, DefinitionMasking
 from scheduler_service.security.record_masking import MASKED_HEADERS
 from scheduler_service.security.trusted_proxies import Proxies
 from scheduler_service.services.pull_queues import PullQueues
@@ -438,7 +438,7 @@ class RunningService(ProcessParts):
                 proxies=proxies_of(self.settings),
             ),
             audit=self.audit,
-            changes=MaskedChanges(conceal=Concealment(headers=MASKED_HEADERS | set(mask), members=mask)),
+            masking=DefinitionMasking(conceal=Concealment(headers=MASKED_HEADERS | set(mask), members=mask)),
             secrets=self.secrets,
             secret_masks=self.secret_masks,
             secret_vault=self.secret_vault,

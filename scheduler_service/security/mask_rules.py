@@ -1,19 +1,30 @@
 """How secrets in URLs, texts, bodies and the differences of the audit are masked (SPEC section 14)."""
 
+import contextlib
 import json
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache, partial
 from itertools import islice
 from urllib.parse import quote_plus, unquote_plus
 
 import msgspec
+import re2
 
+from client_sdk.models import write_pointer
 from scheduler_service.domain.feedback_tokens import MARK, mask_tokens, mask_tokens_in
 from scheduler_service.domain.json_differences import find_differences
 from scheduler_service.security.secret_masks import SecretMask
 
 # The parameter of a feedback URL that authenticates the report (SPEC section 5).
 TOKEN = "token"  # noqa: S105
+USUAL = frozenset(
+    {
+        "access_key", "access_token", "api-key", "api_key", "apikey", "auth_token", "client_secret", "passwd",
+        "password", "secret",
+    }
+)  # fmt: skip
+"""Further parameters of URLs that are masked."""
 _USER = re.compile(r"(//)[^/?#\s\"'<>]*@")
 _PARAMETER = re.compile(r"([?&#;]|^)([^=&#?;]*)=([^&#]*)")
 
@@ -31,7 +42,7 @@ class Concealment:
 
     def __init__(self, *, headers: Iterable[str], members: Iterable[str]) -> None:
         self._members = frozenset(name.lower() for name in members)
-        self._parameters = self._members | {TOKEN, *(name.lower() for name in headers)}
+        self._parameters = self._members | {TOKEN, *(name.lower() for name in headers)} | USUAL
         self.needle = _compile_needle(self._members)
 
     def url(self, url: str) -> str:
@@ -153,27 +164,123 @@ def _compile_needle(members: frozenset[str]) -> re.Pattern[bytes] | None:
     return re.compile(rb"(?i)" + names + rb"|\\u00[2-7]")
 
 
+_ENDS = (
+    "password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "secretkey", "privatekey",
+    "credential", "credentials",
+)  # fmt: skip
+_WHOLE = frozenset(("authorization", "proxyauthorization", "cookie", "setcookie", "pwd"))
+LONGEST_TELLING = 128
+_SEPARATORS = str.maketrans("", "", "-_. ")
+_HINT = re2.compile(
+    rb"(?i)pass[-_. ]?(?:w|phrase)|pwd|[^{]secret|token|(?:api|access|private)[-_. ]?key|credential"
+    rb"|authorization|cookie|\\u00"
+)
+"""In each definition with a name that `tells_secret`; not in `${secrets.NAME}`."""
+
+
+def tells_secret(name: str) -> bool:
+    """Whether the name of a header, a member or a parameter says that its value is a credential."""
+    return len(name) <= LONGEST_TELLING and _tells(name)
+
+
+@lru_cache(4_096)
+def _tells(name: str) -> bool:
+    folded = name.lower().translate(_SEPARATORS)
+    return folded.endswith(_ENDS) or folded in _WHOLE
+
+
 MOST_CHANGES = 50
 VALUE_BYTES = 512
 """A longer value is shown by its first letters."""
 HEADERS = "headers"
+Path = tuple[str | int, ...]
 _encode_change = msgspec.json.Encoder().encode
 
 
-class MaskedChanges:
-    """The places where two definitions differ, as the audit shows them.
+class DefinitionMasking:
+    """What of definitions is shown in the audit, and to callers who may not edit them.
 
-    Every value of a header is `***`, whatever its name: that it changed is what counts. Members that
-    `history.mask` names are, too, and what addresses have of secrets. `mask` hides values of secrets before a
-    part of one is hidden, or a long text is cut, as the rest would stay; whoever writes the line hides all
-    others.
+    A value is plain where its name says that it is a credential (`tells_secret`, and the members that
+    `history.mask` names) and it has no `${`: in headers, bodies, also JSON and forms in a text, and queries.
     """
 
     def __init__(self, *, conceal: Concealment) -> None:
         self._conceal = conceal
 
-    def __call__(self, before: object, after: object, mask: SecretMask) -> dict[str, object]:
-        """`difference`, a list of `{pointer, before, after}`; `truncated` where there is more."""
+    def may_have_plain(self, text: bytes) -> bool:
+        """Whether a definition in JSON, or several, may have a plain credential; False: it has none."""
+        return _HINT.search(text) is not None or self._conceal.may_have_member(text)
+
+    def hide(self, value: object, name: str = "") -> object:
+        """The value, as a definition or some of one, decoded, with `***` for plain credentials.
+
+        `name`: of the member that has it.
+        """
+        return self._hide(value, name, (), [])
+
+    def hide_in(self, text: bytes) -> bytes:
+        """As `hide`, for JSON; of an array each item by itself, which takes less memory."""
+        if not self.may_have_plain(text):
+            return text
+        if text.lstrip()[:1] == b"[":
+            items = msgspec.json.decode(text, type=list[msgspec.Raw])
+            return b"[" + b",".join(self.hide_in(bytes(one)) for one in items) + b"]"
+        return _encode_change(self.hide(msgspec.json.decode(text)))
+
+    def find_plain(self, text: bytes) -> list[tuple[str, str]]:
+        """(pointer, value) of each plain credential of a definition in JSON."""
+        found: list[tuple[str, str]] = []
+        if self.may_have_plain(text):
+            self._hide(msgspec.json.decode(text), "", (), found)
+        return found
+
+    def _hide(self, value: object, name: str, path: Path, found: list[tuple[str, str]]) -> object:
+        kind = type(value)
+        if kind is str or kind is int or kind is float:
+            if self._tells(name):
+                return self._hide_plain(str(value), path, found) or value
+            return self._hide_in_text(value, name, path, found) if isinstance(value, str) else value
+        if isinstance(value, dict):
+            return {one: self._hide(member, one, (*path, one), found) for one, member in value.items()}
+        if isinstance(value, list):
+            return [self._hide(one, name, (*path, index), found) for index, one in enumerate(value)]
+        return value
+
+    def _hide_plain(self, value: str, path: Path, found: list[tuple[str, str]]) -> str:
+        """`***`; empty: it is no plain one."""
+        if not value or "${" in value:
+            return ""
+        found.append((write_pointer(path), value))
+        return MARK
+
+    def _hide_in_text(self, text: str, name: str, path: Path, found: list[tuple[str, str]]) -> str:
+        inner: list[tuple[str, str]] = []
+        hidden = text
+        if text.lstrip()[:1] in ("{", "["):
+            with contextlib.suppress(ValueError, RecursionError):
+                hidden = json.dumps(self._hide(json.loads(text), name, (), inner), ensure_ascii=False)
+        elif (name.lower().endswith("url") and "?" in text) or (name == "body" and "=" in text):
+            hidden = _PARAMETER.sub(partial(self._hide_parameter, inner), text)
+        if inner:
+            found.extend((write_pointer(path), value) for _, value in inner)
+        return hidden if inner else text
+
+    def _hide_parameter(self, found: list[tuple[str, str]], match: re.Match[str]) -> str:
+        before, name, value = match.groups()
+        hidden = self._hide_plain(value, (), found) if self._tells(unquote_plus(name)) else ""
+        return f"{before}{name}={hidden or value}"
+
+    def _tells(self, name: str) -> bool:
+        return tells_secret(name) or self._conceal.is_secret_member(name)
+
+    def changes(self, before: object, after: object, mask: SecretMask) -> dict[str, object]:
+        """Where two definitions differ, for the audit: `difference`, a list of `{pointer, before, after}`.
+
+        `truncated` where there is more. Every value of a header is `***`, whatever its name: that it changed
+        is what counts. So is what `hide` hides, with or without `${`, and what addresses have of secrets.
+        `mask` hides values of secrets before a part of one is hidden, or a long text is cut, as the rest
+        would stay; whoever writes the line hides all others.
+        """
         found = list(islice(self._changes(before, after, mask), MOST_CHANGES + 1))
         shown: dict[str, object] = {"difference": found[:MOST_CHANGES]}
         if len(found) > MOST_CHANGES:
@@ -200,7 +307,7 @@ class MaskedChanges:
         if value is None:
             return None
         # What a header is worth stands below `headers`, also where the whole of it is new or gone.
-        if HEADERS in names[:-1] or any(self._is_secret(name) for name in names):
+        if HEADERS in names[:-1] or any(map(self._tells, names)):
             return MARK
         match value:
             case dict():
@@ -214,11 +321,9 @@ class MaskedChanges:
         return value
 
     def _mask_text(self, names: list[str], value: str) -> str:
+        value = self._hide_in_text(value, names[-1] if names else "", (), [])
         if names and names[-1].lower().endswith("url"):
             return self._conceal.url(value)
         if value.lstrip()[:1] in ("{", "["):  # JSON in a text
             return self._conceal.body(value.encode()).decode()
         return self._conceal.text(value)
-
-    def _is_secret(self, name: str) -> bool:
-        return self._conceal.is_secret_member(name)

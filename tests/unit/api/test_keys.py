@@ -306,3 +306,43 @@ async def test_with_the_first_key_everybody_needs_one() -> None:
     keyed.table.rows.clear()
     assert await keyed.status("/jobs", {}) == 401, "what was closed stays closed"
     assert other
+
+
+async def test_plain_credentials_of_a_definition_are_for_editors() -> None:
+    """Others and the audit have `***`, which nobody can post; whoever posts one is told of secrets."""
+    canary, keyed = "canary-7f3a", Keyed()
+    places = {"url": f"http://a.test/?api_key={canary}", "headers": {"Authorization": canary}}
+    plain = definition(request=[{**places, "body": {"password": canary, "n": 1}}])
+    viewer, operator, editor = [(await keyed.make(role=role))[1] for role in ("viewer", "operator", "editor")]
+    made = await keyed.client.post("/jobs/j1", json=plain, headers=editor)
+    told = [(one["pointer"], one["code"]) for one in made.json()["warnings"]]
+    assert [one for one in told if one[1] == "plain_secret"] == [
+        ("/request/0/url", "plain_secret"),
+        ("/request/0/headers/Authorization", "plain_secret"),
+        ("/request/0/body/password", "plain_secret"),
+    ]
+    declared = {"timers": [{**plain, "jobId": "d1"}]}
+    assert await keyed.status("/services/1", editor, "PUT", json=declared) == 201
+    changed = definition(request=[{**places, "body": {"password": f"{canary}-2"}}])
+    for job in ("j1", "d1"):
+        assert await keyed.status(f"/jobs/{job}/update", editor, "POST", json=changed) == 200
+    paths = ("/jobs/j1", "/jobs?definitions=true", "/jobs/j1/revisions", "/services/1", "/services/1/drift")
+    for path in paths:
+        for of in (viewer, operator, editor):
+            shown = (await keyed.client.get(path, headers=of)).text
+            assert ("***" in shown, canary in shown) == (of is not editor, of is editor), path
+    stopped = await keyed.client.put("/jobs/j1?active=0", headers=operator)
+    assert canary not in stopped.text
+    audit = await keyed.client.get("/audit", headers=ADMIN)
+    assert ("/request/0/body" in audit.text, canary in audit.text) == (True, False)
+    seen = (await keyed.client.get("/jobs/j1", headers=viewer)).json()["data"]["definition"]
+    refused = await keyed.client.post("/jobs/j1/update", json=seen, headers=editor)
+    assert (refused.status_code, {code for _, code in pointers(refused)}) == (422, {"masked"})
+    several = await keyed.client.post(
+        "/jobs?onExisting=update", json=[{**seen, "jobId": "j2"}], headers=editor
+    )
+    assert several.json()["data"]["items"][0]["status"] == "refused"
+    again = await keyed.client.put("/services/1", json={"timers": [{**seen, "jobId": "d1"}]}, headers=editor)
+    assert (again.status_code, pointers(again)[0]) == (422, ("/timers/0/request/0/url", "masked"))
+    kept = (await keyed.client.get("/jobs/j1", headers=editor)).json()["data"]["definition"]
+    assert kept["request"][0]["body"] == {"password": f"{canary}-2"}

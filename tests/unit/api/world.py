@@ -43,7 +43,7 @@ from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.history import Batch
 from scheduler_service.security.key_ring import KeyRing
-from scheduler_service.security.mask_rules import Concealment, MaskedChanges
+from scheduler_service.security.mask_rules import Concealment, DefinitionMasking
 from scheduler_service.security.record_masking import MASKED_HEADERS
 from scheduler_service.services.drift_report import DriftReport
 from scheduler_service.services.instances import Instances
@@ -270,7 +270,7 @@ class World(MemoryOutbox):
             ring=settings.get("key_ring") or KeyRing(table=MemoryKeys(), clock=self),
             proxies=settings.get("proxies"),
         )
-        changes = MaskedChanges(conceal=Concealment(headers=MASKED_HEADERS, members=("pin",)))
+        masking = DefinitionMasking(conceal=Concealment(headers=MASKED_HEADERS, members=("pin",)))
         compiler = PlainCompiler(settings.get("surroundings", Surroundings(judge_secret=judge_secret)))
         trials = Trials(store=self, deliver=self.deliver, clock=self)
         drift = DriftReport(inputs=self.inputs, apart=work_apart)
@@ -288,7 +288,7 @@ class World(MemoryOutbox):
             services=choose(
                 ServiceParts, registry=self.registry, reconcile=self.scan, drift=drift, queues=queues
             ),
-            security=choose(SecurityParts, authentication=authentication, audit=self.audit, changes=changes),
+            security=choose(SecurityParts, authentication=authentication, audit=self.audit, masking=masking),
             upkeep=choose(UpkeepParts, operations=self.make_operations(), trials=trials, clean=clean),
             shown=choose(
                 ShownParts,

@@ -14,7 +14,7 @@ from scheduler_service.domain.records import (
     FeedbackSeen,
     Noted,
 )
-from scheduler_service.security.mask_rules import MOST_CHANGES, VALUE_BYTES, Concealment, MaskedChanges
+from scheduler_service.security.mask_rules import MOST_CHANGES, VALUE_BYTES, Concealment, DefinitionMasking
 from scheduler_service.security.record_masking import MASKED_HEADERS, Masking
 from scheduler_service.security.secret_masks import NO_MASK, SecretMask
 from tests.rows import each_row
@@ -103,7 +103,7 @@ def test_feedback_tokens_are_masked_in_bodies_headers_and_texts(name: str) -> No
         assert SECRET not in repr(MASKING.redact(record))
 
 
-CHANGES = MaskedChanges(conceal=Concealment(headers=MASKED_HEADERS, members=("pin",)))
+DEFINITIONS = DefinitionMasking(conceal=Concealment(headers=MASKED_HEADERS, members=("pin",)))
 CANARY = "canary-7f3a"
 
 
@@ -121,19 +121,79 @@ def test_a_canary_is_shown_nowhere() -> None:
         {"url": f"http://anna:{CANARY}@target.test/"},
         {"url": f"http://target.test/?pin={CANARY}&token={CANARY}"},
         {"checkUrl": {"url": "http://a.test/", "headers": {"Cookie": CANARY}}},
+        {"body": {"password": CANARY, "shop": {"api_key": [CANARY], "clientSecret": CANARY}}},
+        {"body": f"user=a&access_token={CANARY}"},
+        {"checkUrl": f"http://a.test/?x=1&apiKey={CANARY}"},
     )
     for place in places:
         for before, after in ((step(), step(**place)), (step(**place), step()), (step(**place), {})):
-            text = msgspec.json.encode(CHANGES(before, after, NO_MASK)).decode()
+            text = msgspec.json.encode(DEFINITIONS.changes(before, after, NO_MASK)).decode()
             assert CANARY not in text, text
             assert '"pointer"' in text
+
+
+PLAIN: dict[str, Any] = {
+    "request": [
+        {
+            "url": f"http://a.test/?page=2&api%5Fkey={CANARY}#x",
+            "headers": {"authorization": CANARY, "X-Shop-Token": CANARY, "Accept": "text/plain"},
+            "body": {"password": CANARY, "deep": [{"Secret-Key": 12345, "pin": CANARY}], "sortKey": "name"},
+        },
+        {"url": "http://b.test/", "body": f'{{"client_secret": "{CANARY}", "n": 1}}'},
+    ],
+    "checkUrl": f"http://a.test/?token={CANARY}",
+    "notification": [{"url": "http://c.test/", "body": f"a=1&passwd={CANARY}"}],
+}
+TEMPLATES: dict[str, Any] = {
+    "request": [
+        {
+            "url": "http://a.test/?api_key=${secrets.A}&token=",
+            "headers": {"Authorization": "Bearer ${secrets.A}", "Cookie": ""},
+            "body": {
+                "password": "${secrets.A}",
+                "token": None,
+                "secret": True,
+                "maxTokens": 5,
+                "keys": ["a"],
+            },
+        }
+    ],
+    "jobDescription": "the password is in ${secrets.A}",
+}
+
+
+def test_plain_credentials_of_a_definition_are_found_and_hidden() -> None:
+    """By their names, in headers, bodies and queries; what names a secret, and all else, is left as it is."""
+    text = msgspec.json.encode(PLAIN)
+    hidden = DEFINITIONS.hide_in(text)
+    assert CANARY.encode() not in hidden
+    assert b"12345" not in hidden
+    shown = msgspec.json.decode(hidden)
+    assert shown["request"][0]["url"] == "http://a.test/?page=2&api%5Fkey=***#x"
+    assert shown["request"][0]["headers"]["Accept"] == "text/plain"
+    assert shown["request"][0]["body"]["sortKey"] == "name"
+    assert [pointer for pointer, _ in DEFINITIONS.find_plain(text)] == [
+        "/request/0/url",
+        "/request/0/headers/authorization",
+        "/request/0/headers/X-Shop-Token",
+        "/request/0/body/password",
+        "/request/0/body/deep/0/Secret-Key",
+        "/request/0/body/deep/0/pin",
+        "/request/1/body",
+        "/checkUrl",
+        "/notification/0/body",
+    ]
+    several = b"[" + text + b"," + msgspec.json.encode(TEMPLATES) + b"]"
+    assert msgspec.json.decode(DEFINITIONS.hide_in(several)) == [shown, TEMPLATES]
+    assert DEFINITIONS.find_plain(msgspec.json.encode(TEMPLATES)) == []
+    assert DEFINITIONS.hide_in(hidden) == hidden
 
 
 def test_a_secret_of_which_a_part_is_hidden_anyway_is_hidden_whole() -> None:
     """A URL with a user, say: once that is hidden nobody finds the rest of the value any more."""
     value = "postgres://shop:PASS@db.intern/shop?password=abc"
     for place in ({"body": value}, {"url": value}, {"body": {"deep": [f"at {value}"]}}):
-        text = repr(CHANGES(step(), step(**place), SecretMask([value])))
+        text = repr(DEFINITIONS.changes(step(), step(**place), SecretMask([value])))
         assert [part for part in ("PASS", "db.intern", "abc") if part in text] == [], text
 
 
@@ -141,16 +201,16 @@ def test_a_difference_is_bounded() -> None:
     """A long value is cut, and of many places the first ones are shown."""
     before = {f"m{number}": 0 for number in range(MOST_CHANGES + 5)}
     after = dict.fromkeys(before, "x" * 10000)
-    shown: Any = CHANGES(before, after, NO_MASK)
+    shown: Any = DEFINITIONS.changes(before, after, NO_MASK)
     assert shown["truncated"] is True
     assert len(shown["difference"]) == MOST_CHANGES
     assert all(len(one["after"]) <= VALUE_BYTES + 1 for one in shown["difference"])
-    assert CHANGES(before, before, NO_MASK) == {"difference": []}
+    assert DEFINITIONS.changes(before, before, NO_MASK) == {"difference": []}
     # No begin of a value is left where a long one is cut
     mask = SecretMask([CANARY])
     for before in range(VALUE_BYTES - len(CANARY) - 2, VALUE_BYTES):
         for value in ("x" * before + CANARY + "y" * 40, ["x" * before, CANARY, "y" * 40]):
-            shown: Any = CHANGES({"body": None}, {"body": value}, mask)
+            shown: Any = DEFINITIONS.changes({"body": None}, {"body": value}, mask)
             text = mask.text(shown["difference"][0]["after"])
             assert CANARY[:2] not in text, text
             assert len(text) <= VALUE_BYTES + 1
