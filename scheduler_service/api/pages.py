@@ -236,32 +236,30 @@ def _tags(document: Schema) -> list[str]:
 def _of(document: Schema, name: str) -> Iterator[tuple[str, str, Schema]]:
     """(method, path, operation) of each operation of a tag: by path, those of its own resource first."""
     for path, methods in sorted(
-        document["paths"].items(), key=lambda item: (_is_foreign(item[0], name), item[0])
+        document["paths"].items(), key=lambda item: (item[0].split("/")[1] != name, item[0])
     ):
         for method, operation in sorted(methods.items(), key=lambda item: METHODS.index(item[0])):
             if name in operation["tags"]:
                 yield method, path, operation
 
 
-def _is_foreign(path: str, name: str) -> bool:
-    return path.split("/")[1] != name
-
-
 def _contents(document: Schema) -> Html:
     lists = (
         join(
             tag("h2", tag("a", name, href=f"#tag-{name}")),
-            tag("ul", (tag("li", _link(*found)) for found in _of(document, name))),
+            tag(
+                "ul",
+                (
+                    tag("li", tag("a", found["summary"], href=f"#{found['operationId']}"))
+                    for _, _, found in _of(document, name)
+                ),
+            ),
         )
         for name in _tags(document)
     )
     first = tag("p", tag("a", NAME, href="/"))
     last = tag("h2", tag("a", "shapes", href="#shapes"))
     return tag("nav", first, lists, last, aria_label="Contents")
-
-
-def _link(method: str, path: str, operation: Schema) -> Html:
-    return tag("a", operation["summary"], href=f"#{operation['operationId']}")
 
 
 def _operation(method: str, path: str, operation: Schema) -> Html:

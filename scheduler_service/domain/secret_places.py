@@ -9,6 +9,7 @@ response, no parameter and no variable can contain it, so that data never names 
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import final
 from urllib.parse import quote, quote_plus
 
@@ -78,7 +79,7 @@ def fill_places(request: OutboundRequest, find: Find) -> OutboundRequest | Unfil
     filler = _Filler(request.at_send.mark, request.at_send.names, find)
     try:
         path, mark, query = request.url.partition("?")
-        url = filler.text(path, "url", _in_path) + mark + filler.text(query, "url", _in_query)
+        url = filler.text(path, "url", _in_path) + mark + filler.text(query, "url", partial(quote, safe=""))
         headers = [(name, filler.header(name, value)) for name, value in request.headers]
         body = None if request.body is None else filler.body(request.body)
     except _Unfit as unfit:
@@ -132,10 +133,6 @@ def _in_path(value: str) -> str:
     if any(segment in ("", ".", "..") for segment in value.split("/")):
         raise ValueError("has an empty segment, '.' or '..', which would change the path")
     return quote(value, safe="/")
-
-
-def _in_query(value: str) -> str:
-    return quote(value, safe="")
 
 
 def _in_header(value: str) -> str:

@@ -45,11 +45,7 @@ Format = Literal["json", "slack", "teams", "dingtalk", "wecom", "feishu"]
 """Who receives it: whose body, signature and answers it has."""
 
 
-def _read_kinds(value: object) -> object:
-    return (value,) if isinstance(value, str) else value
-
-
-def _read_labels(value: object) -> object:
+def _read_several(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
 
@@ -67,13 +63,13 @@ class Alert(BaseModel):
     )
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")] = ""
-    on: Annotated[tuple[Kind, ...], BeforeValidator(_read_kinds), Field(min_length=1)]
+    on: Annotated[tuple[Kind, ...], BeforeValidator(_read_several), Field(min_length=1)]
     url: Annotated[str, Field(min_length=1)]
     method: str = "POST"
     headers: dict[str, str] = {}
     body: Any = None
     label: Annotated[
-        tuple[Annotated[str, AfterValidator(_check_label)], ...], BeforeValidator(_read_labels)
+        tuple[Annotated[str, AfterValidator(_check_label)], ...], BeforeValidator(_read_several)
     ] = ()
     job_id: str | None = None
     format: Format = "json"

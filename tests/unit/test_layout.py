@@ -85,7 +85,7 @@ OF_THE_DAPR_SDK = {"_actor_managers", "_active_actors", "_stub"}
 def modules() -> tuple[Path, ...]:
     """The modules of the product, relative to the checkout."""
     found = (path for root in ("scheduler_service", "client_sdk") for path in (ROOT / root).rglob("*.py"))
-    left_out = {"migrations", "alembic"}
+    left_out = {"migrations"}
     return tuple(sorted(path.relative_to(ROOT) for path in found if not left_out & set(path.parts)))
 
 

@@ -80,7 +80,10 @@ class SqlSharedRegistry:
             return Changes(
                 latest,
                 tuple(_read_instance(row) for row in _rows(connection, shared_instances, number)),
-                tuple(_read_notice(row) for row in _rows(connection, service_notices, number)),
+                tuple(
+                    ServiceNotice(row.tenant, row.name, bool(row.anew))
+                    for row in _rows(connection, service_notices, number)
+                ),
                 tuple(one for one in reports if isinstance(one, NodeReport)),
                 tuple(one for one in reports if isinstance(one, Unread)),
             )
@@ -142,10 +145,6 @@ def _read_report(row: sa.Row[Any]) -> NodeReport | Unread:
         return _unpack(row.content)
     except msgspec.DecodeError as error:
         return Unread(row.node, str(error))
-
-
-def _read_notice(row: sa.Row[Any]) -> ServiceNotice:
-    return ServiceNotice(row.tenant, row.name, bool(row.anew))
 
 
 _rate = shared_rates.c

@@ -198,7 +198,7 @@ alert_marks = sa.Table(
 # Services, keys and the audit are kept in the same database, so that its migrations are one list.
 MIGRATIONS = Migrations(
     subject="the history",
-    scripts="scheduler_service.persistence.history:migrations",
+    scripts="scheduler_service.persistence.history.migrations",
     version_table="history_version",
     metadata=(metadata, service_table.metadata, audit_lines.metadata, key_secret_calendar_tables.metadata),
     lock=1_347_767_876,

@@ -229,7 +229,9 @@ def read_last_exchanges(connection: sa.Connection, uid: str, execute_number: int
     Reads no further back than that needs.
     """
     found: dict[int, Exchange] = {}
-    for _, sent in groupby(_steps_newest_first(connection, uid, execute_number), key=_attempt_of):
+    for _, sent in groupby(
+        _steps_newest_first(connection, uid, execute_number), key=attrgetter("request_counts")
+    ):
         _add_attempt(found, sent)
         if 0 in found:
             break
@@ -254,7 +256,3 @@ def _steps_newest_first(connection: sa.Connection, uid: str, execute_number: int
         step = stored.decode()
         if isinstance(step, StepEnded) and step.part is None:
             yield step
-
-
-def _attempt_of(step: StepEnded) -> int:
-    return step.request_counts

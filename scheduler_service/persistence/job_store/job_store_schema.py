@@ -138,10 +138,11 @@ queue_turns = sa.Table(
     sa.Column("at", sa.BigInteger, nullable=False),
 )
 
-# 0.1.0 made the same tables and kept no version of them.
+# 0.1.0 made tables without a version. Its nodes refuse those whose row `format` in `marks` has a value above
+# 1: a step after which they must not go on writes it.
 MIGRATIONS = Migrations(
     subject="the shared database",
-    scripts="scheduler_service.persistence.job_store:migrations",
+    scripts="scheduler_service.persistence.job_store.migrations",
     version_table="cluster_version",
     metadata=(metadata,),
     lock=1_347_767_875,

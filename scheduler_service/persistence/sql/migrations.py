@@ -1,10 +1,9 @@
 """Brings the tables of a database up to date, and reports what is not (`punctual db migrate|check`)."""
 
-import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from importlib import resources
-from typing import TYPE_CHECKING, Any, NoReturn
+from importlib import import_module, resources
+from typing import Any, NoReturn
 
 import msgspec
 import sqlalchemy as sa
@@ -12,19 +11,14 @@ import sqlalchemy as sa
 from scheduler_service.persistence.sql.dialect import Dialect
 from scheduler_service.ports.errors import StoreUnavailable
 
-if TYPE_CHECKING:
-    from alembic.config import Config
-
-# Alembic keeps its state in its modules.
-_ONE_AT_A_TIME = threading.Lock()
-
 
 class Migrations(msgspec.Struct, frozen=True, kw_only=True):
-    """Tables, and the scripts of Alembic in `scripts` (`a.package:folder`) that lead older ones to them.
+    """Tables, and the package `scripts` of the steps that lead older ones to them.
 
-    The version is kept in `version_table`. `lock` is the same number in all programs that use these tables.
-    `unversioned` is the version of tables that are there without one; None: there are no such tables.
-    `subject` names the database in messages.
+    A step is a module whose name begins with the version of the tables that its `upgrade` leaves
+    (`v0013_…`). The version is kept in `version_table`. `lock` is the same number in all programs that use
+    these tables. `unversioned` is the version of tables that are there without one; None: there are no such
+    tables. `subject` names the database in messages.
     """
 
     subject: str
@@ -36,8 +30,8 @@ class Migrations(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def head(self) -> str:
-        """The newest version: that of the last script, whose name begins with it (`v0013_…`)."""
-        return _last_script(self.scripts)
+        """The newest version: that of the last step."""
+        return max(_steps(self.scripts))
 
     @property
     def tables(self) -> frozenset[str]:
@@ -46,9 +40,10 @@ class Migrations(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @cache
-def _last_script(scripts: str) -> str:
-    folder = resources.files(scripts.replace(":", "."))
-    return max(script.name[1:5] for script in folder.iterdir() if script.name.startswith("v"))
+def _steps(package: str) -> Mapping[str, str]:
+    """The names of the modules by their versions, in order."""
+    names = sorted(file.name.removesuffix(".py") for file in resources.files(package).iterdir())
+    return {name[1:5]: f"{package}.{name}" for name in names if name.startswith("v")}
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -101,7 +96,7 @@ def upgrade(dialect: Dialect, migrations: Migrations) -> None:
                     f"{migrations.head}; start the newer program"
                 )
             if current < migrations.head:
-                _migrate(connection, migrations)
+                _migrate(connection, migrations, current)
             connection.commit()
 
 
@@ -132,17 +127,6 @@ def current_version(connection: sa.Connection, migrations: Migrations) -> str | 
     return connection.execute(
         sa.text(f"SELECT version_num FROM {migrations.version_table}")  # noqa: S608
     ).scalar()
-
-
-def script_config(migrations: Migrations) -> "Config":
-    """What Alembic has to know to find the scripts of `migrations`."""
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", "scheduler_service.persistence.sql:alembic")
-    config.set_main_option("version_locations", migrations.scripts)
-    config.set_main_option("path_separator", "newline")
-    return config
 
 
 def _describe_all(found: list[Any], dialect: sa.Dialect) -> Iterator[str]:
@@ -262,16 +246,19 @@ def _refuse_others(migrations: Migrations, found: Iterable[str]) -> NoReturn:
 
 
 def _version_table(migrations: Migrations) -> sa.Table:
-    """As Alembic makes it, which is only imported where tables have to be changed: it is heavy."""
+    """As Alembic made it in 0.1.0."""
     name = migrations.version_table
     column = sa.Column("version_num", sa.String(32), nullable=False)
     return sa.Table(name, sa.MetaData(), column, sa.PrimaryKeyConstraint("version_num", name=f"{name}_pkc"))
 
 
-def _migrate(connection: sa.Connection, migrations: Migrations) -> None:
-    from alembic import command
+def _migrate(connection: sa.Connection, migrations: Migrations, current: str) -> None:
+    from alembic.migration import MigrationContext  # only here: it is heavy
+    from alembic.operations import Operations
 
-    config = script_config(migrations)
-    config.attributes.update(connection=connection, migrations=migrations)
-    with _ONE_AT_A_TIME:
-        command.upgrade(config, "head")
+    change = Operations(MigrationContext.configure(connection))
+    table = _version_table(migrations)
+    for version, module in _steps(migrations.scripts).items():
+        if version > current:
+            import_module(module).upgrade(change)
+            connection.execute(sa.update(table).values(version_num=version))

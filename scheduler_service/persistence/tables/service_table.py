@@ -79,7 +79,11 @@ class SqlServiceTable:
 
     async def pauses(self) -> Sequence[Pause]:
         wanted = sa.select(pauses).order_by(*pauses.primary_key.columns)
-        return await self._read(lambda connection: [_read_pause(row) for row in connection.execute(wanted)])
+        return await self._read(
+            lambda connection: [
+                Pause(Kind(row.kind), row.tenant, row.name, row.since) for row in connection.execute(wanted)
+            ]
+        )
 
     async def pause(self, pause: Pause) -> None:
         await self._put(_PAUSES, [msgspec.structs.astuple(pause)])
@@ -145,10 +149,6 @@ def _read_applied(row: sa.Row[Any]) -> Applied:
     values = {name: row._mapping[name] for name in Applied.__struct_fields__}
     flags = {"paused": bool(row.paused), "finished": bool(row.finished)}
     return Applied(**values | flags | {"digest": bytes(row.digest)})
-
-
-def _read_pause(row: sa.Row[Any]) -> Pause:
-    return Pause(Kind(row.kind), row.tenant, row.name, row.since)
 
 
 metadata = sa.MetaData()

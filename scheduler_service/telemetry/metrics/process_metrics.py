@@ -35,11 +35,8 @@ class ProcessMetrics:
         self.gathering.read("executions", self.executions.samples)
         self.gathering.read("calls", self.calls.samples)
         self.gathering.read("api", self.requests.samples)
-        self.gathering.read("event_loop", self._read_lag)
+        self.gathering.read("event_loop", lambda: [self.loop_lag.sample()])
         self.gathering.ask("process", lambda: asyncio.to_thread(process.read), keep_seconds=0)
-
-    def _read_lag(self) -> Iterator[Sample]:
-        yield self.loop_lag.sample()
 
 
 class CallMetrics:

@@ -3,7 +3,7 @@
 What ended or was given up before is not in them.
 """
 
-from alembic import op
+from alembic.operations import Operations
 
 from scheduler_service.persistence.history.schema import (
     alert_marks,
@@ -17,13 +17,12 @@ from scheduler_service.persistence.history.schema import (
 from scheduler_service.persistence.sql.migrations import add_missing, named
 from scheduler_service.persistence.tables.service_table import pauses
 
-revision = "0006"
-down_revision = "0002"
 
-
-def upgrade() -> None:
+def upgrade(change: Operations) -> None:
     """Makes the tables, and the indexes by which alerts and lists find what failed."""
-    add_missing(op.get_bind(), statistic_cells, statistic_days, statistic_slots, alerts, alert_marks, pauses)
+    add_missing(
+        change.get_bind(), statistic_cells, statistic_days, statistic_slots, alerts, alert_marks, pauses
+    )
     indexes = ("executions_ended_badly", "executions_not_succeeded")
-    add_missing(op.get_bind(), deliveries.c.given_up_at, named(deliveries, "deliveries_given_up"))
-    add_missing(op.get_bind(), *(named(executions, name) for name in indexes))
+    add_missing(change.get_bind(), deliveries.c.given_up_at, named(deliveries, "deliveries_given_up"))
+    add_missing(change.get_bind(), *(named(executions, name) for name in indexes))

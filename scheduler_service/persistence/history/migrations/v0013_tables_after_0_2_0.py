@@ -1,6 +1,6 @@
 """Adds keys, audit, stored secrets and calendars, all empty; signing, options and addresses of services."""
 
-from alembic import op
+from alembic.operations import Operations
 
 from scheduler_service.persistence.sql.migrations import add_missing
 from scheduler_service.persistence.tables.audit_lines import audit
@@ -11,11 +11,8 @@ from scheduler_service.persistence.tables.key_secret_calendar_tables import (
 )
 from scheduler_service.persistence.tables.service_table import services
 
-revision = "0013"
-down_revision = "0006"
 
-
-def upgrade() -> None:
+def upgrade(change: Operations) -> None:
     """Makes the tables and the columns."""
     columns = (services.c.signing, services.c.options, services.c.vouched)
-    add_missing(op.get_bind(), access_keys, audit, stored_secrets, calendars, *columns)
+    add_missing(change.get_bind(), access_keys, audit, stored_secrets, calendars, *columns)

@@ -5,14 +5,11 @@ added, of which the row `format` of `marks` tells them. Versions in between were
 """
 
 import sqlalchemy as sa
-from alembic import op
+from alembic.operations import Operations
 
 from scheduler_service.persistence.job_store import job_store_schema as tables
 from scheduler_service.persistence.queues.queue_tables import queue_completions, queue_parts
 from scheduler_service.persistence.sql.job_tables import IN_THE_ROW
-
-revision = "0008"
-down_revision = "0001"
 
 NEW = (
     tables.event_groups,
@@ -35,20 +32,20 @@ PARTIAL = (
 """Indexes of 0.1.0 that leave out rows now: name, table, columns, and which rows they have."""
 
 
-def upgrade() -> None:
+def upgrade(change: Operations) -> None:
     """The new tables are empty; no row of a job has its state yet."""
     for table in NEW:
-        table.create(op.get_bind())
-    op.add_column("jobs", sa.Column("turn_state", sa.LargeBinary))
+        table.create(change.get_bind())
+    change.add_column("jobs", sa.Column("turn_state", sa.LargeBinary))
     reads_claims = sa.Column("reads_claims", sa.SmallInteger, nullable=False, server_default="0")
-    op.add_column("nodes", reads_claims)
-    if op.get_bind().dialect.name == "postgresql":
-        op.execute(IN_THE_ROW)
-        op.alter_column("nodes", "reads_claims", server_default=None)
-    op.execute(MARK)
-    op.drop_index("jobs_holder", table_name="jobs")
-    op.create_index("jobs_held", "jobs", ["node", "boot", "live", "claimed_at"])
+    change.add_column("nodes", reads_claims)
+    if change.get_bind().dialect.name == "postgresql":
+        change.execute(IN_THE_ROW)
+        change.alter_column("nodes", "reads_claims", server_default=None)
+    change.execute(MARK)
+    change.drop_index("jobs_holder", table_name="jobs")
+    change.create_index("jobs_held", "jobs", ["node", "boot", "live", "claimed_at"])
     for name, table_name, columns, condition in PARTIAL:
-        op.drop_index(name, table_name=table_name)
+        change.drop_index(name, table_name=table_name)
         rows = sa.text(condition)
-        op.create_index(name, table_name, list(columns), sqlite_where=rows, postgresql_where=rows)
+        change.create_index(name, table_name, list(columns), sqlite_where=rows, postgresql_where=rows)

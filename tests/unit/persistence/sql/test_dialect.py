@@ -47,7 +47,7 @@ holders = sa.Table(
 )
 TABLES = Migrations(
     subject="a test",
-    scripts="scheduler_service.persistence.history:migrations",
+    scripts="scheduler_service.persistence.history.migrations",
     version_table="test_version",
     metadata=(metadata,),
     lock=7,

@@ -9,7 +9,7 @@ from scheduler_service.persistence.history.database import HistoryDatabase, insp
 from scheduler_service.persistence.history.schema import MIGRATIONS as HISTORY
 from scheduler_service.persistence.job_store.job_store_schema import MIGRATIONS as CLUSTER
 from scheduler_service.persistence.sql.database import open_dialect
-from scheduler_service.persistence.sql.migrations import Migrations, check, script_config, upgrade
+from scheduler_service.persistence.sql.migrations import Migrations, check, upgrade
 from scheduler_service.ports.errors import StoreUnavailable
 
 
@@ -90,14 +90,6 @@ def test_a_new_reader_waits_for_nobody_who_writes(tmp_path: Path) -> None:
             assert reader.exec_driver_sql("SELECT count(*) FROM executions").scalar() == 0
             assert reader.exec_driver_sql("PRAGMA auto_vacuum").scalar() == 2
     database.close()
-
-
-@pytest.mark.parametrize("migrations", [HISTORY, CLUSTER], ids=["history", "cluster"])
-def test_the_head_is_the_last_migration(migrations: Migrations) -> None:
-    """By the name of its file: else a start would not run it."""
-    from alembic.script import ScriptDirectory
-
-    assert ScriptDirectory.from_config(script_config(migrations)).get_current_head() == migrations.head
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,0 @@
-"""How Alembic runs the migrations of any of the databases; their scripts are beside the tables."""
