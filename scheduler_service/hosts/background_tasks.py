@@ -117,15 +117,20 @@ class LightTasks:
 
     def start(self, coroutine: Coroutine[Any, Any, object], label: str = "") -> LightTask:
         """Runs `coroutine` to its first wait, and the rest as its waits end."""
-        task = LightTask(coroutine, self, label)
+        task = LightTask(coroutine, self, label)  # not by `hold`: a call less for each ring
         self._tasks.add(task)
         task.step()
         return task
 
-    def start_soon(self, coroutine: Coroutine[Any, Any, object], label: str = "") -> LightTask:
-        """The same from the next round of the loop on: nothing of it runs inside of what goes on now."""
+    def hold(self, coroutine: Coroutine[Any, Any, object], label: str = "") -> LightTask:
+        """The same, but it runs nothing: whoever has noted it calls its first `step`."""
         task = LightTask(coroutine, self, label)
         self._tasks.add(task)
+        return task
+
+    def start_soon(self, coroutine: Coroutine[Any, Any, object], label: str = "") -> LightTask:
+        """The same from the next round of the loop on: nothing of it runs inside of what goes on now."""
+        task = self.hold(coroutine, label)
         self.loop.call_soon(task.step, context=self.context)
         return task
 

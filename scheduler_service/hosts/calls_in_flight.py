@@ -159,7 +159,8 @@ class CallsInFlight:
         elif token in calls:
             return
         may_go = self._send_guard.admit(job_id)
-        calls[token] = self._running.start_soon(self._run(job_id, token, request, may_go))
+        task = calls[token] = self._running.hold(self._run(job_id, token, request, may_go))
+        task.step()
 
     def start(self, job_id: str, effect: Effect) -> None:
         """Starts an effect that concerns instances or queues. Raises AssertionError for another kind."""

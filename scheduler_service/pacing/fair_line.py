@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Container, Hashable, Iterator
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -50,6 +50,14 @@ class FairLine(Generic[Key, Value]):
         elif len(lanes) > 1:
             lanes.move_to_end(owner)
         return thing
+
+    def pop_beside(self, crowds: Container[str]) -> tuple[Key, Value] | None:
+        """The same for owners that are none of `crowds`; None where these have all that there is."""
+        for owner in self._lanes:
+            if owner not in crowds:
+                self._lanes.move_to_end(owner, last=False)
+                return self.pop()
+        return None
 
     def discard(self, key: Key, owner: str) -> bool:
         """Takes this one out; False: it is not in line."""

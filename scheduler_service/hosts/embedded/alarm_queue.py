@@ -1,7 +1,7 @@
 """The near alarms of one time line in memory, the window by which they are read, and what is due."""
 
 import heapq
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.pacing.fair_line import FairLine
@@ -184,6 +184,10 @@ class DueJobs:
     def __len__(self) -> int:
         return self.overdue.size + self.punctual.size
 
+    def pick_beside(self, crowds: Container[str]) -> tuple[str, int | None] | None:
+        """The next one of a tenant that is none of `crowds`."""
+        return self.punctual.pop_beside(crowds) or self.overdue.pop_beside(crowds)
+
     def pick(self) -> tuple[str, int | None] | None:
         """The next one: a backlog does not delay punctual jobs, nor the other way round."""
         self._late_turn = not self._late_turn
@@ -208,6 +212,8 @@ class Neighbours:
         self.counts: dict[
             str, int
         ] = {}  # by tenant; written without a call, as each job that rings is counted
+        self.crowds: frozenset[str] = frozenset()
+        """Tenants that have about as much as the one with the most, while `is_burst`."""
         self._compared = self._compare_at = self._count_until = self._burst_until = 0
 
     def is_burst(self, now: int, waiting: int) -> bool:
@@ -217,6 +223,7 @@ class Neighbours:
             self._compare_at, self._compared = now + COMPARE_MS, len(counts)
             if len(counts) > 1 and (most := max(counts.values())) > BURST:
                 self._burst_until = now + SECOND if min(counts.values()) * UNEVEN < most else now
+                self.crowds = frozenset(one for one, count in counts.items() if count * UNEVEN >= most)
             longest = self._count_until + LONGEST_COUNT_MS - COUNT_MS
             if now >= (self._count_until if waiting <= BURST else longest):
                 self._count_until = now + COUNT_MS

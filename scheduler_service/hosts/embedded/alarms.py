@@ -325,19 +325,18 @@ class EmbeddedAlarms:
         return False
 
     def _lead(self) -> EarlyCommit:
-        is_room = len(self._early) + len(self._due.punctual) < MOST_EARLY_RINGS
-        return self._early_commit if is_room else NO_EARLY_COMMIT
+        early = len(self._early) + (0 if self._is_shared else len(self._due.punctual))
+        return self._early_commit if early < MOST_EARLY_RINGS else NO_EARLY_COMMIT
 
     async def _ring_slice(self) -> None:
         """Starts as many rings as fill about 2 ms, then yields to the event loop."""
         began = self._elapsed()
         room = MOST_RINGS - len(self._ringing_now)
+        crowds: frozenset[str] = frozenset()
         if self._is_shared:
             under_way = len(self._ringing_now) + len(self._early) - len(self._release)
-            room = min(room, MOST_SHARED_RINGS - under_way, SHARED_BATCH_SIZE)
-            if room <= 0:
-                await self._clock.sleep(1)
-                return
+            room = min(room, SHARED_BATCH_SIZE)
+            crowds = self._neighbours.crowds if under_way >= MOST_SHARED_RINGS else crowds
         elif self._store.commits_waiting < MOST_COMMITS:
             self._gated_at = None
         else:
@@ -347,8 +346,10 @@ class EmbeddedAlarms:
                 await self._clock.sleep(COMMITS_PAUSE_MS)
                 return
         for _ in range(min(self._chunk, room)):
-            picked = self._due.pick()
+            picked = self._due.pick_beside(crowds) if crowds else self._due.pick()
             if picked is None:
+                if crowds:
+                    await self._clock.sleep(1)
                 break
             if picked[0] not in self._ringing:  # else that ring has not ended, and will set the alarm anew
                 self._ring_soon(*picked)

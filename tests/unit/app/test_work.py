@@ -41,7 +41,7 @@ MINUTE = 60_000
 
 
 class Sender:
-    """A target that is reached and answers at once."""
+    """A target that is reached, and answers in the next round of the loop."""
 
     def __init__(self) -> None:
         self.sent = 0
@@ -49,6 +49,7 @@ class Sender:
     async def send(self, request: OutboundRequest, may_go: MayGo = always) -> Outcome:
         """200 and a small JSON object."""
         self.sent += 1
+        await asyncio.sleep(0)
         return Answer(200, (("content-type", "application/json"),), b'{"n":2}', False, 1, request.url)
 
     async def close(self) -> None:
@@ -217,12 +218,13 @@ async def test_an_execution_leaves_no_circles(tmp_path: Path) -> None:
             gc.enable()
 
 
-@pytest.mark.parametrize(("qos", "most"), [(0, 318), (1, 318)])
+@pytest.mark.parametrize(("qos", "most"), [(0, 328), (1, 328)])
 async def test_an_execution_calls_few_functions(tmp_path: Path, qos: int, most: int) -> None:
     """Python's own functions on the loop's thread, the measure of work that does not depend on a clock.
 
     Somebody who needs more says so here, with what it costs. There are
-    303 of them, and up to 312 where other processes have the machine: work then comes in other groups.
+    312 of them, and up to 322 where other processes have the machine: work then comes in other groups. There
+    were 7 more before a call was sent in the turn that begins it.
     """
     async with at_work(tmp_path, qos=qos) as works:
         calls = await _count_calls(lambda: works.fire(COUNT))
@@ -233,14 +235,14 @@ async def test_a_step_of_a_chain_is_one_turn_without_a_commit(tmp_path: Path) ->
     """At qos 0 only the firing and the end are written; what a further step costs is counted as well.
 
     4 of the calls ask whether a turn takes long, so that it is decided beside the loop (decision 28).
-    There are 496 in all, and up to 505 where other processes have the machine.
+    There are 515 in all, and up to 532 where other processes have the machine.
     """
     async with at_work(tmp_path, qos=0, steps=3) as works:
         calls = await _count_calls(lambda: works.fire(COUNT))
         assert works.turns == 4 * COUNT
         assert len(works.commits) == 2 * COUNT
         assert works.sender.sent == 2 * 3 * COUNT
-        assert 250 < calls / COUNT < 510
+        assert 250 < calls / COUNT < 540
 
 
 async def _count_calls(run: Callable[[], Coroutine[Any, Any, None]]) -> int:

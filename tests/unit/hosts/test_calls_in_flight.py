@@ -104,9 +104,15 @@ def bridge() -> Bridge:
 
 
 async def test_an_outcome_comes_home_as_call_ended(bridge: Bridge) -> None:
-    """Once, and then the call is not alive any more; while it is on its way it is not sent again."""
+    """Once, and then the call is not alive any more; while it is on its way it is not sent again.
+
+    It is sent at once: a round of the loop is long beside a burst.
+    """
+    bridge.sender.hold(URL)
     bridge.calls.call("job", TOKEN, REQUEST)
     assert bridge.calls.alive("uid") == (TOKEN,)
+    assert bridge.sender.urls() == [URL]
+    bridge.sender.release(URL)
     await bridge.settle()
     assert bridge.taken == [CallEnded(TOKEN, Answer(200, body=b"{}"))]
     assert bridge.calls.alive("uid") == ()

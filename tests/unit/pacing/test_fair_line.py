@@ -52,6 +52,13 @@ def test_who_comes_anew_waits_for_one_thing_of_each_other_owner() -> None:
         line.pop()
 
 
+def test_others_pass_owners_that_have_much() -> None:
+    """In turn; these keep their places."""
+    line = line_of("a1", "a2", "b1", "c1", "b2")
+    assert [line.pop_beside({"a"}) for _ in range(4)] == [("b1", 2), ("c1", 3), ("b2", 4), None]
+    assert drain(line) == ["a1", "a2"]
+
+
 @pytest.mark.anyio
 async def test_owners_take_turns_at_slots_and_who_gives_up_keeps_none() -> None:
     """Also one that is cancelled when it has just been given a slot."""

@@ -108,10 +108,15 @@ async def test_of_several_tenants_few_rings_are_under_way_until_they_are_durable
     await tower.advance(10)
     assert len(tower.moments) == MOST_SHARED_RINGS
     assert "other|job" in tower.moments
+    tower.set("other|next", wall=520)
+    await tower.alarms.expect("other|next", tower.disk.jobs["other|next"].due)
+    await tower.advance(10)
+    assert len(tower.moments) == MOST_SHARED_RINGS + 1
+    assert "other|next" in tower.moments, "the crowd's rings under way do not hold up another tenant's"
     assert sys.getswitchinterval() < usual / 10  # else the writer waits for the loop ten times a group
     assert gc.get_threshold()[0] <= FEW < gc.get_threshold()[1], "else a round of the collector takes long"
     tower.send_guard.set()
-    while len(tower.rung) < 3_001:
+    while len(tower.rung) < 3_002:
         await tower.advance(10)
     assert sys.getswitchinterval() < usual
     await tower.alarms.stop()
@@ -261,6 +266,23 @@ async def test_no_more_than_some_wait_for_their_moment() -> None:
     assert len(tower.moments) > early
     tower.send_guard.set()
     await until(lambda: len(tower.rung) == MOST_EARLY_RINGS * 3 // 2)
+    await tower.alarms.stop()
+
+
+async def test_a_neighbour_begins_early_however_much_of_a_burst_is_due() -> None:
+    """Also while all that may wait early is another tenant's."""
+    tower = Tower(early_commit=20, burst_lead=500, ready=40_000)
+    for n in range(MOST_EARLY_RINGS * 3 // 2):
+        tower.set(f"crowd|{n}", wall=5_000)
+    for n in range(10):
+        tower.set(f"other|{n}", wall=4_900 + 20 * n)
+    await tower.alarms.start()
+    await tower.advance(4_000)
+    tower.send_guard = asyncio.Event()
+    await tower.advance(890)  # none of them is due yet
+    early = {job_id for job_id in tower.moments if job_id.startswith("other")}
+    assert early == {f"other|{n}" for n in range(10)}
+    tower.send_guard.set()
     await tower.alarms.stop()
 
 
