@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from client_sdk.models.requests import NewKey
+from client_sdk.models.requests import NewKey, Rotation
 from scheduler_service.api.bodies import read_model
 from scheduler_service.api.keys import check_among, key_wire, read_new_key
 from scheduler_service.app.data_folder import history_address
@@ -72,10 +72,14 @@ def revoke_key(settings: Settings, key_id: str) -> Row:
 
 
 def rotate_key(settings: Settings, key_id: str, overlap_seconds: float) -> Row:
-    """Gives a key a new text, in wire form with that. Raises StoreError, NoKeyError, OverlapRunsError."""
+    """Gives a key a new text, in wire form with that. Raises StoreError, NoKeyError, OverlapRunsError.
+
+    ApiProblem for an overlap that no rotation can have.
+    """
+    posted = read_model(Rotation, {"overlapSeconds": overlap_seconds})
 
     async def rotate(ring: KeyRing) -> Row:
-        rotated = await ring.rotate(key_id, round(overlap_seconds * SECOND))
+        rotated = await ring.rotate(key_id, round(posted.overlap_seconds * SECOND))
         if rotated is None:
             raise _no_key(key_id)
         key, text = rotated

@@ -298,6 +298,8 @@ class KeyRing:
         if caller.key_id and self.get(caller.key_id, caller.rotations) is None:
             return True
         session = caller.session
+        if not (caller.key_id or session):  # let in while nobody had a key
+            return self.is_used
         return bool(session) and (now >= caller.session_end or self.has_ended(caller.key_id, session))
 
     def _must_note(self, key_id: str, now: int) -> bool:

@@ -134,6 +134,12 @@ def _check_seal_key(text: str) -> str:
     return text
 
 
+def _check_tenant(name: str) -> str:
+    if name.casefold() == DEFAULT_TENANT != name:
+        raise ValueError(f"{name!r} differs from {DEFAULT_TENANT!r} by case alone; write it as that one")
+    return name
+
+
 def _read_bases(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
@@ -161,7 +167,7 @@ JobId = Annotated[str, Field(pattern=rf"^{JOB_ID_FORM.pattern}$")]
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 SecretName = Annotated[str, Field(pattern=rf"^{SECRET_NAME.pattern}$")]
-TenantName = Annotated[str, Field(pattern=rf"^{TENANT_NAME.pattern}$")]
+TenantName = Annotated[str, Field(pattern=rf"^{TENANT_NAME.pattern}$"), AfterValidator(_check_tenant)]
 SealKeys = Annotated[
     tuple[Annotated[str, AfterValidator(_check_seal_key)], ...],
     BeforeValidator(_read_bases),

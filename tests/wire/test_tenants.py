@@ -186,7 +186,13 @@ async def test_a_key_that_a_command_makes_counts_in_a_running_service(tmp_path: 
     settings = Settings.model_validate({"store": {"data": str(tmp_path)}})
     async with running(store={"data": str(tmp_path)}) as world:
         assert (await world.client.get("/jobs")).status_code == 200
-        made = await asyncio.to_thread(database_keys.make_key, settings, {"name": "me", "role": "admin"})
+        waiting = {"instanceId": "i", "waitSeconds": 60}
+        claim = asyncio.ensure_future(world.client.post("/queues/q/claim", json=waiting))
+        async with listening(world) as served, served.stream() as stream:
+            made = await asyncio.to_thread(database_keys.make_key, settings, {"name": "me", "role": "admin"})
+            async with asyncio.timeout(60):
+                assert (await claim).status_code == 401
+                await stream.rest()
         caller = world.caller(headers={"Authorization": f"Bearer {made['key']}"})
 
         async def is_needed() -> bool:
@@ -198,13 +204,20 @@ async def test_a_key_that_a_command_makes_counts_in_a_running_service(tmp_path: 
 
 
 async def test_who_has_signed_in_with_a_key_stays_so_over_a_restart(tmp_path: Path) -> None:
-    """Without any `server.key`; a new text of the key ends the session (SPEC section 14)."""
+    """Without any `server.key`; a new text of the key ends the session, and signing out its streams."""
     settings = Settings.model_validate({"store": {"data": str(tmp_path)}})
     made = await asyncio.to_thread(database_keys.make_key, settings, {"name": "me", "role": "admin"})
     async with running(store={"data": str(tmp_path)}) as world:
         signed_in = await world.client.post("/session", json={"key": made["key"]})
         cookie = {"Cookie": signed_in.headers["set-cookie"].partition(";")[0]}
         assert (await world.client.get("/jobs", headers=cookie)).status_code == 200
+        world.clock.advance(1)  # sessions of one moment are one
+        other = await world.client.post("/session", json={"key": made["key"]})
+        own = {"Cookie": other.headers["set-cookie"].partition(";")[0], "X-Punctual-Console": "1"}
+        async with listening(world) as served, served.stream(headers=own) as stream:
+            assert (await world.client.delete("/session", headers=own)).status_code == 200
+            async with asyncio.timeout(60):
+                await stream.rest()
     async with running(store={"data": str(tmp_path)}) as world:
         assert data_of(await world.client.get("/session", headers=cookie))["name"] == "me"
         assert (await world.client.get("/jobs", headers=cookie)).status_code == 200

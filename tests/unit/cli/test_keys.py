@@ -29,6 +29,9 @@ def test_keys_are_managed_on_the_data_folder(ran: Ran, tmp_path: Path) -> None:
     rotated = read(ran, "rotate", made["keyId"], "--overlap", "1h", data=data)
     assert (rotated["keyId"], rotated["rotations"]) == (made["keyId"], 1)
     assert rotated["key"] != made["key"]
+    for overlap, refusal in (("31d", "2592000"), ("1h", "without an overlap")):
+        code, _, said = ran("keys", "rotate", made["keyId"], "--overlap", overlap, "--data", str(data))
+        assert (code, refusal in said) == (1, True), said
     assert ran("keys", "revoke", made["keyId"], "--data", str(data))[0] == 0
     (listed,) = read(ran, "list", data=data)["items"]
     assert listed["state"] == "revoked"

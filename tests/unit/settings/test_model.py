@@ -17,6 +17,7 @@ from tests.unit.settings.loading import refusal, shown, write
     [
         ("SERVER__PORT", "70000", "server.port = '70000' (environment)"),
         ("SERVER__WORKERS", "33", "server.workers = '33'"),
+        ("SERVER__TRUSTED_USER_TENANT", "Default", "differs from 'default' by case alone"),
         ("DEFAULTS__TIMEZONE", "Mars/Olympus", "defaults.timezone = 'Mars/Olympus'"),
         ("DEFAULTS__QOS", "2", "defaults.qos"),
         ("EGRESS__ALLOW", "10.0.0.0/8", "lists and tables are JSON"),
