@@ -14,7 +14,15 @@ from scheduler_service.settings.model import ServicesSettings
 from scheduler_service.transport.addresses import read_url
 from scheduler_service.transport.client_certificates import ClientCertificate, ClientCertificates
 from scheduler_service.transport.dns_lookups import SystemResolver
-from scheduler_service.transport.egress_guard import EgressPolicy, Guard, Route, judge_always, judge_literal
+from scheduler_service.transport.egress_guard import (
+    EgressPolicy,
+    Guard,
+    Route,
+    Trust,
+    judge_always,
+    judge_literal,
+    judge_vouched,
+)
 from scheduler_service.transport.errors import PolicyError, RefusedTarget
 from scheduler_service.transport.name_check import NameCheck
 from scheduler_service.transport.sender import HttpSender, SystemFunction
@@ -62,15 +70,16 @@ def admit_of(loaded: LoadedSettings) -> Callable[[str, bool], Awaitable[None]]:
     """Judges the address under which somebody registers, and whether a key vouches for it; raises
     TransportError.
 
-    Of one that is vouched for a literal address alone, that is refused whatever the settings say (SPEC
-    section 9): names are judged when they are connected to. Any other as the target of a job.
+    Of one that is vouched for what `egress.deny` and SPEC section 9 refuse: names are judged again when they
+    are connected to. Any other as the target of a job.
     """
-    guard = Guard(policy=egress_of(loaded), resolver=SystemResolver())
+    policy = egress_of(loaded)
+    guard = Guard(policy=policy, resolver=SystemResolver())
 
     async def admit(address: str, vouched: bool) -> None:
         if not vouched:
-            await guard.admit(Route(read_url(address).site, trusted=False))
-        elif reason := judge_always(address):
+            await guard.admit(Route(read_url(address).site, Trust.NONE))
+        elif reason := judge_vouched(policy, address):
             raise RefusedTarget(f"{address[:140]} is refused: {reason}.")
 
     return admit
@@ -84,8 +93,8 @@ def check_static(settings: ServicesSettings) -> None:
                 raise SettingsError(f"services.static.{name}: {base[:140]} is refused: {reason}.")
 
 
-def vouched_of(loaded: LoadedSettings, sidecar: str | None = None) -> Callable[[str, bool | None], bool]:
-    """Whether a key or the settings vouch for the base address of a service, wherever its name leads.
+def trust_of(loaded: LoadedSettings, sidecar: str | None = None) -> Callable[[str, bool | None], Trust]:
+    """Who vouches for the base address of a service, wherever its name leads.
 
     It says so of what was noted when the address was registered (`Service.vouched`). Without that, whoever
     may register could name a host that leads elsewhere after it was judged; only the settings' own addresses,
@@ -95,12 +104,12 @@ def vouched_of(loaded: LoadedSettings, sidecar: str | None = None) -> Callable[[
     known = {base.rstrip("/") for bases in loaded.settings.services.static.values() for base in bases}
     begin = None if sidecar is None else f"{sidecar}/"
 
-    def is_vouched(address: str, noted: bool | None) -> bool:
-        if has_key if noted is None else noted:
-            return True
-        return address.rstrip("/") in known or (begin is not None and address.startswith(begin))
+    def find_trust(address: str, noted: bool | None) -> Trust:
+        if address.rstrip("/") in known or (begin is not None and address.startswith(begin)):
+            return Trust.OWN
+        return Trust.VOUCHED if (has_key if noted is None else noted) else Trust.NONE
 
-    return is_vouched
+    return find_trust
 
 
 def certificates_of(loaded: LoadedSettings, log: Log) -> ClientCertificates:
@@ -146,7 +155,7 @@ def make_sender(
         gateway=settings.services.gateway,
         system=system,
         clock=clock,
-        vouched=vouched_of(loaded, None if sidecar is None else sidecar.base),
+        trust_of=trust_of(loaded, None if sidecar is None else sidecar.base),
         sidecar=sidecar,
         descriptors=divide(
             current_limit(), listeners=listeners, connections=settings.limits.connections

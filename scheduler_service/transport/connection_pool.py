@@ -17,7 +17,7 @@ from scheduler_service.transport.connection import Deadlines, HttpConnection
 from scheduler_service.transport.connection_limit import ConnectionLimit, Waiter, unreached
 from scheduler_service.transport.connector import Connector
 from scheduler_service.transport.descriptor_budget import DescriptorBudget
-from scheduler_service.transport.egress_guard import Guard, Route
+from scheduler_service.transport.egress_guard import Guard, Route, Trust
 from scheduler_service.transport.errors import ConnectFailed, MachineExhausted, TransportError
 
 _EXHAUSTED_SECONDS = 0.05  # until a connection is tried again for which this machine had no descriptor
@@ -69,7 +69,7 @@ class Pool:
         self.budget: DescriptorBudget[ConnectionLimit] = DescriptorBudget(
             descriptors, count_idle=self._count_idle, close_idle=self._close_longest_idle, log=log
         )
-        self._limits: dict[tuple[str, bool], ConnectionLimit] = {}
+        self._limits: dict[tuple[str, Trust], ConnectionLimit] = {}
         self._limit_of: dict[HttpConnection, ConnectionLimit] = {}
         self._sweep: asyncio.TimerHandle | None = None
         self._refusal: str | None = None
@@ -112,9 +112,9 @@ class Pool:
         yield Sample(metric_list.RESPONSE_BYTES.name, (), self._room.taken)
         yield Sample(metric_list.RESPONSES_WAITING.name, (), self._room.waiting)
 
-    def take(self, site: Site, trusted: bool) -> HttpConnection | None:
+    def take(self, site: Site, trust: Trust) -> HttpConnection | None:
         """The most recently used idle connection that this machine has not seen closed; or None."""
-        limit = self._limits.get((site.origin, trusted))
+        limit = self._limits.get((site.origin, trust))
         if limit is None or not limit.idle:
             return None
         now = self._loop.time()
@@ -137,7 +137,7 @@ class Pool:
         """
         if self._refusal is not None:
             raise ConnectFailed(self._refusal)
-        key = route.site.origin, route.trusted
+        key = route.site.origin, route.trust
         limit = self._limits.get(key)
         if limit is None:
             limit = self._limits[key] = ConnectionLimit(
@@ -326,8 +326,8 @@ class Pool:
             self._schedule()
 
 
-def _key(route: Route) -> tuple[str, bool]:
-    return route.site.origin, route.trusted
+def _key(route: Route) -> tuple[str, Trust]:
+    return route.site.origin, route.trust
 
 
 def _serve(limit: ConnectionLimit) -> None:

@@ -1,5 +1,6 @@
 """The egress policy: whether a target may be reached, decided on a host name and on what it resolved to."""
 
+import enum
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
@@ -81,32 +82,39 @@ class EgressPolicy:
 
     def refuse_name(self, host: str) -> str | None:
         """Why this host name (lower case) is refused before it is looked up, or None."""
-        if _matches(self._denied_hosts, host):
-            return "egress.deny names it"
+        if reason := self.refuse_denied_name(host):
+            return reason
         if host in _METADATA_NAMES:
             return "it is a cloud metadata service, which is always refused"
         if is_loopback_name(host) and not self._may_be_loopback(host):
             return "it is loopback; add it to egress.allow if this is intended"
         return None
 
+    def refuse_denied_name(self, host: str) -> str | None:
+        """Why this host name is refused to a service's own key too, or None."""
+        return "egress.deny names it" if _matches(self._denied_hosts, host) else None
+
     def refuse_address(self, host: str, address: Address) -> str | None:
         """Why this address of `host` is refused, or None. Call it for every address a name resolves to."""
-        translated = unwrap(address)
-        inner = (*translated, *tunnelled(address))
+        if reason := self.refuse_denied(address):
+            return reason
+        if unwrap(address):
+            return None
+        kind = classify(address)
+        if kind is None or self._allows(host, address):
+            return None
+        return f"it is {kind}; add it to egress.allow if this is intended"
+
+    def refuse_denied(self, address: Address) -> str | None:
+        """Why this address is refused to a service's own key too, which may name private ones; or None."""
+        inner = (*unwrap(address), *tunnelled(address))
         if reason := refuse_always(address):
             return reason
         if any(one in network for one in (address, *inner) for network in self._denied_networks):
             return "egress.deny covers it"
         # Independent of the settings: translated forms of non-public addresses have no legitimate use.
         kinds = [kind for one in inner if (kind := classify(one))]
-        if kinds:
-            return f"it is a translated form of a {kinds[0]} address"
-        if translated:
-            return None
-        kind = classify(address)
-        if kind is None or self._allows(host, address):
-            return None
-        return f"it is {kind}; add it to egress.allow if this is intended"
+        return f"it is a translated form of a {kinds[0]} address" if kinds else None
 
     def refuse_port(self, address: Address, port: int) -> str | None:
         """Why this port of an address is refused, or None; no setting allows it."""
@@ -130,7 +138,7 @@ class EgressPolicy:
 
 
 def refuse_always(address: Address) -> str | None:
-    """Why this address is refused whatever the settings say, also for a service's own address; or None."""
+    """Why this address is refused whatever the settings say, also where they name it; or None."""
     for one in (address, *unwrap(address), *tunnelled(address)):
         for network, kind in _NEVER:
             if one in network:
@@ -245,11 +253,29 @@ class Resolver(Protocol):
         """
 
 
+def judge_vouched(policy: EgressPolicy, url: str) -> str | None:
+    """The same of an address for which a service's key vouches: what `policy` denies is refused, too."""
+    site = read_url(url).site
+    reason = policy.refuse_denied_name(site.host)
+    return reason if reason or site.address is None else policy.refuse_denied(site.address)
+
+
+class Trust(enum.IntEnum):
+    """Who says that a site may be connected to, and so what of the egress policy holds (SPEC section 9)."""
+
+    NONE = 0
+    """A job: all of it."""
+    VOUCHED = 1
+    """A service's key: it may be private, not what `egress.deny` covers, nor the node's own sidecar."""
+    OWN = 2
+    """The settings, or it is the sidecar: it may be all but what is always refused."""
+
+
 class Route(msgspec.Struct, frozen=True):
-    """A site; `trusted`: it comes from the settings or the registry of services."""
+    """A site, and who says that it may be connected to."""
 
     site: Site
-    trusted: bool
+    trust: Trust
 
 
 class Guard:
@@ -265,7 +291,7 @@ class Guard:
         Raises RefusedTarget, Unreached for a name without an address, and Exhausted.
         """
         site = route.site
-        if not route.trusted and (reason := self._policy.refuse_name(site.host)):
+        if reason := self._refuse_name(route):
             raise RefusedTarget(f"{site.origin} is refused: {reason}.")
         addresses = (site.address,) if site.address is not None else await self._resolve(site)
         for address in addresses:
@@ -273,11 +299,22 @@ class Guard:
                 raise RefusedTarget(f"{site.origin} is refused: {_name(site, address)}{reason}.")
         return addresses
 
+    def _refuse_name(self, route: Route) -> str | None:
+        if route.trust is Trust.OWN:
+            return None
+        if route.trust is Trust.VOUCHED:
+            return self._policy.refuse_denied_name(route.site.host)
+        return self._policy.refuse_name(route.site.host)
+
     def _refuse(self, route: Route, address: Address) -> str | None:
-        if route.trusted:
+        policy, site = self._policy, route.site
+        if route.trust is Trust.OWN:
             return refuse_always(address)
-        site = route.site
-        return self._policy.refuse_address(site.host, address) or self._policy.refuse_port(address, site.port)
+        if route.trust is Trust.VOUCHED:
+            reason = policy.refuse_denied(address)
+        else:
+            reason = policy.refuse_address(site.host, address)
+        return reason or policy.refuse_port(address, site.port)
 
     async def _resolve(self, site: Site) -> Sequence[Address]:
         try:

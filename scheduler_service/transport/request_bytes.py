@@ -8,6 +8,7 @@ import msgspec
 
 from scheduler_service.domain.wire import Headers
 from scheduler_service.transport.addresses import TargetAddress
+from scheduler_service.transport.egress_guard import Trust
 from scheduler_service.transport.errors import ConnectFailed
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -34,7 +35,7 @@ class Hop(msgspec.Struct, frozen=True, gc=False):
     target: TargetAddress
     headers: Headers
     body: bytes | None
-    trusted: bool
+    trust: Trust
     by_sidecar: bool = False
     sign: str = ""
 

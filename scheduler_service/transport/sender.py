@@ -27,7 +27,7 @@ from scheduler_service.transport.client_certificates import ClientCertificates
 from scheduler_service.transport.connection import Deadlines, HttpConnection
 from scheduler_service.transport.connection_limit import MOST_CONNECTIONS
 from scheduler_service.transport.connection_pool import RESPONSES_BYTES, Pool
-from scheduler_service.transport.egress_guard import EgressPolicy, Guard, Resolver, Route
+from scheduler_service.transport.egress_guard import EgressPolicy, Guard, Resolver, Route, Trust
 from scheduler_service.transport.errors import (
     ConnectFailed,
     Dropped,
@@ -108,8 +108,8 @@ class HttpSender:
     is unknown whether the request was handled: the call ends as a Fault, like any interrupted exchange.
     Timeouts cover the whole call and may be 16 ms late; `clock`, the host's, is that of
     `X-Scheduling-Deadline`. Answers in gzip or deflate (requested by the step's
-    own Accept-Encoding) are decoded, and the headers that described the encoded body are left out. `vouched`
-    says which addresses of services are trusted (`ServiceUrls`); `sidecar` finds services itself. Large
+    own Accept-Encoding) are decoded, and the headers that described the encoded body are left out. `trust_of`
+    says who vouches for addresses of services (`ServiceUrls`); `sidecar` finds services itself. Large
     responses are read as there is `room`, which is the host's as well. A request that is to be signed is
     signed by `signer` when its connection is there, each hop anew; one to another origin is not.
     `certificates` are shown to their origins. A sender belongs to the event loop in which it is first used.
@@ -126,7 +126,7 @@ class HttpSender:
         gateway: str | None,
         system: Mapping[str, SystemFunction],
         clock: Clock,
-        vouched: Callable[[str, bool | None], bool],
+        trust_of: Callable[[str, bool | None], Trust],
         trust: Callable[[], ssl.SSLContext] = ssl.create_default_context,
         connections: int = MOST_CONNECTIONS,
         idle_seconds: float = 1.5,
@@ -139,7 +139,7 @@ class HttpSender:
         certificates: ClientCertificates | None = None,
     ) -> None:
         self._services = ServiceUrls(
-            directory=directory, owner_url=owner_url, gateway=gateway, vouched=vouched, sidecar=sidecar
+            directory=directory, owner_url=owner_url, gateway=gateway, trust_of=trust_of, sidecar=sidecar
         )
         self._system = dict(system)
         self._hop_signer = HopSigner(signer)
@@ -181,7 +181,9 @@ class HttpSender:
             if target is None:
                 reply, url = await self._answer_specially(request, deadline, may_go)
             else:
-                hop = Hop(request.method, target, request.headers, request.body, False, sign=request.sign)
+                hop = Hop(
+                    request.method, target, request.headers, request.body, Trust.NONE, sign=request.sign
+                )
                 until = self._write_deadline(request)
                 reply = await self._exchange(hop, request, until, deadline, may_go)
                 if request.redirects and reply.status >= 300:
@@ -304,7 +306,7 @@ class HttpSender:
         if body is not None and len(body) <= APART_BYTES:
             body = None  # it is in `data`
         site = hop.target.site
-        connection = self._pool.take(site, hop.trusted)
+        connection = self._pool.take(site, hop.trust)
         if connection is None:
             return self._exchange_later(hop, data, body, deadline, may_go, request.tenant)
         if not may_go():
@@ -328,8 +330,8 @@ class HttpSender:
         `is_new`: over a new connection.
         """
         keys = self._hop_signer.find(hop, request.tenant)
-        route = Route(hop.target.site, hop.trusted)
-        connection = None if is_new else self._pool.take(route.site, hop.trusted)
+        route = Route(hop.target.site, hop.trust)
+        connection = None if is_new else self._pool.take(route.site, hop.trust)
         if connection is None:
             connection = await self._pool.get(route, deadline, is_new=is_new, tenant=request.tenant)
         try:
@@ -363,7 +365,7 @@ class HttpSender:
         except Dropped:
             pass
         try:
-            fresh = await self._pool.get(Route(hop.target.site, hop.trusted), deadline, is_new=True)
+            fresh = await self._pool.get(Route(hop.target.site, hop.trust), deadline, is_new=True)
         except Unreached as error:
             raise ConnectFailed(str(error)) from None  # the request has been sent
         return await fresh.exchange(data, method=hop.method, deadline=deadline, body=body)
@@ -371,7 +373,7 @@ class HttpSender:
     async def _exchange_later(
         self, hop: Hop, data: bytes, body: bytes | None, deadline: float, may_go: MayGo, tenant: str
     ) -> ParsedResponse:
-        connection = await self._pool.get(Route(hop.target.site, hop.trusted), deadline, tenant=tenant)
+        connection = await self._pool.get(Route(hop.target.site, hop.trust), deadline, tenant=tenant)
         if not may_go():
             self._pool.release(connection)
             raise NotSent
@@ -387,9 +389,7 @@ def _first_hop(request: OutboundRequest, located: Located) -> Hop:
         own = (pair for pair in headers if pair[0].lower() != SIDECAR_HEADER)
         headers = (*located.credentials, *own)
     sign = request.sign or located.sign
-    return Hop(
-        request.method, located.target, headers, request.body, located.trusted, located.by_sidecar, sign
-    )
+    return Hop(request.method, located.target, headers, request.body, located.trust, located.by_sidecar, sign)
 
 
 async def _run_system(url: str, function: SystemFunction) -> Answer:
@@ -417,13 +417,13 @@ def follow(hop: Hop, reply: ParsedResponse) -> Hop | None:
     target = _read_location(hop.target, location)
     is_same_site = target.site.origin == hop.target.site.origin and not hop.by_sidecar
     headers = hop.headers if is_same_site else _without_credentials(hop.headers)
-    trusted, sign = hop.trusted and is_same_site, hop.sign if is_same_site else ""
+    trust, sign = (hop.trust, hop.sign) if is_same_site else (Trust.NONE, "")
     if reply.status in (307, 308):
         if type(hop.body) is FilledBody and not is_same_site:
             return None
-        return Hop(hop.method, target, headers, hop.body, trusted, sign=sign)
+        return Hop(hop.method, target, headers, hop.body, trust, sign=sign)
     method = hop.method if hop.method == "HEAD" else "GET"
-    return Hop(method, target, _without(headers, _OF_BODY), None, trusted, sign=sign)
+    return Hop(method, target, _without(headers, _OF_BODY), None, trust, sign=sign)
 
 
 def write_url(target: TargetAddress) -> str:

@@ -11,6 +11,7 @@ from scheduler_service.domain.wire import Answer, Fault, FaultKind, Headers, Out
 from scheduler_service.language.urls import has_dot_segment, is_service_name
 from scheduler_service.ports.sending import CallingSender, MayGo, always
 from scheduler_service.transport.addresses import TargetAddress, read_url, write_path
+from scheduler_service.transport.egress_guard import Trust
 from scheduler_service.transport.errors import NoInstance, NotBack, RefusedTarget
 from scheduler_service.transport.sidecar_exchanges import show_token
 
@@ -37,14 +38,14 @@ class Directory(Protocol):
 
 
 class Located(msgspec.Struct, frozen=True, gc=False):
-    """What a `service:` URL reaches. `trusted`: settings or a key vouch for it, whatever it resolves to.
+    """What a `service:` URL reaches, and who vouches for it, whatever it resolves to.
 
     `by_sidecar`: the sidecar is called, which finds the service, and is to be shown the `credentials`.
     `sign`: the secret that signs the service's calls; empty: none.
     """
 
     target: TargetAddress
-    trusted: bool
+    trust: Trust
     by_sidecar: bool = False
     credentials: Headers = ()
     sign: str = ""
@@ -56,9 +57,9 @@ class ServiceUrls:
     `service:/path` and `service://{serviceName}/path` resolve to `owner_url`, this scheduler: in the URLs of
     jobs that a service owns, its name is already filled in. `{serviceGateway}` resolves to `gateway`.
 
-    `vouched` says of a base address, and of what was noted when it was registered, whether settings or a key
-    vouch for it. Any other one was judged when it was registered, but its name may lead elsewhere by now: it
-    is judged like a job's target.
+    `trust_of` says of a base address, and of what was noted when it was registered, who vouches for it. One
+    for which nobody does was judged when it was registered, but its name may lead elsewhere by now: it is
+    judged like a job's target.
     """
 
     def __init__(
@@ -67,12 +68,12 @@ class ServiceUrls:
         directory: Directory,
         owner_url: str | None,
         gateway: str | None,
-        vouched: Callable[[str, bool | None], bool],
+        trust_of: Callable[[str, bool | None], Trust],
         sidecar: "InvocationDirectory | None" = None,
     ) -> None:
         self._directory = directory
         self._sidecar = sidecar
-        self._vouched = vouched
+        self._trust_of = trust_of
         self._owner_url = owner_url
         self._gateway = gateway
 
@@ -91,14 +92,14 @@ class ServiceUrls:
         name, path = match.group(1), match.group(2) or "/"
         if has_dot_segment(path.partition("?")[0]):
             raise RefusedTarget("A service URL may not have . or .. as a path segment: write the path out.")
-        given, trusted = (base, self._vouched(base, noted)) if base else self._base(name)
+        given, trust = (base, self._trust_of(base, noted)) if base else self._base(name)
         found = read_url(given)
         whole = TargetAddress(found.site, found.path.partition("?")[0].rstrip("/") + write_path(path))
         is_known = name is not None and not base and is_service_name(read_job_key(name)[1])
         sign = self._directory.signing(name or "") if is_known else ""
         if self._sidecar is None or given != self._sidecar.base_of(name or ""):
-            return Located(whole, trusted, sign=sign)
-        return Located(whole, trusted, by_sidecar=True, credentials=self._sidecar.credentials, sign=sign)
+            return Located(whole, trust, sign=sign)
+        return Located(whole, trust, by_sidecar=True, credentials=self._sidecar.credentials, sign=sign)
 
     def wait(self, url: str) -> int:
         """How long (ms) a call of a `service:` URL waits in all for an instance that it reaches."""
@@ -106,13 +107,13 @@ class ServiceUrls:
         name = None if match is None else match.group(1)
         return self._directory.wait(name) if name and is_service_name(read_job_key(name)[1]) else 0
 
-    def _base(self, name: str | None) -> tuple[str, bool]:
-        """The base address behind a name, and whether it is trusted."""
+    def _base(self, name: str | None) -> tuple[str, Trust]:
+        """The base address behind a name, and who vouches for it."""
         match name:
             case None | "{serviceName}":
-                return _require(self._owner_url, "The job's owner", "server.external_url"), True
+                return _require(self._owner_url, "The job's owner", "server.external_url"), Trust.OWN
             case "{serviceGateway}":
-                return _require(self._gateway, "The service gateway", "services.gateway"), True
+                return _require(self._gateway, "The service gateway", "services.gateway"), Trust.OWN
         own = read_job_key(name)[1]
         if not is_service_name(own):
             raise RefusedTarget(f"{own[:80]!r} is not a service name: use letters, digits, '_', '.' and '-'.")
@@ -120,7 +121,7 @@ class ServiceUrls:
         if not address and self._directory.wait(name):
             raise NotBack(f"No instance of the service {own!r} takes work: is one running?")
         found = _require(address, f"The service {own!r}", "services.static")
-        return found, self._vouched(found, self._directory.vouched(name))
+        return found, self._trust_of(found, self._directory.vouched(name))
 
 
 class InvocationDirectory:

@@ -12,7 +12,7 @@ from scheduler_service.transport.addresses import read_site
 from scheduler_service.transport.connection import Deadlines
 from scheduler_service.transport.connection_pool import Pool
 from scheduler_service.transport.dns_lookups import SystemResolver
-from scheduler_service.transport.egress_guard import EgressPolicy, Guard, Route
+from scheduler_service.transport.egress_guard import EgressPolicy, Guard, Route, Trust
 from scheduler_service.transport.errors import TimedOut, Unreached
 from scheduler_service.transport.response_parser import ParsedResponse
 
@@ -38,7 +38,7 @@ class KeptConnections:
     """
 
     def __init__(self, *, port: int, most: int, response_bytes: int) -> None:
-        self._route = Route(read_site("http", f"{HOST}:{port}"), trusted=True)
+        self._route = Route(read_site("http", f"{HOST}:{port}"), Trust.OWN)
         self._deadlines = Deadlines()
         self._pool = Pool(
             guard=Guard(policy=EgressPolicy(allow=(), deny=()), resolver=SystemResolver()),
@@ -66,7 +66,7 @@ class KeptConnections:
         """
         deadline = self._loop.time() + seconds
         try:
-            connection = self._pool.take(self._route.site, trusted=True)
+            connection = self._pool.take(self._route.site, Trust.OWN)
             if connection is None:
                 connection = await self._pool.get(self._route, deadline)
         except TimedOut as error:

@@ -8,7 +8,7 @@ from ipaddress import ip_address
 import pytest
 
 from scheduler_service.transport.addresses import Address, TargetAddress, read_url
-from scheduler_service.transport.egress_guard import EgressPolicy, Guard, Route
+from scheduler_service.transport.egress_guard import EgressPolicy, Guard, Route, Trust
 from scheduler_service.transport.errors import TransportError
 from scheduler_service.transport.request_bytes import Hop
 from scheduler_service.transport.response_parser import ParsedResponse
@@ -24,7 +24,7 @@ _SERVICES = ServiceUrls(
     ),
     owner_url="http://127.0.0.1:8000",
     gateway=None,
-    vouched=lambda *_: True,
+    trust_of=lambda *_: Trust.OWN,
 )
 
 
@@ -49,18 +49,18 @@ def _admit(row: Row, guard: Guard) -> list[Address]:
     url = row["url"]
     is_service = url[:8].lower() == "service:"
     place = _SERVICES.locate(url).target if is_service else read_url(url)
-    hop = Hop("GET", place, (), None, is_service)
-    addresses = asyncio.run(_addresses(guard, hop.target, hop.trusted))
+    hop = Hop("GET", place, (), None, Trust.OWN if is_service else Trust.NONE)
+    addresses = asyncio.run(_addresses(guard, hop.target, hop.trust))
     for location in row.get("redirect_chain", [])[1:]:
         following = follow(hop, ParsedResponse(302, (("location", location),), b"", False))
         assert following is not None
         hop = following
-        addresses = asyncio.run(_addresses(guard, hop.target, hop.trusted))
+        addresses = asyncio.run(_addresses(guard, hop.target, hop.trust))
     return addresses
 
 
-async def _addresses(guard: Guard, place: TargetAddress, trusted: bool) -> list[Address]:
-    return list(await guard.admit(Route(place.site, trusted)))
+async def _addresses(guard: Guard, place: TargetAddress, trust: Trust) -> list[Address]:
+    return list(await guard.admit(Route(place.site, trust)))
 
 
 def _guard(row: Row) -> Guard:

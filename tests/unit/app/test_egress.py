@@ -16,17 +16,19 @@ from scheduler_service.app.egress import (
     egress_of,
     log_egress,
     make_sender,
-    vouched_of,
+    trust_of,
 )
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest
 from scheduler_service.pacing.room import Room
 from scheduler_service.settings import LoadedSettings, SettingsError, load_settings
+from scheduler_service.transport.addresses import read_url
+from scheduler_service.transport.egress_guard import EgressPolicy, Guard, Route, Trust
 from scheduler_service.transport.errors import RefusedTarget
 from scheduler_service.transport.service_urls import InvocationDirectory
 from tests.certificate import make_certificate, server_context
 from tests.manual_clock import ManualClock
 from tests.static_directory import StaticDirectory
-from tests.unit.transport.servers import OK, Stage, repeating
+from tests.unit.transport.servers import OK, Stage, TableResolver, repeating
 
 
 def silent(event: str, /, **keys: object) -> None:
@@ -113,6 +115,37 @@ async def test_only_a_key_vouches_for_an_instance_on_a_private_address(anyio_bac
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_no_key_vouches_for_what_is_denied(anyio_backend: str) -> None:
+    """`deny` wins, and no form of a refused address has a use (SPEC section 9); settings name their own."""
+    deny = '["127.0.0.0/8", "::1", "*.inside.test", "10.0.0.0/8"]'
+    loaded = load_settings({}, {"PUNCTUAL_EGRESS__DENY": deny})
+    admit = admit_of(loaded)
+    await admit("http://192.168.0.1:81", True)
+    for refused in ("127.0.0.1:81", "[::1]", "10.1.2.3", "a.inside.test", "[::ffff:10.1.2.3]"):
+        with pytest.raises(RefusedTarget, match=r"egress\.deny (covers|names) it"):
+            await admit(f"http://{refused}", True)
+    for form in ("[::ffff:192.168.0.1]", "[64:ff9b::c0a8:1]"):
+        with pytest.raises(RefusedTarget, match="a translated form of a private address"):
+            await admit(f"http://{form}", True)
+    ports = {3500}
+    policy = egress_of(loaded, sidecar_ports=ports)
+    guard = Guard(
+        policy=policy, resolver=TableResolver({"a.inside.test": [["1.1.1.1"]], "moved.test": [["::1"]]})
+    )
+    own = [(f"http://{host}/", Trust.OWN) for host in ("127.0.0.1:3500", "moved.test", "a.inside.test")]
+    for url, trust in own:
+        assert await guard.admit(Route(read_url(url).site, trust))
+        with pytest.raises(RefusedTarget):
+            await guard.admit(Route(read_url(url).site, Trust.VOUCHED))
+    open_guard = Guard(
+        policy=EgressPolicy(allow=[], deny=[], sidecar_ports=ports), resolver=TableResolver({})
+    )
+    assert await open_guard.admit(Route(read_url("http://127.0.0.1:3501").site, Trust.VOUCHED))
+    with pytest.raises(RefusedTarget, match="the node's own Dapr sidecar"):
+        await open_guard.admit(Route(read_url("http://127.0.0.1:3500").site, Trust.VOUCHED))
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_neither_a_key_nor_the_settings_vouch_for_metadata(anyio_backend: str) -> None:
     """Private addresses are theirs to name, link-local ones in no form (SPEC section 9)."""
     admit = admit_of(load_settings({}, {"PUNCTUAL_SERVER__KEY": "0123456789abcdef"}))
@@ -135,15 +168,15 @@ def test_who_vouches_for_a_service() -> None:
     static = {"PUNCTUAL_SERVICES__STATIC": '{"oa": ["http://10.0.0.7:8080/base/", "http://oa.test"]}'}
     keyed = load_settings({}, static | {"PUNCTUAL_SERVER__KEY": "0123456789abcdef"})
     for settings in (load_settings({}, static), keyed):
-        vouched = vouched_of(settings, "http://127.0.0.1:3500/v1.0/invoke")
-        assert vouched("http://10.0.0.7:8080/base", False)
-        assert vouched("http://oa.test", False)
-        assert vouched("http://127.0.0.1:3500/v1.0/invoke/any/method", False)
-        assert vouched("http://rebind.test", True)
-        assert not vouched("http://127.0.0.1:3500/v1.0/state", False)
-        assert not vouched("http://oa.test:81", False)
-        assert vouched("http://oa.test:81", None) is (settings is keyed)
-        assert not vouched_of(settings)("http://127.0.0.1:3500/v1.0/invoke/any/method", False)
+        trust = trust_of(settings, "http://127.0.0.1:3500/v1.0/invoke")
+        assert trust("http://10.0.0.7:8080/base", False) is Trust.OWN
+        assert trust("http://oa.test", True) is Trust.OWN
+        assert trust("http://127.0.0.1:3500/v1.0/invoke/any/method", False) is Trust.OWN
+        assert trust("http://rebind.test", True) is Trust.VOUCHED
+        assert not trust("http://127.0.0.1:3500/v1.0/state", False)
+        assert not trust("http://oa.test:81", False)
+        assert trust("http://oa.test:81", None) is (Trust.VOUCHED if settings is keyed else Trust.NONE)
+        assert not trust_of(settings)("http://127.0.0.1:3500/v1.0/invoke/any/method", False)
 
 
 async def test_targets_are_shown_the_certificate_of_the_settings(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from scheduler_service.transport.addresses import Address
 from scheduler_service.transport.connection import Deadlines
 from scheduler_service.transport.connection_pool import RESPONSES_BYTES, Pool
 from scheduler_service.transport.dns_lookups import SystemResolver
-from scheduler_service.transport.egress_guard import EgressPolicy, Guard
+from scheduler_service.transport.egress_guard import EgressPolicy, Guard, Trust
 from scheduler_service.transport.sender import HttpSender
 from tests.manual_clock import ManualClock
 from tests.static_directory import StaticDirectory
@@ -147,9 +147,9 @@ class Stage:
 LOOPBACK = EgressPolicy(allow=["127.0.0.0/8", "localhost"], deny=[])
 
 
-def vouch_for_all(address: str, noted: bool | None) -> bool:
+def vouch_for_all(address: str, noted: bool | None) -> Trust:
     """Every address of a service is one of the settings."""
-    return True
+    return Trust.OWN
 
 
 def make_sender(**changes: Any) -> HttpSender:
@@ -163,7 +163,7 @@ def make_sender(**changes: Any) -> HttpSender:
         "gateway": None,
         "system": {},
         "clock": ManualClock(),
-        "vouched": vouch_for_all,
+        "trust_of": vouch_for_all,
     }
     return HttpSender(**(given | changes))
 

@@ -6,7 +6,7 @@ from scheduler_service.transport.addresses import read_url
 from scheduler_service.transport.connection import Deadlines, HttpConnection, ReadBuffer
 from scheduler_service.transport.connection_limit import ConnectionLimit, Waiter
 from scheduler_service.transport.descriptor_budget import DescriptorBudget
-from scheduler_service.transport.egress_guard import Route
+from scheduler_service.transport.egress_guard import Route, Trust
 
 ORIGIN = "http://127.0.0.1:1"
 
@@ -28,7 +28,7 @@ class Bench:
         self.calls = 0
         self.seconds = 0.0
         loop = asyncio.get_running_loop()
-        route = Route(read_url(ORIGIN).site, False)
+        route = Route(read_url(ORIGIN).site, Trust.NONE)
         budget: DescriptorBudget[ConnectionLimit] = DescriptorBudget(
             16_384, count_idle=lambda: 0, close_idle=lambda: None, log=lambda event, **keys: None
         )

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
 from scheduler_service.transport.addresses import Address, read_url
-from scheduler_service.transport.egress_guard import Route
+from scheduler_service.transport.egress_guard import Route, Trust
 from scheduler_service.transport.errors import TimedOut
 from tests.unit.transport.servers import OK, Peer, Stage, repeating, request
 
@@ -256,9 +256,9 @@ async def test_a_route_whose_calls_ran_out_of_time_is_forgotten(stage: Stage) ->
     server = await stage.server(repeating(OK))
     pool = stage.pool(connections=1, descriptors=1)
     loop = asyncio.get_running_loop()
-    holder = await pool.get(Route(read_url(server.url).site, False), loop.time() + 60)
+    holder = await pool.get(Route(read_url(server.url).site, Trust.NONE), loop.time() + 60)
     for number in range(1, 6):
-        route = Route(read_url(f"http://127.0.0.1:{number}").site, False)
+        route = Route(read_url(f"http://127.0.0.1:{number}").site, Trust.NONE)
         with pytest.raises(TimedOut, match="raise LimitNOFILE"):
             await pool.get(route, loop.time() + 0.03)
     assert pool.routes == 1

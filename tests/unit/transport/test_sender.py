@@ -11,7 +11,7 @@ from scheduler_service.domain.moments import Now
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest
 from scheduler_service.ports.sending import NotSent
 from scheduler_service.transport.addresses import Address
-from scheduler_service.transport.egress_guard import EgressPolicy
+from scheduler_service.transport.egress_guard import EgressPolicy, Trust
 from tests.manual_clock import ManualClock
 from tests.static_directory import StaticDirectory
 from tests.unit.transport.servers import (
@@ -141,7 +141,7 @@ async def test_a_name_that_leads_elsewhere_now_is_refused(stage: Stage, chosen: 
         policy=EgressPolicy(allow=[], deny=[]),
         directory=StaticDirectory(addresses={"oa": address}),
         resolver=TableResolver({NAME: [["127.0.0.1"]]}),
-        vouched=lambda _, noted: noted is True,
+        trust_of=lambda _, noted: Trust.VOUCHED if noted else Trust.NONE,
     )
     outcome = await sender.send(request("service://oa/x", base=address if chosen else ""))
     assert outcome.kind is FaultKind.EGRESS
@@ -158,7 +158,7 @@ async def test_the_connection_goes_to_the_address_that_was_judged(stage: Stage) 
     sender = stage.sender(
         directory=StaticDirectory(addresses={"oa": address}),
         resolver=resolver,
-        vouched=lambda _, noted: noted is True,
+        trust_of=lambda _, noted: Trust.VOUCHED if noted else Trust.NONE,
     )
     assert isinstance(await sender.send(request("service://oa/x")), Answer)
     assert (resolver.asked, server.connections) == ([NAME], 1)

@@ -7,7 +7,7 @@ import pytest
 
 from scheduler_service.domain.wire import Answer, FaultKind, OutboundRequest, Outcome
 from scheduler_service.ports.sending import MayGo, always
-from scheduler_service.transport.egress_guard import EgressPolicy
+from scheduler_service.transport.egress_guard import EgressPolicy, Trust
 from scheduler_service.transport.errors import NoInstance, NotBack, RefusedTarget, TransportError
 from scheduler_service.transport.sender import write_url
 from scheduler_service.transport.service_urls import (
@@ -23,7 +23,7 @@ from tests.unit.transport.servers import Stage, answering, repeating, vouch_for_
 
 def located_by(directory: Directory) -> ServiceUrls:
     """Services alone, with neither owner nor gateway."""
-    return ServiceUrls(directory=directory, owner_url=None, gateway=None, vouched=vouch_for_all)
+    return ServiceUrls(directory=directory, owner_url=None, gateway=None, trust_of=vouch_for_all)
 
 
 SERVICES = ServiceUrls(
@@ -32,10 +32,10 @@ SERVICES = ServiceUrls(
     ),
     owner_url="http://127.0.0.1:8000",
     gateway="http://gw.test/in",
-    vouched=vouch_for_all,
+    trust_of=vouch_for_all,
 )
 EMPTY = ServiceUrls(
-    directory=StaticDirectory(addresses={}), owner_url=None, gateway=None, vouched=vouch_for_all
+    directory=StaticDirectory(addresses={}), owner_url=None, gateway=None, trust_of=vouch_for_all
 )
 
 
@@ -97,7 +97,7 @@ def test_who_may_come_back_is_told_apart() -> None:
         with pytest.raises(NotBack):
             services.locate("service://oa/x")
     assert write_url(services.locate("service://oa/x").target) == "http://oa.test/x"
-    gone = ServiceUrls(directory=Returning(waits=0), owner_url=None, gateway=None, vouched=vouch_for_all)
+    gone = ServiceUrls(directory=Returning(waits=0), owner_url=None, gateway=None, trust_of=vouch_for_all)
     with pytest.raises(NoInstance) as raised:
         gone.locate("service://oa/x")
     assert not isinstance(raised.value, NotBack)
@@ -121,7 +121,7 @@ def test_a_name_is_never_an_address() -> None:
         directory=StaticDirectory(addresses={"10.0.0.1": "http://x.test"}),
         owner_url=None,
         gateway=None,
-        vouched=vouch_for_all,
+        trust_of=vouch_for_all,
     )
     with pytest.raises(TransportError):
         services.locate("service://10.0.0.1/")
@@ -131,22 +131,22 @@ def test_who_vouches_for_what_is_reached() -> None:
     """The settings for the owner and the gateway; for a service's own address, whoever is asked about it."""
     asked: list[tuple[str, bool | None]] = []
 
-    def vouch(address: str, noted: bool | None) -> bool:
+    def vouch(address: str, noted: bool | None) -> Trust:
         asked.append((address, noted))
-        return noted or address == "http://given.test"
+        return Trust.VOUCHED if noted or address == "http://given.test" else Trust.NONE
 
     services = ServiceUrls(
         directory=StaticDirectory(addresses={"oa": "http://registered.test"}),
         owner_url="http://127.0.0.1:8000",
         gateway="http://gw.test/in",
-        vouched=vouch,
+        trust_of=vouch,
     )
-    assert services.locate("service:/x").trusted
-    assert services.locate("service://{serviceGateway}/x").trusted
-    assert not services.locate("service://oa/x").trusted
-    assert services.locate("service://oa/x", "http://given.test").trusted
-    assert not services.locate("service://oa/x", "http://other.test").trusted
-    assert services.locate("service://oa/x", "http://other.test", True).trusted
+    assert services.locate("service:/x").trust is Trust.OWN
+    assert services.locate("service://{serviceGateway}/x").trust is Trust.OWN
+    assert not services.locate("service://oa/x").trust
+    assert services.locate("service://oa/x", "http://given.test").trust
+    assert not services.locate("service://oa/x", "http://other.test").trust
+    assert services.locate("service://oa/x", "http://other.test", True).trust
     bases = [("http://registered.test", None), ("http://given.test", None), ("http://other.test", None)]
     assert asked == [*bases, ("http://other.test", True)]
 
