@@ -17,13 +17,14 @@ from scheduler_service.api.key_scopes import sees
 from scheduler_service.api.query_filters import EXECUTION_FILTERS, execution_query, key_of
 from scheduler_service.api.request import OF_JOBS, ApiRequest, PostedBody, Routes, no_execution
 from scheduler_service.api.request_room import WaitingLine
-from scheduler_service.api.responses import ApiProblem, FoundFlaw, invalid, refuse, succeed
+from scheduler_service.api.responses import ENCODER, ApiProblem, FoundFlaw, invalid, refuse, succeed
 from scheduler_service.domain.execution import ExecutionState, JobState, parse_execution_id
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.records import Exchange
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.turn_events import CancelRequested, Released, Replay, Triggered
 from scheduler_service.engine.job_summary import Queued, find_queued_parts
+from scheduler_service.hosts.work_thread import work_by_size
 from scheduler_service.language.json_values import as_json
 from scheduler_service.persistence.history.queries import Wire
 from scheduler_service.ports.catalogue import CatalogueEntry
@@ -89,7 +90,8 @@ async def read_execution(request: ApiRequest) -> Response:
     parsed = parse_execution_id(execution_id)
     assert parsed is not None, "the history has it"
     acts = await request.deps.security.audit.of_execution(request.caller.tenant, *parsed)
-    return succeed({**await _with_queue(request, execution), "acts": acts}, warnings=behind)
+    shown = {**await _with_queue(request, execution), "acts": acts}
+    return succeed(await _as_seen(request, shown), warnings=behind)
 
 
 @ROUTES.add(
@@ -236,6 +238,21 @@ async def _meant(request: ApiRequest, raw: bytes) -> str:
     subject = f"executions/{given}/{request.operation}"
     found = await request.run_once(subject, raw, lambda: _named(request))
     return msgspec.json.decode(found, type=str) if isinstance(found, msgspec.Raw) else str(found)
+
+
+async def _as_seen(request: ApiRequest, execution: Wire) -> object:
+    """For those who may not edit without plain credentials; operators replay with `params`, and see them."""
+    role, masking = request.caller.role, request.deps.security.masking
+    text = b"" if role.includes(Role.EDITOR) else ENCODER.encode(execution)
+    if not masking.may_have_plain(text):
+        return execution
+
+    def hide() -> object:
+        given = msgspec.json.decode(text)
+        kept = {"params": given.pop("params")} if role.includes(Role.OPERATOR) else {}
+        return {name: masking.hide(value, name) for name, value in given.items()} | kept
+
+    return await work_by_size(len(text), hide)
 
 
 async def _with_queue(request: ApiRequest, execution: Wire) -> Wire:

@@ -1,6 +1,5 @@
 """How secrets in URLs, texts, bodies and the differences of the audit are masked (SPEC section 14)."""
 
-import contextlib
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -28,6 +27,8 @@ USUAL = frozenset(
 _USER = re.compile(r"(//)[^/?#\s\"'<>]*@")
 _PARAMETER = re.compile(r"([?&#;]|^)([^=&#?;]*)=([^&#]*)")
 
+_MEMBER = re.compile(r'"([^"\\]{1,128})"(\s*:\s*)("(?:[^"\\]|\\.)*"?|[-+.0-9eE]+)')
+"""A member of JSON whose value is a text or a number, which may be cut."""
 _QUERY = re.compile(r"\?.*", re.DOTALL)
 
 # JSON inside a JSON string is masked too, down to this many levels.
@@ -257,8 +258,10 @@ class DefinitionMasking:
         inner: list[tuple[str, str]] = []
         hidden = text
         if text.lstrip()[:1] in ("{", "["):
-            with contextlib.suppress(ValueError, RecursionError):
+            try:
                 hidden = json.dumps(self._hide(json.loads(text), name, (), inner), ensure_ascii=False)
+            except (ValueError, RecursionError):  # the begin of one, which was cut
+                hidden = _MEMBER.sub(partial(self._hide_member, inner), text)
         elif (name.lower().endswith("url") and "?" in text) or (name == "body" and "=" in text):
             hidden = _PARAMETER.sub(partial(self._hide_parameter, inner), text)
         if inner:
@@ -269,6 +272,11 @@ class DefinitionMasking:
         before, name, value = match.groups()
         hidden = self._hide_plain(value, (), found) if self._tells(unquote_plus(name)) else ""
         return f"{before}{name}={hidden or value}"
+
+    def _hide_member(self, found: list[tuple[str, str]], match: re.Match[str]) -> str:
+        name, between, value = match.groups()
+        hidden = self._hide_plain(value, (), found) if self._tells(name) else ""
+        return f'"{name}"{between}"{hidden}"' if hidden else match[0]
 
     def _tells(self, name: str) -> bool:
         return tells_secret(name) or self._conceal.is_secret_member(name)

@@ -309,3 +309,29 @@ async def test_an_alert_has_secrets() -> None:
         assert (told.query["k"], told.headers["authorization"]) == (CANARY, f"Bearer {OTHER}")
         assert told.json == {"s": CANARY}
         assert leaks(await read_all(world, ["j"])) == []
+
+
+async def test_plain_credentials_in_the_history_are_for_editors() -> None:
+    """As they are in the definition; operators see the parameters, with which they replay."""
+    plain = "canary-7f3a"
+    async with running(server={"key": "the-key-of-this-service"}, history={"body_bytes": 60}) as world:
+        admin = world.caller(headers={"Authorization": "Bearer the-key-of-this-service"})
+        world.target.always("/echo", lambda seen: Reply(200, {"shop": 1, "accessToken": plain}))
+        long = {"password": plain, "filler": "x" * 200}
+        steps = [
+            {"url": f"{world.target.url}/echo?sessionToken={plain}", "body": {"password": plain}},
+            {"url": f"{world.target.url}/echo", "headers": {"X-Shop-Secret": plain}, "body": long},
+        ]
+        data_of(await admin.post("/jobs/one", json=definition(request=steps)), 201)
+        execution = data_of(await admin.post("/jobs/one/trigger", json={"password": plain}))["executionId"]
+        await world.settle()
+        for role, params in (("viewer", "***"), ("operator", plain), ("editor", plain)):
+            made = data_of(await admin.post("/keys", json={"name": role, "role": role}), 201)
+            caller = world.caller(headers={"Authorization": f"Bearer {made['key']}"})
+            shown = data_of(await caller.get(f"/executions/{execution}"))
+            assert shown["params"] == {"password": params}
+            del shown["params"]
+            text = json.dumps(shown)
+            assert (plain in text) is (role == "editor"), text
+            assert "/echo?sessionToken=" in text
+            assert '"shop' in text.replace("\\", "")

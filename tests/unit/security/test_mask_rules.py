@@ -187,6 +187,8 @@ def test_plain_credentials_of_a_definition_are_found_and_hidden() -> None:
     assert msgspec.json.decode(DEFINITIONS.hide_in(several)) == [shown, TEMPLATES]
     assert DEFINITIONS.find_plain(msgspec.json.encode(TEMPLATES)) == []
     assert DEFINITIONS.hide_in(hidden) == hidden
+    cut = '{"n": 1, "pin":7, "token" : "a\\"' + CANARY
+    assert DEFINITIONS.hide({"body": cut}) == {"body": '{"n": 1, "pin":"***", "token" : "***"'}
 
 
 def test_a_secret_of_which_a_part_is_hidden_anyway_is_hidden_whole() -> None:
