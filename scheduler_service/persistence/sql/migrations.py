@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import msgspec
 import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite
 
 from scheduler_service.persistence.sql.dialect import Dialect
 from scheduler_service.ports.errors import StoreUnavailable
@@ -227,15 +228,33 @@ def _add_version(connection: sa.Connection, migrations: Migrations) -> str:
     are there belong to this program, and may be half made.
     """
     table, version = _version_table(migrations), migrations.head
+    parts = [one for part in migrations.metadata for one in part.sorted_tables]
     if not sa.inspect(connection).has_table(table.name):
         found = migrations.tables & set(sa.inspect(connection).get_table_names())
         if found:
             version = migrations.unversioned or _refuse_others(migrations, found)
         table.create(connection)
+        if not found and connection.dialect.name == "sqlite":
+            for text in _creation(migrations.metadata):
+                connection.exec_driver_sql(text)
+            parts = []
     if version == migrations.head:
-        add_missing(connection, *(one for part in migrations.metadata for one in part.sorted_tables))
+        add_missing(connection, *parts)
     connection.execute(sa.insert(table).values(version_num=version))
     return version
+
+
+@cache
+def _creation(metadata: tuple[sa.MetaData, ...]) -> tuple[str, ...]:
+    """The statements that make all tables in a new SQLite database: to compile them takes longest."""
+    texts: list[str] = []
+    compiler = sqlite.dialect()
+    engine = sa.create_mock_engine(
+        "sqlite://", lambda made, *_: texts.append(str(made.compile(dialect=compiler)))
+    )
+    for part in metadata:
+        part.create_all(engine, checkfirst=False)
+    return tuple(texts)
 
 
 def _refuse_others(migrations: Migrations, found: Iterable[str]) -> NoReturn:

@@ -2,7 +2,8 @@
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import cache
 
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex
@@ -209,13 +210,27 @@ MIGRATIONS: tuple[Migration, ...] = (
 def upgrade(
     connection: sqlite3.Connection, *, place: str, migrations: Sequence[Migration] = MIGRATIONS
 ) -> None:
-    """Brings the file at `place` to the newest step, each step in its own transaction.
+    """Brings the file at `place` to the newest step, each step in its own transaction; a new file in one.
 
     Raises StoreTooNew when a newer program wrote it, StoreDamaged when it is another program's database.
     """
     version = read_version(connection, place=place, newest=len(migrations))
+    if not version and migrations is MIGRATIONS:
+        with closing(sqlite3.connect(":memory:")) as made:
+            made.deserialize(_newest())
+            made.backup(connection)
+        return
     for step in range(version, len(migrations)):
         _take_step(connection, step=step, migration=migrations[step])
+
+
+@cache
+def _newest() -> bytes:
+    """A database of the newest step without rows: to copy it takes a tenth of the steps."""
+    with closing(sqlite3.connect(":memory:")) as made:
+        for step, migration in enumerate(MIGRATIONS):
+            _take_step(made, step=step, migration=migration)
+        return made.serialize()
 
 
 def read_version(connection: sqlite3.Connection, *, place: str, newest: int = len(MIGRATIONS)) -> int:

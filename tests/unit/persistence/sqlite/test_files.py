@@ -4,6 +4,7 @@ import asyncio
 import shutil
 import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +189,19 @@ async def test_another_programs_database_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreDamaged, match="another program"):
         await SqliteStateStore.open(folder=tmp_path)
     assert (tmp_path / "state.db").read_bytes() == content
+
+
+def test_a_new_file_has_all_that_the_steps_lead_to() -> None:
+    """Though it is a copy, made in one transaction."""
+    found = []
+    for migrations in (MIGRATIONS, [*MIGRATIONS]):
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+            upgrade(connection, place=":memory:", migrations=migrations)
+            version = connection.execute("PRAGMA user_version").fetchall()
+            owner = connection.execute("PRAGMA application_id").fetchall()
+            found.append([version, owner, *connection.iterdump()])
+    assert found[0] == found[1]
+    assert len(found[0]) > 10
 
 
 async def test_an_older_format_is_upgraded_step_by_step(tmp_path: Path) -> None:
