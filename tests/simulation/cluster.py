@@ -49,7 +49,7 @@ from tests.unit.hosts.house import CORE
 QUIET_SECONDS = 60
 TAKEN_OVER_SECONDS = 30.0
 STARTED_SECONDS = 1.0
-HANGING_SECONDS = 0.25
+HANGING_SECONDS, LATEST_SECONDS = 0.25, 15.0
 DEADLY = (Kill, KillAt, Freeze, Stop, StoreTrouble)
 
 
@@ -285,7 +285,7 @@ class SharedWorld:
         if self.trouble_of(node) != "late":
             return None
         written: asyncio.Future[None] = self._around.loop.create_future()
-        self._around.loop.call_later(self.chance.uniform(0.2, SLOWEST_SECONDS), set_once, written, None)
+        self._around.loop.call_later(self.chance.uniform(0.6, LATEST_SECONDS), set_once, written, None)
         return written
 
     def forget(self, actor_id: str, key: str) -> None:
@@ -374,6 +374,7 @@ class ClusterWorld(World):
         else:
             self._shared.standin.nodes[life.name] = life.reached
             life.node.recheck_cache()
+            await self._shared.standin.rebalance()
 
     async def _fire_astray(self, end: float) -> None:
         """Reminders that were on their way when their actors moved."""
@@ -385,8 +386,10 @@ class ClusterWorld(World):
 
     async def _come_back(self, life: ClusterLife) -> None:
         if not life.process.is_dead:
+            standin = self._shared.standin
             with contextlib.suppress(DaprInternalError):  # killed while it was told
-                await self._shared.standin.come_back(life.name, life.reached)
+                await standin.come_back(life.name, life.reached)
+            await standin.rebalance()
 
     def is_calm(self, begin: float, end: float, job_id: str) -> bool:
         """Nor did a node come or go in the half minute before, which a cluster may take (SPEC section 8)."""

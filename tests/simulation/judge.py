@@ -48,6 +48,7 @@ LATEST_SECONDS = 1.5
 RECOVERED_SECONDS = 5
 PATIENCE_SECONDS = 6
 """So soon after a trouble an answer reaches its job."""
+OUT_SECONDS = 0.006
 LONGEST_HALT_SECONDS = 90.0
 """What was decided may be sent so long after; a clock that was set back meanwhile makes it look early."""
 
@@ -347,8 +348,8 @@ def _sent_again(evidence: Evidence) -> Found:
             sent[seen.execution, seen.attempt, seen.path].append(seen)
     for place, found in sent.items():
         known = durable.get(place)
-        # In one and the same moment the answer that another node had may come while the call goes out again.
-        if known is not None and found[-1].order > known.order and found[-1].at > known.at + 0.001:
+        # The answer that another node had may come while the call is on its way out again.
+        if known is not None and found[-1].order > known.order and found[-1].at > known.at + OUT_SECONDS:
             yield Finding("I4", f"{job_id}: {place} is sent at {found[-1].at:.3f}, with its answer recorded")
         later = [one for one in sent if one[:2] == place[:2] and one[2] > place[2]]
         if any(sent[one][0].order < found[-1].order for one in later):

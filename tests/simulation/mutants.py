@@ -112,33 +112,12 @@ def _put_in_any_case(put: Any) -> Any:
     return mutated
 
 
-def _one_key(_: Any) -> Any:
-    def mutated(_: int) -> str:
-        return "context-0"
-
-    return mutated
-
-
 def _wait_for_the_lost(get: Any) -> Any:
     async def mutated(self: ActorContexts, *arguments: Any) -> bytes:
         found = await get(self, *arguments)
         if found is None:
             raise StoreUnavailable("the contexts are not there yet")
         return bytes(found)
-
-    return mutated
-
-
-def _never_is(_: Any) -> Any:
-    def mutated(*_: Any) -> bool:
-        return False
-
-    return mutated
-
-
-def _none_overdue(_: Any) -> Any:
-    async def mutated(*_: Any) -> list[str]:
-        return []
 
     return mutated
 
@@ -157,18 +136,16 @@ def _never(_: Any) -> Any:
     return mutated
 
 
-def _nothing(_: Any) -> Any:
-    async def mutated(*_: Any, **__: Any) -> None:
-        return None
-
-    return mutated
+def _giving(value: object) -> Callable[[Any], Any]:
+    """A function that does nothing but return this."""
+    return lambda _: lambda *_, **__: value
 
 
-def _nothing_at_once(_: Any) -> Any:
-    def mutated(*_: Any, **__: Any) -> None:
-        return None
+def _giving_later(value: object) -> Callable[[Any], Any]:
+    async def mutated(*_: Any, **__: Any) -> object:
+        return value
 
-    return mutated
+    return lambda _: mutated
 
 
 def _other_words(sent_again: Any) -> Any:
@@ -211,34 +188,32 @@ def _half(wait: Any) -> Any:
     return mutated
 
 
-def _key_forgotten(remember_reply: Any) -> Any:
-    def mutated(*_: Any) -> None:
-        return None
-
-    return mutated
-
-
+EVERYWHERE = ("alone", "siblings", "dapr")
 MUTANTS: dict[str, Mutant] = {
     "effects start before the commit": Mutant("I4", Turn, "_commit", _act_before_the_commit),
     "an unknown commit counts as written": Mutant("I4", Turn, "settle", _take_unknown_for_written),
     "an unknown claim counts as written": Mutant("I8", Turn, "settle", _take_unknown_for_written, ("dapr",)),
-    "a failed commit is not looked at again": Mutant("I10", EmbeddedAlarms, "again", _nothing_at_once),
+    "a failed commit is not looked at again": Mutant("I10", EmbeddedAlarms, "again", _giving(None)),
     "answers are kept in memory alone": Mutant("I4", CommitBuilder, "must_be_durable", _answers_in_memory),
     "claims of qos 0 are kept in memory alone": Mutant(
         "I9", CommitBuilder, "must_be_durable", _claims_in_memory
     ),
     "turns are numbered anew at each start": Mutant("I7", CommitBuilder, "__init__", _first_turn_anew),
-    "records are not handed over at the start": Mutant("I9", Recovery, "_hand_over_batches", _nothing),
-    "calls are not looked for at the start": Mutant("I10", Recovery, "_wake_calls", _nothing),
+    "records are not handed over at the start": Mutant(
+        "I9", Recovery, "_hand_over_batches", _giving_later(None)
+    ),
+    "calls are not looked for at the start": Mutant("I10", Recovery, "_wake_calls", _giving_later(None)),
     "a call that is sent again has other words": Mutant("I5", resuming, "sent_again", _other_words),
     "deliveries are not adopted at the start": Mutant("I6", NotificationSender, "adopt", _adopt_none),
     "the outbox is given up": Mutant("I6", notification_sender, "after_try", _give_up),
-    "an answer is delivered once": Mutant("I2", Redelivery, "deliver", _once),
+    "an answer is delivered once": Mutant("I2", Redelivery, "deliver", _once, EVERYWHERE),
     "a retry comes too early": Mutant("I3", retry, "wait", _half),
-    "keys of triggers are forgotten": Mutant("I8", turn, "remember_reply", _key_forgotten),
-    "firings are sent as soon as they are durable": Mutant("I3", TimedRelease, "wait_until", _nothing),
-    "alarms of what is in memory are not set": Mutant("I10", EmbeddedAlarms, "hold", _nothing),
-    "missed firings are not recorded": Mutant("I1", firing, "record_missed", _nothing_at_once),
+    "keys of triggers are forgotten": Mutant("I8", turn, "remember_reply", _giving(None), EVERYWHERE),
+    "firings are sent as soon as they are durable": Mutant(
+        "I3", TimedRelease, "wait_until", _giving_later(None)
+    ),
+    "alarms of what is in memory are not set": Mutant("I10", EmbeddedAlarms, "hold", _giving_later(None)),
+    "missed firings are not recorded": Mutant("I1", firing, "record_missed", _giving(None)),
     "a worker process that has died stays away": Mutant(
         "I9", WorkerSupervisor, "_replace", _never, ("siblings",)
     ),
@@ -248,15 +223,15 @@ MUTANTS: dict[str, Mutant] = {
     "contexts that were not put count as put": Mutant(
         "I2", ActorContexts, "put", _put_in_any_case, ("dapr",)
     ),
-    "all contexts of a job have one key": Mutant("I2", sidecar, "_key", _one_key, ("dapr",)),
+    "all contexts of a job have one key": Mutant("I2", sidecar, "_key", _giving("context-0"), ("dapr",)),
     "contexts that are lost are waited for": Mutant(
         "I9", ActorContexts, "get", _wait_for_the_lost, ("dapr",)
     ),
     "a node takes up what another one still runs": Mutant(
-        "I4", Handovers, "is_expected", _never_is, ("dapr",)
+        "I4", Handovers, "is_expected", _giving(False), ("dapr",)
     ),
     "a message that comes twice has no name": Mutant(
-        "I8", actor_client, "_name_message", _nothing_at_once, ("dapr",)
+        "I8", actor_client, "_name_message", _giving(None), ("dapr",)
     ),
-    "nobody looks for what is overdue": Mutant("I1", TurnStore, "overdue", _none_overdue, ("dapr",)),
+    "nobody looks for what is overdue": Mutant("I1", TurnStore, "overdue", _giving_later([]), ("dapr",)),
 }

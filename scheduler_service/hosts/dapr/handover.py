@@ -12,6 +12,7 @@ from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.wire import Flights, Holder, Token
 
 HANDOVER_TIMEOUT_MS = 15 * SECOND
+ASKED_WITHIN_MS = 10 * SECOND
 Others = Callable[[], frozenset[Holder]]
 
 
@@ -24,29 +25,39 @@ class Handovers:
     def __init__(self, *, others: Others, stopping: Others) -> None:
         self._others = others
         self._stopping = stopping
-        self._expected_since: dict[str, int] = {}
+        self._expected: dict[str, tuple[int, int]] = {}  # since when, and when it was last asked for
         self._given_up: dict[str, frozenset[Holder]] = {}
         self._calls: dict[str, dict[Holder, tuple[Token, ...]]] = {}
         self._job_ids: dict[str, str] = {}
 
     def is_expected(self, job_id: str, document: Document | None) -> bool:
         """Whether another node that is alive still runs something of this job."""
-        nodes = self._others() - self._given_up.get(job_id, frozenset())
-        waits = document is not None and not _holders(document).isdisjoint(nodes)
+        holders = frozenset[Holder]() if document is None else _holders(document)
+        given_up = self._given_up.get(job_id, frozenset())
+        if given_up and holders.isdisjoint(given_up):
+            del self._given_up[job_id]  # the job has gone on: from now on they may have it anew
+        waits = not holders.isdisjoint(self._others() - given_up)
         if not waits:
-            self._expected_since.pop(job_id, None)
+            self._expected.pop(job_id, None)
         return waits
 
     def is_overdue(self, job_id: str, document: Document, now: int) -> bool:
-        """Whether a handover has been expected for over 15 s (`now`: steady ms)."""
+        """Whether a handover has been expected for over 15 s (`now`: steady ms).
+
+        Who waits asks each second: of one that was not asked for lately the job has moved on since.
+        """
         if not _holders(document).isdisjoint(self._stopping()):
             return False
-        return now - self._expected_since.setdefault(job_id, now) > HANDOVER_TIMEOUT_MS
+        since, asked_at = self._expected.get(job_id, (now, now))
+        if now - asked_at > ASKED_WITHIN_MS:
+            since = now
+        self._expected[job_id] = since, now
+        return now - since > HANDOVER_TIMEOUT_MS
 
     def give_up(self, job_id: str, document: Document) -> None:
         """No handover is expected any more from the nodes that run something of this job."""
         self._given_up[job_id] = self._given_up.get(job_id, frozenset()) | _holders(document)
-        self._expected_since.pop(job_id, None)
+        self._expected.pop(job_id, None)
 
     def note(self, job_id: str, uid: str, flights: Flights) -> None:
         """The job was loaded: its calls in flight from other nodes go on where they are."""
@@ -88,10 +99,13 @@ class Handovers:
         running = (_holders(document) - {holder}) | self._calls.get(document.head.uid, {}).keys()
         return not running <= self._others()
 
-    def forget(self, job_id: str, uid: str) -> None:
-        """The job has left this node."""
-        self._expected_since.pop(job_id, None)
+    def forget(self, job_id: str) -> None:
+        """The job has left this node, loaded or not."""
+        self._expected.pop(job_id, None)
         self._given_up.pop(job_id, None)
+
+    def forget_calls(self, uid: str) -> None:
+        """A life of a job has left this node."""
         self._calls.pop(uid, None)
         self._job_ids.pop(uid, None)
 

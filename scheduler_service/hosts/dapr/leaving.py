@@ -114,7 +114,8 @@ class LastTurns:
         if cached.document is not None:
             uid = cached.document.head.uid
             self._local.end_watches(uid)
-            self._local.handovers.forget(cached.job_id, uid)
+            self._local.handovers.forget_calls(uid)
+        self._local.handovers.forget(cached.job_id)
         cached.forget()
 
 
@@ -166,6 +167,8 @@ class Deactivation:
                 if is_given or not self._sidecar.is_left:
                     self._last_turns.let_go(cached)
                 self._local.cache.leave(locked)
+        else:
+            self._local.handovers.forget(job_id)
         self._local.alarms.forget(job_id)
         if is_given:
             self._tasks.start(self._local.alarms.ring(job_id))  # its alarm waits where it lives now

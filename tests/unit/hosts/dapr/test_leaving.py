@@ -362,6 +362,35 @@ async def test_a_handover_that_fails_is_repeated(cluster: DaprHouse, fate: str) 
     assert "handover_missed" not in [event for event, _ in cluster.log]
 
 
+@pytest.mark.parametrize(("is_told", "pause"), [(True, 9_000), (False, 11_000)])
+async def test_waits_of_long_ago_take_no_job_from_its_node(
+    cluster: DaprHouse, job: str, is_told: bool, pause: int
+) -> None:
+    """Reminders came to the other node by mistake; daprd took the actor away, or let it go without a word."""
+    await start_two(cluster, job, **asynchronous(timeoutSeconds=600))
+    other = cluster.nodes["two"].host
+    for _ in range(3):
+        await other.remind(job)
+        if is_told:
+            await other.deactivate(job)
+        await cluster.advance(pause)
+    assert "handover_missed" not in [event for event, _ in cluster.log]
+    assert cluster.nodes["one"].host.running == 1
+
+
+async def test_who_was_given_up_once_is_waited_for_again(cluster: DaprHouse, job: str) -> None:
+    """A node that took a job over does not do so at once when it is asked again, a long time later."""
+    await start_two(cluster, job, qos=1, **asynchronous(timeoutSeconds=600))
+    one, two = (cluster.nodes[name].host for name in ("one", "two"))
+    for taker in (two, one):
+        for _ in range(18):
+            await taker.remind(job)
+            await cluster.advance(1_000)
+    await two.remind(job)
+    missed = [event for event, _ in cluster.log if event == "handover_missed"]
+    assert (len(missed), one.running, two.running) == (2, 1, 0)
+
+
 @pytest.mark.parametrize("dies", ["one", "two"])
 async def test_a_job_that_was_given_away_goes_on_whoever_dies(cluster: DaprHouse, dies: str) -> None:
     """Its row has all that was in memory; where its next node is killed before its first turn, still."""
