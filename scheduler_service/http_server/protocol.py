@@ -265,7 +265,6 @@ class HttpProtocol(asyncio.Protocol):
         self._is_endless = True
         line: socket.socket = self._transport.get_extra_info("socket")
         line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ENDLESS_BYTES)
-        self._transport.set_write_buffer_limits(high=ENDLESS_BYTES)
 
     def answered(self) -> None:
         """The first of its requests is answered."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from scheduler_service.app.listener import listen
+from scheduler_service.http_server.exchange import HttpExchange
 from scheduler_service.http_server.protocol import HEAD_BYTES, HEAD_LINES
 from scheduler_service.http_server.server import Server
 from tests.rows import each_row
@@ -20,7 +22,10 @@ PATIENCE = 30.0
 
 
 class App:
-    """Answers with method, path and body; `/later` waits for `gate`, `/unread` reads no body."""
+    """Answers with method, path and body; `/later` waits for `gate`, `/unread` reads no body.
+
+    `/looking` looks first whether its caller has left.
+    """
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -36,6 +41,10 @@ class App:
         if scope["path"] in ("/fault", "/later/fault"):
             raise KeyError("a fault\nof two lines")
         body = b"" if scope["path"] == "/unread" else await self._read(receive)
+        if scope["path"] == "/looking":
+            leaving = asyncio.ensure_future(receive())
+            await asyncio.sleep(0.001)
+            leaving.cancel()
         if body is not None and scope["path"] == "/waiting":
             body = await self._read(receive)
         if body is None:
@@ -304,12 +313,43 @@ async def test_pipelined_requests_wait_unparsed() -> None:
         reader, writer = await stage.connect()
         writer.write(get("/later") + b"".join(get(f"/{number}") for number in range(count)) + LAST)
         await stage.until(lambda: bool(stage.app.seen))
+        await asyncio.sleep(0.1)  # more could come
+        parsed = sum(isinstance(one, HttpExchange) for one in gc.get_objects())
         stage.app.gate.set()
         async with asyncio.timeout(PATIENCE):
             answer = await reader.read()
         writer.close()
+    assert parsed < count / 5
     assert statuses(answer) == [200] * (count + 2)
     assert stage.app.seen == ["GET /later", *(f"GET /{number}" for number in range(count)), "GET /last"]
+
+
+async def test_requests_that_pile_up_cut_their_connection() -> None:
+    """Each one that looks for its caller lets in one more read of what waits behind it."""
+    count = 40_000
+    async with served() as stage:
+        reader, writer = await stage.connect()
+        writer.write(get("/looking") * count)
+        answer = await read_all(reader)
+        writer.close()
+    assert 0 < len(statuses(answer)) < count / 10
+
+
+async def test_what_is_dropped_is_read_slowly() -> None:
+    """A caller that goes on after a refusal holds up nobody."""
+    async with served() as stage:
+        reader, writer = await stage.connect()
+        writer.write(b"nonsense\r\n\r\n")
+        await reader.readexactly(1)
+        size, sent = 256 << 10, 0
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.5):
+                while sent < 128 << 20:
+                    writer.write(bytes(size))
+                    await writer.drain()
+                    sent += size
+        writer.transport.abort()
+    assert sent < 32 << 20
 
 
 async def test_a_body_after_the_answer_is_read_to_an_end() -> None:
