@@ -217,6 +217,32 @@ async def judge_answered(
         assert await opens(caller, answer.json()["data"]["key"])
 
 
+async def test_a_death_at_each_write_of_a_sign_out(tmp_path: Path) -> None:
+    """The session goes on or has ended, and the next sign-out ends it; one that was answered has ended it."""
+    images, console = Images(tmp_path / "data"), {"X-Punctual-Console": "1"}
+
+    async def status(folder: Path, *, again: bool = False) -> int:
+        async with open_inside(folder, **INSIDE) as inside:
+            found = (await inside.ask("GET", "/jobs", headers=cookie)).status_code
+            if again:
+                ended = await inside.ask("DELETE", "/session", headers=cookie)
+                assert ended.status_code == 200
+                assert (await inside.ask("GET", "/jobs", headers=cookie)).status_code == 401
+            return found
+
+    async with open_inside(tmp_path / "data", faults=images, **INSIDE) as inside:
+        signed_in = await inside.ask(
+            "POST", "/session", json={"key": SETTINGS["server.key"]}, headers=console
+        )
+        cookie = {**console, "Cookie": signed_in.headers["set-cookie"].partition(";")[0]}
+        images.begin(tmp_path / "images")
+        assert (await inside.ask("DELETE", "/session", headers=cookie)).status_code == 200
+        made = images.end()
+    seen = [await status(image, again=True) for image in made]
+    assert (set(seen), seen) == ({200, 401}, sorted(seen))
+    assert await status(tmp_path / "data") == 401
+
+
 AT_ONCE = 4
 
 
