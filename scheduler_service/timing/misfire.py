@@ -112,9 +112,9 @@ def plan(
 def resume(timer: Timer, cursor: Cursor, *, now: int, seed: str, policy: str = "skip") -> Resumption:
     """The end of a pause: the timer starts again from `now` (SPEC section 10, PUT).
 
-    The firings since `cursor` fell into the pause; `policy` decides which of them are caught up. They use up
-    no repeats. Cron and an absolute `dueTime` keep their phase, a relative one and `ttl` count from `now`,
-    and a `one_time` that has not fired fires.
+    The firings since `cursor` fell into the pause; `policy` decides which of them are caught up. Those use up
+    repeats, the others none. Cron and an absolute `dueTime` keep their phase, a relative one and `ttl` count
+    from `now`, and a `one_time` that has not fired fires.
     """
     fresh = Cursor(now, cursor.last, cursor.used)
     if timer.kind is TimerKind.ONE_TIME:
@@ -131,7 +131,8 @@ def resume(timer: Timer, cursor: Cursor, *, now: int, seed: str, policy: str = "
         missed = MissedRun(missed.first, missed.last, COUNT_MAX)
     count = min(COUNT_MAX, len(caught_up) + (missed.count or 0 if missed else 0))
     if has_fixed_phase(timer):
-        fresh = Cursor(now, last.base, cursor.used)
+        fresh = Cursor(now, last.base)
+    fresh = msgspec.structs.replace(fresh, used=cursor.used + len(caught_up))
     return Resumption(missed, caught_up, count, fresh)
 
 

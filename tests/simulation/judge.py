@@ -149,6 +149,9 @@ def _ledger_of_life(evidence: Evidence, first: Written, firings: list[FiringReco
     if missing:
         yield Finding("I1", f"{job_id}: missing in the ledger: {[one - BEGIN for one in missing]}")
     started = {one.execute_number for one in entries.values() if one.execute_number is not None}
+    repeats = _repeats(evidence)
+    if repeats is not None and len(started) > repeats and not evidence.asked_for("update"):
+        yield Finding("I1", f"{job_id}: {len(started)} firings of {repeats}")
     for number in sorted(started - evidence.executions.keys()):
         yield Finding("I1", f"{job_id}: firing of execution {number}, which is not there")
     for number, found in evidence.executions.items():
@@ -177,9 +180,8 @@ def _planned(evidence: Evidence, first: Written) -> set[int]:
         begin = created // plan.period * plan.period + plan.period
     else:
         begin = created + _due_time(plan)
-    count = None
-    if timer["period"].startswith("R"):
-        count = int(timer["period"][1:].partition("/")[0])
+    count = _repeats(evidence)
+    if count is not None:
         # What was planned while the clock was set ahead is not due any more once it is right again.
         until = until if later or evidence.world.steps else 1 << 60
     moments = range(begin, until + (not later), plan.period)[:count]
@@ -188,6 +190,12 @@ def _planned(evidence: Evidence, first: Written) -> set[int]:
     # What was due and held up stands there after an activation.
     asked_at = changes[0].asked_at / 1_000
     return {one for one in moments if evidence.world.is_calm((one - BEGIN) / 1_000, asked_at, plan.job_id)}
+
+
+def _repeats(evidence: Evidence) -> int | None:
+    """How often the timer of a job fires in all; None: without end."""
+    period = (evidence.plan.definition.get("timer") or {}).get("period", "")
+    return int(period[1:].partition("/")[0]) if period.startswith("R") else None
 
 
 def _due_time(plan: JobPlan) -> int:

@@ -457,6 +457,19 @@ async def test_a_pause_holds_over_a_crash(house: AnyHouse) -> None:
     assert reply.missed >= 5
 
 
+async def test_a_caught_up_one_shot_fires_once(house: AnyHouse) -> None:
+    """Once, at `dueTime`, and in a pause at its end, over a crash after it (SPEC section 3)."""
+    await house.create(timer={"dueTime": "2s", "period": "0s"}, qos=1)
+    assert await house.deliver(Paused()) == Taken()
+    await house.advance(5_000)
+    assert await house.deliver(Activated("fire_once")) == Reactivated(1)
+    await house.settle()
+    await house.crash()
+    await house.recover()
+    await house.advance(5_000)
+    assert house.executions() == {1: State.SUCCEEDED}
+
+
 async def test_nothing_of_a_disabled_job_runs(house: AnyHouse) -> None:
     """Over a crash too; what runs already ends. Enabled, it goes on with its plan (SPEC section 2)."""
     house.sender.hold(URL)

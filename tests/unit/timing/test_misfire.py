@@ -3,11 +3,13 @@
 from datetime import UTC, datetime
 from itertools import islice
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.moments import DAY, HOUR, MINUTE, SECOND, as_moment
+from scheduler_service.timing.calendar_days import DayRule, make_calendar
 from scheduler_service.timing.durations import LATEST
 from scheduler_service.timing.misfire import (
     COUNT_MAX,
@@ -19,10 +21,11 @@ from scheduler_service.timing.misfire import (
     resume,
 )
 from scheduler_service.timing.schedule import Firing, between, upcoming
-from scheduler_service.timing.timer import Timer, TimerText, compile_timer
+from scheduler_service.timing.timer import Timer, TimerText, bind_calendar, compile_timer
 from tests.rows import each_row
 
 NOON = as_moment(datetime(2024, 5, 15, 12, tzinfo=UTC))
+WEEK = make_calendar("week", version=1, changed_at=0, week=31, layers=(), zone=None)
 MINUTELY, EVERY_MINUTE = "0 * * * * ?", "1m"
 
 
@@ -210,6 +213,35 @@ def test_a_pause_uses_up_no_repeats_and_a_relative_timer_starts_anew() -> None:
         back = resume(timer, Cursor(NOON), now=NOON, seed="")
         assert back.count == 0
         assert upcoming(timer, back.cursor, "") == Firing(NOON, NOON)
+
+
+ABSOLUTE = "2024-05-15 12:00:30"
+
+
+@each_row("policy", ["skip", "fire_once", "fire_all"])
+@each_row(
+    "timer",
+    [
+        make("0s", "30s"),
+        make("0s", "30s", jitter=20 * SECOND),
+        make("R5/PT1M", "30s"),
+        make("R5/PT1M", "30s", period_from="end"),
+        make("R5/PT1M", ABSOLUTE),
+        make("R5/PT1M", ABSOLUTE, jitter=20 * SECOND),
+        bind_calendar(make("R5/PT1M", ABSOLUTE, calendar=DayRule("week")), WEEK),
+    ],
+)
+def test_what_is_caught_up_is_one_of_the_repeats(policy: str, timer: Timer) -> None:
+    """SPEC section 3: `R5/PT1M` fires five times in all, `"0s"` once, however often it was paused."""
+    cursor, now, fired = Cursor(NOON), NOON, 0
+    for _ in range(8):
+        now += 100 * SECOND
+        due = plan(timer, cursor, "seed", now=now)
+        fired += len(due.caught_up) + len(due.late)
+        now += 150 * SECOND
+        back = resume(timer, due.cursor, now=now, seed="seed", policy=policy)
+        fired, cursor = fired + len(back.caught_up), msgspec.structs.replace(back.cursor, ended=now)
+    assert (fired, upcoming(timer, cursor, "seed")) == (timer.repeats, None)
 
 
 @each_row(
