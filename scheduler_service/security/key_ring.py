@@ -66,6 +66,8 @@ class KeyRing:
         self._uses: dict[str, int] = {}
         self._watches: dict[asyncio.Timeout, Caller] = {}
         self._reading = asyncio.Lock()
+        self.revoking = asyncio.Lock()
+        """Held by whoever looks which keys there are before one of them ends."""
 
     async def load(self) -> None:
         """Reads all keys. Raises StoreUnavailable."""

@@ -1,5 +1,6 @@
 """Keys of callers over the API: who makes them, what they may do, and when they end (SPEC section 14)."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -303,9 +304,17 @@ async def test_with_the_first_key_everybody_needs_one() -> None:
     assert (last.status_code, pointers(last)) == (409, [("/keyId", "last_admin")])
     other, second = await keyed.make(by=admin, role="admin")
     assert await keyed.status(f"/keys/{key_id}", second, "DELETE") == 200
+    lasting, third = await keyed.make(by=second, role="admin")
+    revoking = (
+        keyed.status(f"/keys/{lasting}", second, "DELETE"),
+        keyed.status(f"/keys/{other}", third, "DELETE"),
+    )
+    assert sorted(await asyncio.gather(*revoking)) == [200, 409], "at one moment, too"
+    left, own = (other, second) if await keyed.status("/keys", second) == 200 else (lasting, third)
+    await keyed.make(by=own, role="admin", expiresAt="2100-01-01T00:00:00Z")
+    assert await keyed.status(f"/keys/{left}", own, "DELETE") == 409, "the other one ends by itself"
     keyed.table.rows.clear()
     assert await keyed.status("/jobs", {}) == 401, "what was closed stays closed"
-    assert other
 
 
 async def test_plain_credentials_of_a_definition_are_for_editors() -> None:

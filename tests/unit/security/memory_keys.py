@@ -1,5 +1,6 @@
 """A table of keys in memory, which several rings may share as processes do."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
@@ -36,6 +37,7 @@ class MemoryKeys(KeyTable):
         self.rows[key.key_id] = key
 
     async def replace(self, key: AccessKey) -> bool:
+        await asyncio.sleep(0)  # others go on meanwhile, as with a database
         self._check()
         if self.rows[key.key_id].version != key.version:
             return False
