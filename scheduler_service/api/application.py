@@ -213,8 +213,9 @@ class Endpoint:
 
     async def _handle(self, operation: ApiOperation, request: ApiRequest) -> Response:
         try:
-            if request.caller.is_narrow and not operation.is_open:
-                await check_sight(request)
+            if not operation.is_open:
+                await _check_rights(request)
+                request.when_read = _check_rights
             if operation.audit_way is not Way.REQUEST or request.note is None:
                 return await operation.handler(request)
             return await audited(request, request.note, lambda: operation.handler(request))
@@ -269,6 +270,13 @@ class Endpoint:
         problem = refuse(HTTPStatus.METHOD_NOT_ALLOWED, "", "method", message)
         problem.headers = (("allow", self._allow),)
         return problem
+
+
+async def _check_rights(request: ApiRequest) -> None:
+    """Whether the caller still is one, and sees what the path names. Raises ApiProblem (401, 404, 409)."""
+    request.deps.security.authentication.check_ended(request.caller)
+    if request.caller.is_narrow:
+        await check_sight(request)
 
 
 def _routes(

@@ -37,6 +37,7 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _OF_PROXIES = frozenset(name.encode() for name in OF_PROXIES)
 _PREFIXES_OF_PROXIES = tuple(name.encode() for name in PREFIXES_OF_PROXIES)
 BEARER = "bearer "
+ENDED = "the key or the session has ended, or the first key was made"
 OF_THIS_MACHINE = frozenset({"127.0.0.1", "::1", "localhost"})
 """The names of this machine that nearly every local caller uses: to parse an address takes 10 µs."""
 
@@ -187,19 +188,22 @@ class Authentication:
         Of a caller without a key: when the first key is there, as callers need one from then on.
         Raises ApiProblem (401).
         """
-        if not (caller.key_id or caller.session or caller is self._local):
+        if not self._may_end(caller):
             yield
             return
         try:
             async with self.ring.watching(caller):
                 yield
         except TimeoutError:
-            raise _unknown_key("the key or the session has ended") from None
+            raise _unknown_key(ENDED) from None
 
     def check_ended(self, caller: Caller) -> None:
-        """Raises ApiProblem (401) where the key of a caller that was let in has ended since."""
-        if caller.key_id and not self.ring.get(caller.key_id, caller.rotations):
-            raise _unknown_key("the key has ended")
+        """Raises ApiProblem (401) where the key or session of a caller that was let in has ended since."""
+        if self._may_end(caller) and self.ring.is_over(caller):
+            raise _unknown_key(ENDED)
+
+    def _may_end(self, caller: Caller) -> bool:
+        return bool(caller.key_id or caller.session) or caller is self._local
 
     def _check_key(self, scope: Scope) -> Caller:
         given = only_header(scope, b"authorization")

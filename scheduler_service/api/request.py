@@ -79,7 +79,8 @@ class ApiRequest:
 
     `memory` is the place of its body in `limits.body_room`, to be left; None: it needs none. `operation` is
     the name of the operation; `is_audited`: its changes are written down. `note`: the line of the request
-    itself, to which its handler adds by `tell_audit`; None: there is none.
+    itself, to which its handler adds by `tell_audit`; None: there is none. `when_read` is called when the
+    body has come, for which its sender may have taken its time; None: nobody has to be known.
     """
 
     caller: Caller
@@ -92,6 +93,7 @@ class ApiRequest:
     operation: str = ""
     is_audited: bool = False
     note: AuditNote | None = None
+    when_read: "Callable[[ApiRequest], Awaitable[None]] | None" = None
 
     def act(
         self, detail: Mapping[str, object] | None = None, *, execute_number: int | None = None
@@ -211,9 +213,12 @@ class ApiRequest:
         return b"" if service is None else service.options_of_jobs
 
     async def body(self, limit: int | None = None) -> bytes:
-        """The raw body. Raises ApiProblem (400, 413, 415, 503)."""
+        """The raw body. Raises ApiProblem (400, 413, 415, 503); 401 and 404 as before it, if it came late."""
         most = self.deps.limits.body_bytes if limit is None else limit
-        return await read_body(self.scope, self.receive, most, self._make_room)
+        body = await read_body(self.scope, self.receive, most, self._make_room)
+        if self.when_read is not None:
+            await self.when_read(self)
+        return body
 
     async def _make_room(self, size: int) -> None:
         weight = weigh(size)

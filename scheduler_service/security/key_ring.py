@@ -291,18 +291,20 @@ class KeyRing:
         self._end_watches()
 
     def _end_watches(self) -> None:
-        now = self._clock.now().wall
         for limit, caller in self._watches.items():
-            if self._is_over(caller, now) and not limit.expired():
+            if self.is_over(caller) and not limit.expired():
                 limit.reschedule(asyncio.get_running_loop().time())
 
-    def _is_over(self, caller: Caller, now: int) -> bool:
+    def is_over(self, caller: Caller) -> bool:
+        """Whether the key or session of a caller has ended; of one without either, whether there is a key."""
         if caller.key_id and self.get(caller.key_id, caller.rotations) is None:
             return True
         session = caller.session
         if not (caller.key_id or session):  # let in while nobody had a key
             return self.is_used
-        return bool(session) and (now >= caller.session_end or self.has_ended(caller.key_id, session))
+        return bool(session) and (
+            self._clock.now().wall >= caller.session_end or self.has_ended(caller.key_id, session)
+        )
 
     def _must_note(self, key_id: str, now: int) -> bool:
         key = self._keys.get(key_id)

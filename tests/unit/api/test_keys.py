@@ -1,7 +1,8 @@
 """Keys of callers over the API: who makes them, what they may do, and when they end (SPEC section 14)."""
 
 import asyncio
-from collections.abc import Mapping
+import json
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from typing import Any
 
 import httpx
@@ -315,6 +316,38 @@ async def test_with_the_first_key_everybody_needs_one() -> None:
     assert await keyed.status(f"/keys/{left}", own, "DELETE") == 409, "the other one ends by itself"
     keyed.table.rows.clear()
     assert await keyed.status("/jobs", {}) == 401, "what was closed stays closed"
+
+
+async def test_a_body_that_comes_late_is_judged_by_then(keyed: Keyed) -> None:
+    """Whoever sends it slowly keeps no right by that: of a key, of a session, of nobody, of a part."""
+
+    async def post(of: Mapping[str, str], path: str, body: object, first: Awaitable[object]) -> int:
+        async def late() -> AsyncIterator[bytes]:
+            await first
+            yield json.dumps(body).encode()
+
+        headers = {**of, "content-type": "application/json"}
+        return await keyed.status(path, headers, "POST", content=late())
+
+    async def pass_a_year() -> None:
+        keyed.clock.advance(366 * 86_400_000)
+
+    way, wanted = "/keys", {"name": "intruder", "role": "admin"}
+    key_id, thief = await keyed.make(role="admin")
+    assert await post(thief, way, wanted, keyed.status(f"/keys/{key_id}", ADMIN, "DELETE")) == 401
+    _, ending = await keyed.make(role="admin", expiresAt=LATER)
+    assert await post(ending, way, wanted, pass_a_year()) == 401
+    signed = await keyed.client.post("/session", json={"key": ADMIN["Authorization"].removeprefix("Bearer ")})
+    console = {"cookie": signed.headers["set-cookie"].partition(";")[0], "X-Punctual-Console": "1"}
+    assert await post(console, way, wanted, keyed.status("/session", console, "DELETE")) == 401
+    made = await keyed.client.post("/jobs/moved", json=definition(labels={"team": "a"}), headers=ADMIN)
+    assert made.status_code == 201
+    _, part = await keyed.make(role="editor", labels=["team:a"])
+    move = keyed.status("/jobs/moved/update", ADMIN, "POST", json=definition(labels={"team": "b"}))
+    assert await post(part, "/jobs/moved/update", definition(labels={"team": "a"}), move) == 404
+    keyed = Keyed(admin_key=None)
+    assert await post({}, way, wanted, keyed.make(by={}, role="admin")) == 401
+    assert len(keyed.table.rows) == 1
 
 
 async def test_plain_credentials_of_a_definition_are_for_editors() -> None:
