@@ -2,25 +2,28 @@
 
 import json
 import sys
+from functools import cache
+from pathlib import Path
 from types import FrameType
 
+import scheduler_service
 from tests.wire.service import World, definition, running
 
 ARRAY = 500
-MOST = 98
+MOST = 95
 """The options of its service and the line of the audit are 2.5 of them, the look for repeated names 1."""
+PRODUCT = str(Path(scheduler_service.__file__).parent)
 
 
 async def test_a_job_in_an_array_calls_few_functions() -> None:
-    """Python's own functions on the loop's thread, from the body of the request to its answer.
+    """The product's own functions on the loop's thread, from the body of the request to its answer.
 
-    Somebody who needs more says so here, with what it costs. The fewest of three
-    count: where the processor is taken away, slices end by their time, and other rounds are counted.
+    Somebody who needs more says so here, with what it costs. The rounds of the loop are not counted: a slice
+    ends by its time, and there are more of them where the processor is taken away.
     """
     async with running() as world:
         await create(world, array("first"))
-        calls = min([await count_calls(world, array(name)) for name in ("second", "third", "fourth")])
-        assert MOST / 2 < calls / ARRAY < MOST
+        assert MOST - 1 < await count_calls(world, array("second")) / ARRAY < MOST
 
 
 def array(name: str) -> bytes:
@@ -34,13 +37,19 @@ async def create(world: World, body: bytes) -> None:
     assert {item["status"] for item in answer.json()["data"]["items"]} == {"created"}
 
 
+@cache
+def is_counted(file: str) -> bool:
+    """Whether it is of the product, and not what shares the loop by the clock."""
+    return file.startswith(PRODUCT) and "/pacing/" not in file
+
+
 async def count_calls(world: World, body: bytes) -> int:
     """How many functions are called until the array is created."""
     counted = 0
 
     def count(frame: FrameType, event: str, argument: object) -> None:
         nonlocal counted
-        counted += event == "call"
+        counted += event == "call" and is_counted(frame.f_code.co_filename)
 
     before = sys.getprofile()
     sys.setprofile(count)
