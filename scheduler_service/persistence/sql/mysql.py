@@ -484,7 +484,8 @@ _ROW = f"name {TEXT} PATH '$[0]', number BIGINT PATH '$[1]', other BIGINT PATH '
 write_as(
     {
         Unindexed: "{0}",
-        Member: "JSON_UNQUOTE(JSON_EXTRACT({0}, CONCAT('$.', JSON_QUOTE({1}))))",
+        # As bytes: what comes out of JSON has not its column's collation, and would ignore spaces at its end.
+        Member: "CAST(JSON_UNQUOTE(JSON_EXTRACT({0}, CONCAT('$.', JSON_QUOTE({1})))) AS BINARY)",
         Like: "LOWER({0}) LIKE LOWER({1}) ESCAPE '\\'",
         AnyMemberLike: f"EXISTS (SELECT 1 FROM JSON_TABLE({{0}}, '$.*' {_VALUES}) AS member "  # noqa: S608
         "WHERE LOWER(member.value) LIKE LOWER({1}) ESCAPE '\\')",

@@ -83,9 +83,19 @@ async def test_text_is_searched_literally(store: OpenStore) -> None:
 
 
 async def test_ids_that_differ_little_are_those_of_different_jobs(store: OpenStore) -> None:
-    """In upper and lower case, and by a space at the end; lists are in the order of their bytes."""
-    for name in ("a ", "b", "A", "a"):
-        await store.commit(commit(name, next_fire=None if name == "A" else 5, object_id=name))
+    """In upper and lower case, and by a space at the end; lists are in the order of their bytes.
+
+    Their labels too: keys see jobs by these (14).
+    """
+    names = ("a ", "b", "A", "a")
+    for name in names:
+        labels = {"team": name, f"of {name}": "ä"}
+        moment = None if name == "A" else 5
+        await store.commit(commit(name, next_fire=moment, object_id=name, labels=labels))
+    for name in names:
+        assert await ids(store, labels=(("team", name),)) == [name]
+        assert await ids(store, labels=((f"of {name}", "ä"),)) == [name]
+        assert await ids(store, object_id=name) == [name]
     assert await ids(store) == ["A", "a", "a ", "b"]
     assert await ids(store, descending=True) == ["b", "a ", "a", "A"]
     assert await ids(store, sort=JobSort.NEXT_FIRE_TIME) == ["a", "a ", "b", "A"]
