@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from scheduler_service.app.listener import listen
-from scheduler_service.http_server.exchange import HttpExchange
+from scheduler_service.http_server.exchange import HttpExchange, address_of
 from scheduler_service.http_server.protocol import HEAD_BYTES, HEAD_LINES
 from scheduler_service.http_server.server import Server
 from tests.rows import each_row
@@ -498,3 +498,18 @@ async def test_heads_in_single_bytes_are_read() -> None:
         answer = await reader.read()
         writer.close()
     assert answer.endswith(b"GET /last ")
+
+
+@each_row(
+    ("name", "end"),
+    [
+        (("192.0.2.1", 80), ("192.0.2.1", 80)),
+        (("::ffff:192.0.2.1", 80, 0, 0), ("192.0.2.1", 80)),
+        (("2001:db8::1", 80, 0, 0), ("2001:db8::1", 80)),
+        ("/run/a.sock", None),
+        (None, None),
+    ],
+)
+def test_a_caller_has_one_address_at_a_socket_for_both_protocols(name: Any, end: Any) -> None:
+    """In limits, the audit and the log that of IPv4 is the plain one (SPEC section 14)."""
+    assert address_of(name) == end
