@@ -112,20 +112,34 @@ def parse_repeats(text: str) -> tuple[int | None, Duration]:
     return count, parse_duration(match[2])
 
 
-def shift(moment: int, duration: Duration, times: int, zone: Zone) -> int | None:
+def shift(moment: int, duration: Duration, times: int, zone: Zone, local: int | None = None) -> int | None:
     """`moment` plus `times` (≥ 0) durations, counted from `moment` itself, so that clamping does not add up.
 
     Months and days keep the local time of day and are clamped to the month's end; a local time that is
     skipped becomes the first instant after the gap, one that occurs twice its first occurrence. None: the
-    result is after the year 9999. Never falls as `times` rises.
+    result is after the year 9999. Never falls as `times` rises. `local`: the local time of `moment`, where it
+    was written as one that is skipped.
     """
     elapsed = duration.ms * times
     if times == 0 or not (duration.months or duration.days):
         return _within(moment + elapsed)
-    local = _shift_local(zone.to_local(moment), duration.months * times, duration.days * times)
+    local = shift_local(zone.to_local(moment) if local is None else local, duration, times)
     if local is None:
         return None
     return _within(settle(local, zone) + elapsed)
+
+
+def shift_local(local: int, duration: Duration, times: int) -> int | None:
+    """Local ms plus months, clamped to the month's end, plus days; None: after the year 9999."""
+    months, days = duration.months * times, duration.days * times
+    day, time_of_day = divmod(local, DAY)
+    date = as_datetime(day * DAY)
+    year, month = divmod(date.year * 12 + date.month - 1 + months, 12)
+    if year > 9_999 or days > DAYS_MAX:
+        return None
+    first = as_moment(datetime(year, month + 1, 1, tzinfo=UTC))
+    shifted = first + (min(date.day, month_length(year, month + 1)) - 1 + days) * DAY + time_of_day
+    return shifted if shifted <= LATEST else None
 
 
 def settle(local: int, zone: Zone) -> int:
@@ -260,18 +274,6 @@ def _advise_iso(text: str) -> str:
     reason = "hours, minutes and seconds stand behind T" if "T" not in text else "only seconds have decimals"
     written = f"P{days}T{clock}"
     return f"{reason}: write {written!r}" if clock else ""
-
-
-def _shift_local(local: int, months: int, days: int) -> int | None:
-    """Local ms plus months, clamped to the month's end, plus days; None: after the year 9999."""
-    day, time_of_day = divmod(local, DAY)
-    date = as_datetime(day * DAY)
-    year, month = divmod(date.year * 12 + date.month - 1 + months, 12)
-    if year > 9_999 or days > DAYS_MAX:
-        return None
-    first = as_moment(datetime(year, month + 1, 1, tzinfo=UTC))
-    shifted = first + (min(date.day, month_length(year, month + 1)) - 1 + days) * DAY + time_of_day
-    return shifted if shifted <= LATEST else None
 
 
 def _within(moment: int) -> int | None:

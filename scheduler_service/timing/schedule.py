@@ -13,7 +13,7 @@ from scheduler_service.domain.errors import Problem
 from scheduler_service.timing.backoff import digest
 from scheduler_service.timing.calendar_days import DaysOf
 from scheduler_service.timing.cron import Cron
-from scheduler_service.timing.durations import LATEST, Duration, mean_length, shift
+from scheduler_service.timing.durations import LATEST, Duration, mean_length, shift, shift_local
 from scheduler_service.timing.timer import Timer, TimerKind
 
 COUNT_MAX = 10_000
@@ -185,7 +185,7 @@ def _unlimited(timer: Timer, cursor: Cursor) -> int | None:
         if is_single:
             return origin if origin is not None and origin >= _floor(timer, cursor) else None
         index, last = _indices(timer, cursor, origin)
-        return None if index > last else _nth(timer, origin, index)
+        return None if index > last else _nth(timer, cursor.anchor, origin, index)
     if kind is CRON:
         after = begin(timer, cursor.anchor + 1) - 1
         return _cron(timer).next(after if cursor.last is None else max(after, cursor.last), timer.zone)
@@ -204,7 +204,9 @@ def _delayed(timer: Timer, cursor: Cursor) -> int | None:
     floor: int | None = _floor(timer, cursor)
     if cursor.last is None:
         origin = first_moment(timer, cursor.anchor)
-        floor = _nth(timer, origin, _search(timer, origin, _floor(timer, cursor)))
+        floor = _nth(
+            timer, cursor.anchor, origin, _search(timer, cursor.anchor, origin, _floor(timer, cursor))
+        )
         if cursor.ended is None:
             return floor
     elif cursor.ended is None:
@@ -217,21 +219,21 @@ class _Grid:
     """`calendars.Grid`: the moments of a timing or cron timer, whatever its bounds, repeats and calendar."""
 
     def __init__(self, timer: Timer, anchor: int) -> None:
-        self._timer = timer
+        self._timer, self._anchor = timer, anchor
         self._origin = first_moment(timer, anchor) if timer.kind is TIMING else None
 
     def next(self, after: int) -> int | None:
-        timer, origin = self._timer, self._origin
+        timer, anchor, origin = self._timer, self._anchor, self._origin
         if timer.kind is CRON:
             return _cron(timer).next(after, timer.zone)
-        index = _search(timer, origin, after + 1)
-        return None if index and _period(timer).is_zero else _nth(timer, origin, index)
+        index = _search(timer, anchor, origin, after + 1)
+        return None if index and _period(timer).is_zero else _nth(timer, anchor, origin, index)
 
     def previous(self, before: int) -> int | None:
-        timer, origin = self._timer, self._origin
+        timer, anchor, origin = self._timer, self._anchor, self._origin
         if timer.kind is CRON:
             return _cron(timer).previous(before, timer.zone)
-        return _nth(timer, origin, _search(timer, origin, before) - 1)
+        return _nth(timer, anchor, origin, _search(timer, anchor, origin, before) - 1)
 
 
 def _floor_on_days(timer: Timer, cursor: Cursor) -> int | None:
@@ -273,19 +275,19 @@ def _tally_on_days(timer: Timer, cursor: Cursor, until: int, most: int) -> int |
 def _preceding_timing(timer: Timer, cursor: Cursor, end: int) -> int | None:
     origin = first_moment(timer, cursor.anchor)
     _, last = _indices(timer, cursor, origin)
-    return _nth(timer, origin, min(_search(timer, origin, end) - 1, last))
+    return _nth(timer, cursor.anchor, origin, min(_search(timer, cursor.anchor, origin, end) - 1, last))
 
 
 def _tally_timing(timer: Timer, cursor: Cursor, until: int) -> int:
     origin = first_moment(timer, cursor.anchor)
     index, last = _indices(timer, cursor, origin)
     end = min(until, limit(timer, cursor.anchor)) + 1
-    return max(0, min(_search(timer, origin, end) - 1, last) - index + 1)
+    return max(0, min(_search(timer, cursor.anchor, origin, end) - 1, last) - index + 1)
 
 
 def _indices(timer: Timer, cursor: Cursor, origin: int | None) -> tuple[int, int]:
     """The first and last index of a timing that the cursor has left; first > last: none."""
-    index = _search(timer, origin, _floor(timer, cursor))
+    index = _search(timer, cursor.anchor, origin, _floor(timer, cursor))
     if _period(timer).is_zero:
         return index, -cursor.used
     return index, LATEST if timer.repeats is None else index + timer.repeats - cursor.used - 1
@@ -297,7 +299,7 @@ def _floor(timer: Timer, cursor: Cursor) -> int:
     return floor if cursor.last is None else max(floor, cursor.last + 1)
 
 
-def _search(timer: Timer, origin: int | None, moment: int) -> int:
+def _search(timer: Timer, anchor: int, origin: int | None, moment: int) -> int:
     """The smallest index whose moment is not before `moment`, or is after the year 9999."""
     period = _period(timer)
     if origin is None or origin >= moment:
@@ -306,14 +308,14 @@ def _search(timer: Timer, origin: int | None, moment: int) -> int:
         return 1
     if not (period.months or period.days):
         return -((origin - moment) // period.ms)
-    return _search_calendar(timer, origin, moment)
+    return _search_calendar(timer, anchor, origin, moment)
 
 
-def _search_calendar(timer: Timer, origin: int, moment: int) -> int:
+def _search_calendar(timer: Timer, anchor: int, origin: int, moment: int) -> int:
     """By bisection, around the index that the mean length gives."""
 
     def is_reached(index: int) -> bool:
-        found = _nth(timer, origin, index)
+        found = _nth(timer, anchor, origin, index)
         return found is None or found >= moment
 
     guess = (moment - origin) // mean_length(_period(timer))
@@ -324,10 +326,20 @@ def _search_calendar(timer: Timer, origin: int, moment: int) -> int:
     return low + bisect_left(range(low, high), True, key=is_reached)
 
 
-def _nth(timer: Timer, origin: int | None, index: int) -> int | None:
+def _nth(timer: Timer, anchor: int, origin: int | None, index: int) -> int | None:
     if origin is None or index < 0:
         return None
-    return shift(origin, _period(timer), index, timer.zone)
+    period = _period(timer)
+    local = _written(timer, anchor) if period.months or period.days else None
+    return shift(origin, period, index, timer.zone, local)
+
+
+def _written(timer: Timer, anchor: int) -> int | None:
+    """The local time that its first moment has by `dueTime`, though clocks may skip it; None: as it is."""
+    due = timer.due
+    if not isinstance(due, Duration):
+        return timer.due_local
+    return None if due.ms or due.is_zero else shift_local(timer.zone.to_local(anchor), due, 1)
 
 
 def _from_anchor(length: int | Duration, anchor: int, timer: Timer) -> int | None:

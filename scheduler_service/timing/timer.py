@@ -15,7 +15,7 @@ from scheduler_service.timing.cron import Cron, parse_cron
 from scheduler_service.timing.cron_text import MACROS
 from scheduler_service.timing.cron_warnings import find_warnings
 from scheduler_service.timing.durations import Duration, mean_length, parse_duration, parse_repeats
-from scheduler_service.timing.times import FORMS, advise_delay, looks_like_time, parse_time
+from scheduler_service.timing.times import FORMS, advise_delay, looks_like_time, parse_time, read_time
 from scheduler_service.timing.zones import Zone, load_zone
 
 EXTERNAL = "external"
@@ -69,17 +69,18 @@ class Timer(msgspec.Struct, frozen=True, kw_only=True):
     """A compiled timer. Moments and lengths in ms.
 
     Only cron has `cron`, only timing has `due` and `period`. `due` and `ttl` are moments, or delays from the
-    cursor's anchor. A `period` of 0 fires once and has `repeats` 1; `repeats` None: without end. `from_end`:
-    the period is a fixed delay after the end of an execution. `rule`: it fires on days of a calendar
-    alone; until `bind_calendar` it has no moment. `warnings` are those that need no moment;
-    `warnings_at` has the others. `trouble`: why its moments cannot be computed any more (`stand_still`);
-    empty: they can.
+    cursor's anchor; `due_local` is the local time of a moment as it was written, which clocks may skip. A
+    `period` of 0 fires once and has `repeats` 1; `repeats` None: without end. `from_end`: the period is a
+    fixed delay after the end of an execution. `rule`: it fires on days of a calendar alone; until
+    `bind_calendar` it has no moment. `warnings` are those that need no moment; `warnings_at` has the others.
+    `trouble`: why its moments cannot be computed any more (`stand_still`); empty: they can.
     """
 
     kind: TimerKind
     zone: Zone
     cron: Cron | None = None
     due: int | Duration | None = None
+    due_local: int | None = None
     period: Duration | None = None
     repeats: int | None = None
     ttl: int | Duration | None = None
@@ -207,8 +208,11 @@ class _Reader:
                 return msgspec.structs.replace(timer, cron=cron, warnings=(*timer.warnings, *warnings))
             case TimerKind.TIMING:
                 due = self._moment_or_duration("/dueTime", due_time, timer.zone)
+                local = read_time(due_time, timer.zone)[1] if isinstance(due, int) else None
                 repeats, length = self._period(period)
-                return msgspec.structs.replace(timer, due=due, period=length, repeats=repeats)
+                return msgspec.structs.replace(
+                    timer, due=due, due_local=local, period=length, repeats=repeats
+                )
             case TimerKind.ONE_TIME:
                 if not _is_empty(period):
                     self._period(period)  # ignored, and refused all the same where it is none

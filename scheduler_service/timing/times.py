@@ -39,6 +39,11 @@ def parse_time(text: str, zone: Zone) -> int:
     local time means the first instant after the gap, one that occurs twice its first occurrence. Second 60,
     hour 24 and any text after the time are refused.
     """
+    return read_time(text, zone)[0]
+
+
+def read_time(text: str, zone: Zone) -> tuple[int, int]:
+    """The moment as `parse_time` has it, and its local time (ms) as written: perhaps one that is skipped."""
     match = _RFC_3339.fullmatch(text) or _LOCAL.fullmatch(text)
     if match is None:
         raise ExpressionError(
@@ -46,7 +51,10 @@ def parse_time(text: str, zone: Zone) -> int:
         )
     local = _read_clock(match, text)
     offset = match[8] if match.re is _RFC_3339 else None
-    return _checked(settle(local, zone) if offset is None else local - _read_offset(offset, text), text)
+    if offset is None:
+        return _checked(settle(local, zone), text), local
+    moment = _checked(local - _read_offset(offset, text), text)
+    return moment, zone.to_local(moment)
 
 
 def advise_moment(text: str) -> str:

@@ -22,8 +22,9 @@ from scheduler_service.timing.schedule import (
     warnings_at,
 )
 from scheduler_service.timing.timer import RECURRING, Timer, TimerText, stand_still
+from scheduler_service.timing.times import local_text
 from tests.rows import each_row
-from tests.unit.timing.timers import NOON, anchors, make, timers
+from tests.unit.timing.timers import NOON, anchors, at, make, timers
 
 
 @given(timers, anchors, st.integers(0, 60))
@@ -42,6 +43,35 @@ def test_looking_back_agrees_with_walking(timer: Timer, anchor: int, count: int)
     assert list(islice(between(timer, cursor, "seed", LATEST), len(firings) - middle)) == firings[middle:]
     if firings[middle:]:
         assert tally(timer, cursor, firings[-1].base, 1_000) == len(firings) - middle
+
+
+@each_row(
+    ("due_time", "period", "anchor", "expected"),
+    [
+        ("2026-03-29 02:30:00", "P1D", "2026-03-27", ["03-29 03:00", "03-30 02:30", "03-31 02:30"]),
+        ("2026-03-29 02:30:00", "P1D", "2026-06-01", ["06-01 02:30", "06-02 02:30", "06-03 02:30"]),
+        ("2026-03-29T02:30:00", "P1M", "2026-03-27", ["03-29 03:00", "04-29 02:30", "05-29 02:30"]),
+        ("2026-03-29 02:30:00", "PT24H", "2026-03-27", ["03-29 03:00", "03-30 03:00", "03-31 03:00"]),
+        ("2026-03-28 02:30:00", "P1D", "2026-03-28", ["03-28 02:30", "03-29 03:00", "03-30 02:30"]),
+        ("2026-10-25T02:30:00+01:00", "P1D", "2026-10-25", ["10-25 02:30", "10-26 02:30", "10-27 02:30"]),
+        ("P1D", "P1W", "2026-03-28T01:30:00Z", ["03-29 03:00", "04-05 02:30", "04-12 02:30"]),
+    ],
+)
+def test_a_skipped_due_time_keeps_its_local_time(
+    due_time: str, period: str, anchor: str, expected: list[str]
+) -> None:
+    """SPEC section 3: it fires once after the gap; calendar durations count from the time as written."""
+    timer = make(due_time, period, timezone="Europe/Berlin")
+    firings = islice(between(timer, Cursor(at(anchor)), "", LATEST), 3)
+    assert [local_text(one.base, timer.zone)[5:16].replace("T", " ") for one in firings] == expected
+
+
+def test_a_job_that_kept_the_shifted_time_goes_on() -> None:
+    """An older version has fired at 03:00 on these days: none is doubled, none left out."""
+    timer = make("2026-03-29 02:30:00", "R9/P1D", timezone="Europe/Berlin")
+    fired = Cursor(at("2026-03-27"), at("2026-04-01T03:00:00+02:00"), 4)
+    left = [rfc3339(one.base)[5:16] for one in between(timer, fired, "", LATEST)]
+    assert left == [f"04-0{day}T00:30" for day in range(2, 7)]
 
 
 def test_a_far_moment_is_found_without_walking() -> None:
