@@ -113,6 +113,28 @@ async def test_a_job_fails_three_times_and_recovers() -> None:
         assert found == ["failing", "recovered"]
 
 
+async def test_jobs_of_other_tenants_are_for_admins() -> None:
+    """The alerts are the operator's; whoever only reads in `default` sees what is of it, or of no tenant."""
+    key = "the-key-of-the-settings"
+    async with alerting({"on": ["failing"], "minIntervalSeconds": 0}, server={"key": key}) as world:
+        world.target.always("/run", 500)
+        admin = {"Authorization": f"Bearer {key}"}
+        keys = {}
+        for role, tenant in (("viewer", "default"), ("editor", "acme")):
+            wanted = {"name": role, "role": role, "tenant": tenant}
+            made = data_of(await world.client.post("/keys", json=wanted, headers=admin), 201)
+            keys[role] = {"Authorization": f"Bearer {made['key']}"}
+        for own in (admin, keys["editor"]):
+            world.client.headers.update(own)
+            await create(world, "nightly")
+            for _ in range(3):
+                await run(world, "nightly")
+        await told(world, many(2))
+        shown = [data_of(await world.client.get("/alerts", headers=of)) for of in (admin, keys["viewer"])]
+        assert [(len(one["open"]), one["openCount"]) for one in shown] == [(2, 2), (1, 1)]
+        assert (await world.client.get("/alerts")).status_code == 404
+
+
 async def test_labels_and_ids_choose_jobs() -> None:
     """`label` is compared with the labels of a job, `jobId` with its id."""
     of_a_team = {"name": "team", "on": ["finalFailed"], "label": "team:billing"}
