@@ -55,6 +55,7 @@ from scheduler_service.api.responses import (
     refuse,
     store_problem,
 )
+from scheduler_service.domain.feedback_tokens import mask_tokens
 from scheduler_service.hosts.work_thread import work_apart
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
@@ -302,7 +303,7 @@ def _mount(prefix: str, app: ASGIApp) -> Iterable[BaseRoute]:
 
 def _note_of(operation: ApiOperation, scope: Scope) -> AuditNote:
     """The line of a request in the audit: it is about what its path names."""
-    return AuditNote(operation.audit_kind, next(iter(scope["path_params"].values()), ""))
+    return AuditNote(operation.audit_kind, mask_tokens(next(iter(scope["path_params"].values()), "")))
 
 
 def _description(document: Callable[[], dict[str, Any]]) -> ApiOperation:

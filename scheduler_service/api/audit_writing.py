@@ -19,6 +19,7 @@ from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.parameters import Values
 from scheduler_service.api.responses import ENCODER, refusal_of
 from scheduler_service.domain.audit_acts import Act, ActKind, ActOutcome, AuditEntry, name_in_audit
+from scheduler_service.domain.feedback_tokens import mask_tokens_in
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.security.callers import Caller
 
@@ -95,7 +96,7 @@ def act_of(
         name_in_audit(caller.name, is_start_key=caller.is_operator)[:LONGEST_NAME],
         key_id=caller.key_id,
         address="" if client is None else str(client[0])[:LONGEST_ADDRESS],
-        detail=ENCODER.encode(shown) if shown else b"",
+        detail=mask_tokens_in(ENCODER.encode(shown)) if shown else b"",
         execute_number=execute_number,
         service=caller.service or "",
     )

@@ -14,7 +14,7 @@ from scheduler_service.api.request import ApiRequest, PostedBody, Routes
 from scheduler_service.api.responses import absent, full, invalid, refuse, succeed
 from scheduler_service.domain.audit_acts import is_reserved_name
 from scheduler_service.domain.job_key import DEFAULT_TENANT
-from scheduler_service.domain.keys_and_roles import AccessKey, Role
+from scheduler_service.domain.keys_and_roles import AccessKey, Role, id_in
 from scheduler_service.domain.moments import SECOND, rfc3339
 from scheduler_service.persistence.common.pagination import mark_list, write_cursor
 from scheduler_service.security.key_ring import MOST_KEYS, KeyRing, OverlapRunsError
@@ -134,6 +134,8 @@ def read_new_key(posted: NewKey, *, tenant: str, created_by: str, now: int) -> A
     if is_reserved_name(posted.name):
         message = f"{posted.name!r} is who the service itself or the key of its settings is in the audit"
         raise invalid("/name", "reserved", message)
+    if id_in(posted.name) != posted.name:
+        raise invalid("/name", "invalid", "the name is the text of a key, which must not be shown")
     if role is Role.ADMIN and (posted.service or posted.labels):
         message = "an admin's key is for the whole tenant: leave service and labels out, or take another role"
         raise invalid("/role", "invalid", message)
@@ -184,9 +186,10 @@ def _check_tenant(request: ApiRequest, tenant: str) -> None:
 
 def _find(request: ApiRequest) -> AccessKey:
     """The key that the path names. Raises ApiProblem (404)."""
-    key = _ring(request).read(request.path["keyId"])
+    key_id = id_in(request.path["keyId"])
+    key = _ring(request).read(key_id)
     if key is None or request.caller.tenant not in (key.tenant, DEFAULT_TENANT):
-        raise absent("/keyId", f"there is no key {request.path['keyId'][:64]!r}")
+        raise absent("/keyId", f"there is no key {key_id[:64]!r}")
     return key
 
 

@@ -124,7 +124,7 @@ def revoke_key(
         from scheduler_service.maintenance import database_keys
 
         ended = _run(lambda settings: database_keys.revoke_key(settings, key_id), data, config)
-    note(f"the key {key_id} of {ended['name']} is revoked")
+    note(f"the key {ended['keyId']} of {ended['name']} is revoked")
 
 
 @app.command("rotate", page=MADE)

@@ -82,3 +82,8 @@ def read_key(text: str) -> tuple[str, str] | None:
     """The id and the secret in the text of a key; None: it is no such text."""
     found = _FORM.fullmatch(text) if len(text) <= LONGEST else None
     return None if found is None else (found[1], found[2])
+
+
+def id_in(text: str) -> str:
+    """The id of a key, where somebody has pasted its whole text, too."""
+    return (read_key(text) or (text,))[0]

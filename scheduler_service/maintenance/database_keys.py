@@ -14,6 +14,7 @@ from scheduler_service.app.process_setup import machine_user
 from scheduler_service.domain.audit_acts import ActKind
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.job_key import DEFAULT_TENANT
+from scheduler_service.domain.keys_and_roles import id_in
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.maintenance.audited_commands import audited_command
@@ -62,6 +63,8 @@ def list_keys(settings: Settings, tenant: str | None) -> list[Row]:
 def revoke_key(settings: Settings, key_id: str) -> Row:
     """Ends a key, in wire form. Raises StoreError, NoKeyError."""
 
+    key_id = id_in(key_id)
+
     async def revoke(ring: KeyRing) -> Row:
         if (key := await ring.revoke(key_id)) is None:
             raise _no_key(key_id)
@@ -76,7 +79,7 @@ def rotate_key(settings: Settings, key_id: str, overlap_seconds: float) -> Row:
 
     ApiProblem for an overlap that no rotation can have.
     """
-    posted = read_model(Rotation, {"overlapSeconds": overlap_seconds})
+    posted, key_id = read_model(Rotation, {"overlapSeconds": overlap_seconds}), id_in(key_id)
 
     async def rotate(ring: KeyRing) -> Row:
         rotated = await ring.rotate(key_id, round(posted.overlap_seconds * SECOND))

@@ -84,6 +84,7 @@ async def test_a_key_is_shown_once(keyed: Keyed) -> None:
         ({"name": "ad\u200bmin"}, "/name"),
         ({"labels": ["team:\u202eops"]}, "/labels/0"),
         ({"name": "check-timers"}, "/name"),
+        ({"name": f"pk_{'a' * 16}_{'b' * 43}"}, "/name"),
         ({"role": "admin", "service": "billing"}, "/role"),
         ({"role": "admin", "labels": ["team:ops"]}, "/role"),
         ({"labels": ["team"]}, "/labels/0"),
@@ -316,6 +317,22 @@ async def test_with_the_first_key_everybody_needs_one() -> None:
     assert await keyed.status(f"/keys/{left}", own, "DELETE") == 409, "the other one ends by itself"
     keyed.table.rows.clear()
     assert await keyed.status("/jobs", {}) == 401, "what was closed stays closed"
+
+
+async def test_a_pasted_key_is_its_id(keyed: Keyed) -> None:
+    """People paste what they have: that key is meant, and it stands nowhere."""
+    key_id, own = await keyed.make()
+    text = own["Authorization"].removeprefix("Bearer ")
+    answers = [
+        await keyed.client.delete(f"/jobs/{text}", headers=ADMIN),
+        await keyed.client.delete(f"/keys/{text}", headers=ADMIN),
+        await keyed.client.post(f"/keys/{text}/rotate", headers=ADMIN),
+    ]
+    assert [one.status_code for one in answers] == [404, 200, 409]
+    assert answers[1].json()["data"]["keyId"] == key_id
+    lines = (await keyed.client.get("/audit", headers=ADMIN)).text
+    assert text.rpartition("_")[2] not in lines + answers[1].text + str(keyed.world.logged)
+    assert f"pk_{key_id}_***" in lines
 
 
 async def test_a_body_that_comes_late_is_judged_by_then(keyed: Keyed) -> None:

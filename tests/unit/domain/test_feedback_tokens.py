@@ -39,6 +39,21 @@ def test_it_is_masked(text: str) -> None:
     assert mask_tokens_in(text.encode()) == text.replace(TOKEN, "***").encode()
 
 
+def test_of_a_key_the_id_stays() -> None:
+    """In the answer of `POST /keys`, in a path, in a sentence, beside a token; what is shorter is no key."""
+    key_id, secret = "0f" * 8, "aZ_-9" * 8 + "xyz"
+    key = f"pk_{key_id}_{secret}"
+    for text in (
+        json.dumps({"key": key}),
+        f"/keys/{key}/rotate",
+        f"Bearer {key}",
+        f"{URL}&by={key}, he",
+    ):
+        wanted = text.replace(secret, "***").replace(TOKEN, "***")
+        assert (mask_tokens(text), mask_tokens_in(text.encode())) == (wanted, wanted.encode())
+    assert mask_tokens(key[:-1]) == key[:-1]
+
+
 @each_row("letters", list(itertools.product(*zip("token", "TOKEN", strict=True))))
 def test_what_is_a_token_is_so_in_any_text(letters: tuple[str, ...]) -> None:
     """Whatever else is in the text: the quick look misses nothing that is masked."""
