@@ -33,9 +33,9 @@ from scheduler_service.domain.turn_events import (
     Triggered,
 )
 from scheduler_service.domain.wire import Holder, OutboundRequest, Token
+from scheduler_service.engine.decide import decide
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.job_summary import due
-from scheduler_service.engine.machine import decide
 from scheduler_service.engine.notification_retry import after_try
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.language.json_values import show_text

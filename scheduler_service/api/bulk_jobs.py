@@ -37,7 +37,7 @@ from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken, Unchanged
 from scheduler_service.domain.turn_events import Updated
 from scheduler_service.engine.compile_cache import read_active
-from scheduler_service.engine.machine import OWN_JOB
+from scheduler_service.engine.decide import OWN_JOB
 from scheduler_service.engine.program import GROUP_BYTES
 from scheduler_service.hosts.work_thread import work_by_size
 from scheduler_service.pacing.slices import Slices

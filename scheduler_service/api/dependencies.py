@@ -16,7 +16,7 @@ from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.hosts.cleanup import Cleanup, Trials
 from scheduler_service.hosts.operations.operations import Operations
 from scheduler_service.hosts.processes.shards import Jobs
-from scheduler_service.pacing.room import Room
+from scheduler_service.pacing.waiting_room import Room
 from scheduler_service.persistence.history.history_reads import HistoryReads
 from scheduler_service.ports.alerts import AlertLine
 from scheduler_service.ports.audit import AuditLog
@@ -25,10 +25,10 @@ from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.shared_tables import StoredCalendar
 from scheduler_service.ports.state import RequestStore
-from scheduler_service.security.mask_rules import DefinitionMasking
-from scheduler_service.security.secret_masks import SecretMasks
+from scheduler_service.security.name_masks import DefinitionMasking
 from scheduler_service.security.secret_vault import SecretVault
 from scheduler_service.security.secrets import SecretSources
+from scheduler_service.security.value_masks import SecretMasks
 from scheduler_service.services.drift_report import DriftReport
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.reconcile import Reconcile

@@ -16,7 +16,7 @@ from scheduler_service.domain.moments import rfc3339
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.common.pagination import write_place
 from scheduler_service.ports.catalogue import CatalogueEntry, JobPage, JobQuery
-from scheduler_service.security.secret_masks import SecretMask
+from scheduler_service.security.value_masks import SecretMask
 from scheduler_service.timing.preview import Preview, Shown, describe
 
 OPTIONS = (

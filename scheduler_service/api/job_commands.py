@@ -22,8 +22,8 @@ from scheduler_service.domain.replies import (
     Unchanged,
 )
 from scheduler_service.engine.compile_cache import read_options
+from scheduler_service.engine.decide import NO_JOB
 from scheduler_service.engine.job_summary import find_state
-from scheduler_service.engine.machine import NO_JOB
 from scheduler_service.hosts.work_thread import work_by_size
 from scheduler_service.ports.delivery import Command
 

@@ -37,8 +37,8 @@ from scheduler_service.language.json_values import LARGE_BYTES, as_json, parse_j
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.common.pagination import mark_list, write_cursor
 from scheduler_service.security.callers import Role
-from scheduler_service.security.secret_masks import SecretMask
 from scheduler_service.security.secrets import fill_request
+from scheduler_service.security.value_masks import SecretMask
 from scheduler_service.services.pull_queues import Completed
 
 ROUTES = Routes("queues")

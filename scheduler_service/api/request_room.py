@@ -7,7 +7,7 @@ from http import HTTPStatus
 from starlette.types import Message, Send
 
 from scheduler_service.api.responses import refuse
-from scheduler_service.pacing.room import Place, Room
+from scheduler_service.pacing.waiting_room import Place, Room
 
 WAIT_SECONDS = 10.0
 MOST = 4

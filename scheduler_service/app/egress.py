@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 
 from scheduler_service.app.process_setup import current_limit, divide
-from scheduler_service.pacing.room import Room
+from scheduler_service.pacing.waiting_room import Room
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.security.signing import RequestSigner

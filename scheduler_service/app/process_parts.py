@@ -26,7 +26,7 @@ from scheduler_service.hosts.embedded.early_commit import BATCH_WINDOW_MS, BURST
 from scheduler_service.hosts.embedded.embedded_host import EmbeddedHost, EmbeddedParts, build_embedded_host
 from scheduler_service.hosts.host import Host, HostStatus
 from scheduler_service.hosts.host_dependencies import Core, HostLimits, HostParts
-from scheduler_service.pacing.room import Room
+from scheduler_service.pacing.waiting_room import Room
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.history.writer import HistoryWriter
 from scheduler_service.persistence.tables.key_secret_calendar_tables import SqlCalendarTable, SqlSecretTable
@@ -35,11 +35,11 @@ from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.sending import CallingSender
 from scheduler_service.ports.services import Router
 from scheduler_service.ports.state import OpenStore, StateStore
-from scheduler_service.security.record_masking import Masking
-from scheduler_service.security.secret_masks import SecretMasks
+from scheduler_service.security.kept_records import Masking
 from scheduler_service.security.secret_vault import Seal, SecretVault
 from scheduler_service.security.secrets import SecretSources
 from scheduler_service.security.signing import RequestSigner
+from scheduler_service.security.value_masks import SecretMasks
 from scheduler_service.services.rate_sharing import RateSharing
 from scheduler_service.services.shared_calendars import Calendars
 from scheduler_service.services.tenant_execution_rates import ExecutionRates

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from client_sdk.models import Problem as ModelProblem
     from scheduler_service.cli.documents import DefinitionInFile
     from scheduler_service.domain.errors import Problem
-    from scheduler_service.maintenance.findings import DoctorFinding
+    from scheduler_service.maintenance.doctor_findings import DoctorFinding
 
 UNNAMED = "unnamed"
 WORKING_WEEK = 0b11111
@@ -183,7 +183,7 @@ def examine(
 
     from scheduler_service.app.store_opening import data_folder
     from scheduler_service.maintenance import doctor
-    from scheduler_service.maintenance.findings import ExaminedService, worst_of
+    from scheduler_service.maintenance.doctor_findings import ExaminedService, worst_of
 
     named = config or (Path(os.environ["PUNCTUAL_CONFIG"]) if os.environ.get("PUNCTUAL_CONFIG") else None)
     subject = ExaminedService(

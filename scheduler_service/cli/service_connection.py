@@ -134,7 +134,8 @@ MISREAD = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, 
 numbers beyond all floats, lists in lists without end."""
 
 COMMAND_LINE_OF_HTTPX = "httpx._main"
-"""Imported by httpx where it can be: rich, click and pygments, a third of the time that a command needs."""
+"""Imported by httpx where it can be: rich, click and pygments, a third of the time that a command needs. For
+Python it is not installed."""
 _open_connections: ContextVar[ExitStack] = ContextVar("open_connections")
 _ca: ContextVar[str | None] = ContextVar("ca", default=None)
 
@@ -289,9 +290,9 @@ def connect(url: str | None, key: str | None) -> ApiConnection:
 
     `closing_connections` closes it. Raises CommandError.
     """
-    with _importing_without(COMMAND_LINE_OF_HTTPX):
-        from client_sdk.client.connection import Connection
-        from client_sdk.client.http_answers import Patience
+    sys.modules.setdefault(COMMAND_LINE_OF_HTTPX, None)  # type: ignore[arg-type]
+    from client_sdk.client.connection import Connection
+    from client_sdk.client.http_answers import Patience
 
     url, key = read_address(url, key)
     try:
@@ -320,19 +321,6 @@ def _place_of(trace: "TracebackType | None") -> str:
             place = f"{module.rpartition('.')[2]}:{trace.tb_lineno}"
         trace = trace.tb_next
     return place
-
-
-@contextmanager
-def _importing_without(module: str) -> Iterator[None]:
-    """Inside, `import module` fails as if it were not installed, unless it was imported before."""
-    if module in sys.modules:
-        yield
-        return
-    sys.modules[module] = None  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        del sys.modules[module]
 
 
 def read_address(url: str | None, key: str | None) -> tuple[str, str | None]:

@@ -30,8 +30,8 @@ from scheduler_service.domain.turn_events import (
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome, Token
 from scheduler_service.hosts.background_tasks import LightTask, LightTasks, Tasks
 from scheduler_service.hosts.event_redelivery import Redelivery
-from scheduler_service.pacing.room import Room
 from scheduler_service.pacing.slices import Slices
+from scheduler_service.pacing.waiting_room import Room
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import LARGE_BODY, MayGo, NotSent, Sender, always

@@ -11,15 +11,15 @@ from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND, Due, Now
 from scheduler_service.domain.records import Record
 from scheduler_service.domain.turn_events import Event
+from scheduler_service.engine.decide import decide
 from scheduler_service.engine.decision import Decision, Job
-from scheduler_service.engine.machine import decide
 from scheduler_service.engine.notification_retry import INTERVAL, RETRIES
 from scheduler_service.engine.program import Program
 from scheduler_service.hosts.calls_in_flight import WakeClaimers, wake_no_claimers
 from scheduler_service.hosts.chat_robots import NO_ROBOTS, Robots
 from scheduler_service.hosts.event_redelivery import LEASE
 from scheduler_service.hosts.revisions import IdentitySource, NewIdentity
-from scheduler_service.pacing.room import Room
+from scheduler_service.pacing.waiting_room import Room
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.delivery import Compile
 from scheduler_service.ports.history import History
@@ -30,7 +30,7 @@ from scheduler_service.services.tenant_execution_rates import ExecutionRates
 from scheduler_service.telemetry.turn_observers import ObserveCall, ObserveJob, observe_no_job
 
 Decide = Callable[[Job, Event, Now], Decision]
-"""`engine.machine.decide`."""
+"""`engine.decide.decide`."""
 
 
 class Core(msgspec.Struct, frozen=True):

@@ -51,7 +51,7 @@ from scheduler_service.hosts.job_cache import CachedJob, LoadedJob, OpenBytes, P
 from scheduler_service.hosts.job_loading import JobLoading
 from scheduler_service.hosts.revisions import accepted, bind
 from scheduler_service.hosts.work_thread import LargeTurns, takes_long, work_apart
-from scheduler_service.pacing.room import Place
+from scheduler_service.pacing.waiting_room import Place
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StateUnreadable, StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.history import Batch

@@ -34,7 +34,7 @@ from scheduler_service.hosts.host_dependencies import Core
 from scheduler_service.hosts.job_cache import COUNTED_TIMES, CachedJob, OpenBytes, weigh_open
 from scheduler_service.language.json_values import LARGE_BYTES
 from scheduler_service.pacing.interpreter import SHORT_TURNS, ShortTurns, short_collections
-from scheduler_service.pacing.room import Place, Room
+from scheduler_service.pacing.waiting_room import Place, Room
 from scheduler_service.ports.clock import Timekeeper
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.telemetry.metrics import metric_list

@@ -10,6 +10,7 @@ from pathlib import Path
 from scheduler_service.app.core_settings import examined_surroundings
 from scheduler_service.app.egress import egress_of
 from scheduler_service.app.lifetime import check_exposure
+from scheduler_service.maintenance.doctor_findings import DoctorFinding, ExaminedPart, ExaminedService
 from scheduler_service.maintenance.doctor_folder import examine_folder, examine_jobs
 from scheduler_service.maintenance.doctor_machine import examine_limits, examine_versions, judge_step
 from scheduler_service.maintenance.doctor_servers import (
@@ -19,7 +20,6 @@ from scheduler_service.maintenance.doctor_servers import (
     examine_store,
 )
 from scheduler_service.maintenance.doctor_service import examine_service
-from scheduler_service.maintenance.findings import DoctorFinding, ExaminedPart, ExaminedService
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.settings import SettingsError
 from scheduler_service.settings.sources import read_env_file

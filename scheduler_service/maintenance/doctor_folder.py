@@ -22,7 +22,7 @@ from scheduler_service.app.core_settings import DefinitionCompiler, examined_sur
 from scheduler_service.app.data_folder import STATE_FILE, history_address
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.job_key import read_job_key
-from scheduler_service.maintenance.findings import DoctorFinding, ExaminedPart, ExaminedService
+from scheduler_service.maintenance.doctor_findings import DoctorFinding, ExaminedPart, ExaminedService
 from scheduler_service.maintenance.folder_formats import check_state
 from scheduler_service.persistence.sql.sqlite import file_of
 from scheduler_service.persistence.sqlite.database import inspect, read_definitions

@@ -9,7 +9,7 @@ from importlib import metadata
 
 from scheduler_service import DISTRIBUTION, __version__, how_to_install
 from scheduler_service.app.process_setup import ENOUGH, MOST_USEFUL, divide
-from scheduler_service.maintenance.findings import DoctorFinding, ExaminedPart, ExaminedService
+from scheduler_service.maintenance.doctor_findings import DoctorFinding, ExaminedPart, ExaminedService
 from scheduler_service.settings import SettingsError
 
 VERSIONS = ExaminedPart("versions")

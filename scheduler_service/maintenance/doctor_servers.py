@@ -10,8 +10,8 @@ import httpx
 
 from scheduler_service import how_to_install
 from scheduler_service.app.data_folder import history_address
+from scheduler_service.maintenance.doctor_findings import DoctorFinding, ExaminedPart, ExaminedService, ask
 from scheduler_service.maintenance.doctor_machine import judge_difference
-from scheduler_service.maintenance.findings import DoctorFinding, ExaminedPart, ExaminedService, ask
 from scheduler_service.persistence.contexts.redis_address import read_address
 from scheduler_service.persistence.history.database import inspect
 from scheduler_service.persistence.history.schema import MIGRATIONS as HISTORY_TABLES

@@ -11,9 +11,9 @@ import httpx
 
 from client_sdk.trust import explain_tls, trusted
 from scheduler_service import __version__
+from scheduler_service.maintenance.doctor_findings import DoctorFinding, ExaminedPart, ExaminedService, ask
 from scheduler_service.maintenance.doctor_folder import name_old_calendar, name_unfit
 from scheduler_service.maintenance.doctor_machine import judge_difference
-from scheduler_service.maintenance.findings import DoctorFinding, ExaminedPart, ExaminedService, ask
 
 SERVICE = ExaminedPart("service")
 CALENDARS = "/calendars?limit=10"

@@ -27,7 +27,7 @@ from scheduler_service.ports.errors import StateUnreadable
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import Secrets
 from scheduler_service.ports.state import Remembered
-from scheduler_service.security.mask_rules import hide_query
+from scheduler_service.security.name_masks import hide_query
 from scheduler_service.services.reconcile import ReadJob
 from scheduler_service.settings import Settings
 from scheduler_service.settings.alert_settings import Alert

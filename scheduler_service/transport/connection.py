@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import Protocol, cast
 
-from scheduler_service.pacing.room import Place, Room
+from scheduler_service.pacing.waiting_room import Place, Room
 from scheduler_service.ports.sending import LARGE_BODY
 from scheduler_service.transport.errors import ConnectFailed, Dropped, TimedOut, TransportError
 from scheduler_service.transport.response_parser import ParsedResponse, ResponseParser

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
-from scheduler_service.pacing.room import Room
+from scheduler_service.pacing.waiting_room import Room
 from scheduler_service.ports.log import Log
 from scheduler_service.telemetry.metrics import metric_list
 from scheduler_service.telemetry.metrics.metric_list import Sample

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ipaddress import IPv4Address
 
 from client_sdk.trust import explain_tls
-from scheduler_service.pacing.room import Room
+from scheduler_service.pacing.waiting_room import Room
 from scheduler_service.transport.addresses import Address, Site
 from scheduler_service.transport.client_certificates import ClientCertificates
 from scheduler_service.transport.connection import (

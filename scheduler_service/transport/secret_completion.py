@@ -7,8 +7,8 @@ from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.secret_places import Unfilled
 from scheduler_service.domain.wire import AtSend, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.ports.sending import MayGo, NotSent, Secrets, Sender, always
-from scheduler_service.security.secret_masks import SecretMasks
 from scheduler_service.security.secrets import fill_request
+from scheduler_service.security.value_masks import SecretMasks
 
 Look = Callable[[], Awaitable[object]]
 

@@ -16,7 +16,7 @@ from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.secret_places import FilledBody, FilledText
 from scheduler_service.domain.wire import Answer, Fault, Headers, OutboundRequest, Outcome
 from scheduler_service.language.urls import quote_location
-from scheduler_service.pacing.room import Room
+from scheduler_service.pacing.waiting_room import Room
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
 from scheduler_service.ports.sending import MayGo, NotSent, always

@@ -7,7 +7,7 @@ import sys
 from functools import cached_property
 
 from scheduler_service.domain.wire import Headers
-from scheduler_service.pacing.room import Room
+from scheduler_service.pacing.waiting_room import Room
 from scheduler_service.transport.addresses import read_site
 from scheduler_service.transport.connection import Deadlines
 from scheduler_service.transport.connection_pool import Pool

@@ -71,32 +71,15 @@ def register(adapters: psycopg.adapt.AdaptersMap) -> None:
         adapters.register_dumper(kind, dumper)
 
 
-class _BigintDumper(Dumper):
-    format, oid = Format.BINARY, BIGINT_ARRAY
+class _ArrayDumper(Dumper):
+    format = Format.BINARY
 
-    def dump(self, obj: BigintArray) -> bytes:
+    def dump(self, obj: Array) -> bytes:
         return obj
 
 
-class _TextDumper(Dumper):
-    format, oid = Format.BINARY, TEXT_ARRAY
-
-    def dump(self, obj: TextArray) -> bytes:
-        return obj
-
-
-class _ByteaDumper(Dumper):
-    format, oid = Format.BINARY, BYTEA_ARRAY
-
-    def dump(self, obj: ByteaArray) -> bytes:
-        return obj
-
-
-_DUMPERS: dict[type[Array], type[Dumper]] = {
-    BigintArray: _BigintDumper,
-    TextArray: _TextDumper,
-    ByteaArray: _ByteaDumper,
-}
+_OIDS: dict[type[Array], int] = {BigintArray: BIGINT_ARRAY, TextArray: TEXT_ARRAY, ByteaArray: BYTEA_ARRAY}
+_DUMPERS = {kind: type("ArrayDumper", (_ArrayDumper,), {"oid": oid}) for kind, oid in _OIDS.items()}
 
 
 def _encode(value: str) -> bytes:

@@ -30,9 +30,9 @@ from scheduler_service.domain.turn_events import CallEnded, Created, Event, Upda
 from scheduler_service.domain.wire import Answer, Holder
 from scheduler_service.engine.compile import Compiled, compile_definition
 from scheduler_service.engine.compile_cache import CompileCache
+from scheduler_service.engine.decide import decide
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.job_summary import summarize
-from scheduler_service.engine.machine import decide
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.hosts.cleanup import Trials
 from scheduler_service.hosts.commit_builder import bury, describe, note_act
@@ -42,9 +42,9 @@ from scheduler_service.ports.alerts import AlertLine
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.history import Batch
+from scheduler_service.security.kept_records import MASKED_HEADERS
 from scheduler_service.security.key_ring import KeyRing
-from scheduler_service.security.mask_rules import Concealment, DefinitionMasking
-from scheduler_service.security.record_masking import MASKED_HEADERS
+from scheduler_service.security.name_masks import Concealment, DefinitionMasking
 from scheduler_service.services.drift_report import DriftReport
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.pull_queues import PullQueues

@@ -19,7 +19,7 @@ from scheduler_service.app.egress import (
     trust_of,
 )
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest
-from scheduler_service.pacing.room import Room
+from scheduler_service.pacing.waiting_room import Room
 from scheduler_service.settings import LoadedSettings, SettingsError, load_settings
 from scheduler_service.transport.addresses import read_url
 from scheduler_service.transport.egress_guard import EgressPolicy, Guard, Route, Trust

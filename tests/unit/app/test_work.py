@@ -20,8 +20,8 @@ import pytest
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.turn_events import Created, Event
 from scheduler_service.domain.wire import Answer, Holder, OutboundRequest, Outcome
+from scheduler_service.engine.decide import decide
 from scheduler_service.engine.decision import Decision, Job
-from scheduler_service.engine.machine import decide
 from scheduler_service.hosts.embedded.embedded_host import EmbeddedParts, build_embedded_host
 from scheduler_service.persistence.common.packing import pack
 from scheduler_service.persistence.history.database import HistoryDatabase
@@ -30,7 +30,7 @@ from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.sending import MayGo, always
 from scheduler_service.ports.state import Commit
-from scheduler_service.security.record_masking import Masking
+from scheduler_service.security.kept_records import Masking
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import MemoryRouter, Terms
 from tests.manual_clock import WatchedClock

@@ -25,10 +25,10 @@ from scheduler_service.domain.turn_events import (
 )
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, Holder, OutboundRequest
 from scheduler_service.engine.compile import compile_definition
+from scheduler_service.engine.decide import decide
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.document_bytes import decode, encode
 from scheduler_service.engine.job_summary import Summary, due, summarize
-from scheduler_service.engine.machine import decide
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.engine.template_scope import feedback_token
 

@@ -13,8 +13,8 @@ from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.replies import Refusal, Reply, Taken, Unchanged
 from scheduler_service.domain.turn_events import Created, Destroyed, Event, Paused
+from scheduler_service.engine.decide import decide
 from scheduler_service.engine.decision import Decision, Job
-from scheduler_service.engine.machine import decide
 from scheduler_service.hosts.creation import GROUP_BYTES
 from scheduler_service.language.json_values import LARGE_BYTES
 from scheduler_service.pacing.slices import SLICE_ITEMS, SLICE_SECONDS

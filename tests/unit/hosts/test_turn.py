@@ -15,13 +15,13 @@ from scheduler_service.domain.moments import Due, Now
 from scheduler_service.domain.records import Audited, Record, StepEnded
 from scheduler_service.domain.replies import Recalled, Refusal, Started, Taken
 from scheduler_service.domain.turn_events import AlarmRang, Destroyed, Event, Paused, Triggered
+from scheduler_service.engine.decide import decide
 from scheduler_service.engine.decision import Decision, Job
-from scheduler_service.engine.machine import decide
 from scheduler_service.hosts.job_cache import CachedJob
 from scheduler_service.language.json_values import LARGE_BYTES
 from scheduler_service.ports.errors import StoreConflict, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import Remembered
-from scheduler_service.security.record_masking import Masking
+from scheduler_service.security.kept_records import Masking
 from tests.unit.hosts.house import CORE, SKEW, START
 from tests.unit.hosts.memory_store import Fate
 from tests.unit.hosts.turn_rig import Bench

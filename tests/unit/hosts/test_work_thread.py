@@ -35,7 +35,7 @@ from scheduler_service.hosts.work_thread import (
 )
 from scheduler_service.language.json_values import LARGE_BYTES
 from scheduler_service.pacing.interpreter import SWITCH_SECONDS, short_turns
-from scheduler_service.pacing.room import Place
+from scheduler_service.pacing.waiting_room import Place
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.manual_clock import ManualClock

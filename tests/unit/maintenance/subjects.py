@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from scheduler_service.maintenance.findings import DoctorFinding, ExaminedService
+from scheduler_service.maintenance.doctor_findings import DoctorFinding, ExaminedService
 from scheduler_service.settings import load_settings
 
 

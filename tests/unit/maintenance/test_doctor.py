@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from scheduler_service.maintenance.doctor import examine, examine_settings
-from scheduler_service.maintenance.findings import (
+from scheduler_service.maintenance.doctor_findings import (
     DoctorFinding,
     ExaminedPart,
     ExaminedService,

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import msgspec
 
 from scheduler_service import __version__
+from scheduler_service.maintenance.doctor_findings import LARGEST_ANSWER
 from scheduler_service.maintenance.doctor_service import CALENDARS, examine_service
-from scheduler_service.maintenance.findings import LARGEST_ANSWER
 from tests.http_program import Asked, HttpProgram, Said
 from tests.ports import free_port
 from tests.unit.maintenance.subjects import states, subject

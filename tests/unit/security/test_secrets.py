@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_service.security.secret_masks import MOST_FORMER, SecretMasks
 from scheduler_service.security.secrets import (
     MOST_BYTES,
     SecretFiles,
@@ -14,6 +13,7 @@ from scheduler_service.security.secrets import (
     read_values,
     speaks_of_secret,
 )
+from scheduler_service.security.value_masks import MOST_FORMER, SecretMasks
 from tests.rows import each_row
 
 

@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from scheduler_service.domain.wire import OutboundRequest
-from scheduler_service.pacing.room import Room
+from scheduler_service.pacing.waiting_room import Room
 from scheduler_service.transport.addresses import Address
 from scheduler_service.transport.connection import Deadlines
 from scheduler_service.transport.connection_pool import RESPONSES_BYTES, Pool

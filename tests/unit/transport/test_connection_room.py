@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from scheduler_service.domain.wire import Answer, FaultKind, OutboundRequest, Outcome
-from scheduler_service.pacing.room import Place, Room
+from scheduler_service.pacing.waiting_room import Place, Room
 from tests.certificate import Certificate, server_context
 from tests.unit.transport.servers import Handler, Peer, Stage, answering, repeating, request
 

@@ -5,8 +5,8 @@ import pytest
 from scheduler_service.domain.secret_places import write_place
 from scheduler_service.domain.wire import Answer, AtSend, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.ports.sending import MayGo, NotSent, always
-from scheduler_service.security.secret_masks import SecretMasks
 from scheduler_service.security.secrets import GivenSecrets
+from scheduler_service.security.value_masks import SecretMasks
 from scheduler_service.transport.secret_completion import CompletingSender, SendFailed
 
 MARK = "secretabcdef"

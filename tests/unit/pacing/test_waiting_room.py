@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from scheduler_service.pacing.room import Place, Room
+from scheduler_service.pacing.waiting_room import Place, Room
 
 MOST = 100
 

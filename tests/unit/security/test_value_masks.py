@@ -21,8 +21,9 @@ from scheduler_service.domain.records import (
     StepEnded,
 )
 from scheduler_service.domain.wire import Answer, AtSend, Fault, FaultKind
-from scheduler_service.security.record_masking import Masking
-from scheduler_service.security.secret_masks import (
+from scheduler_service.security.kept_records import Masking
+from scheduler_service.security.secrets import GivenSecrets
+from scheduler_service.security.value_masks import (
     LEAST_PREFIX,
     MOST_FORMER,
     SecretMask,
@@ -30,7 +31,6 @@ from scheduler_service.security.secret_masks import (
     escaped_anyhow,
     forms_of,
 )
-from scheduler_service.security.secrets import GivenSecrets
 from tests.rows import each_row
 
 PLAIN = "t0p-Secret_of.the.shop"
