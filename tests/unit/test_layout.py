@@ -114,11 +114,13 @@ def statements(node: ast.AST) -> Iterator[ast.stmt]:
             yield from statements(one)
 
 
-def code_lines(tree: ast.Module, text: str) -> int:
+def code_lines(path: Path) -> int:
     """Lines that are neither blank, comment nor docstring."""
-    numbered = ((number, line.strip()) for number, line in enumerate(text.splitlines(), 1))
+    numbered = enumerate(map(str.strip, path.read_text(encoding="utf-8").splitlines()), 1)
     lines = {number for number, line in numbered if line and not line.startswith("#")}
-    return len(lines - {line for node in (tree, *statements(tree)) for line in docstring_lines(node)})
+    return len(
+        lines - {line for node in (parse(path), *statements_of(path)) for line in docstring_lines(node)}
+    )
 
 
 def docstring_lines(node: ast.AST) -> range:
@@ -134,14 +136,20 @@ def docstring_lines(node: ast.AST) -> range:
     return range(0)
 
 
-def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return (one for one in statements(tree) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
+@cache
+def statements_of(path: Path) -> tuple[ast.stmt, ...]:
+    """All statements of a module."""
+    return tuple(statements(parse(path)))
 
 
-def doing_lines(tree: ast.Module) -> int:
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (one for one in statements_of(path) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def doing_lines(path: Path) -> int:
     """Lines of statements inside functions: a module of declarations has hardly any."""
     lines: set[int] = set()
-    for node in functions(tree):
+    for node in functions(path):
         for one in node.body:
             if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)):
                 lines.update(range(one.lineno, (one.end_lineno or one.lineno) + 1))
@@ -189,9 +197,8 @@ def test_most_modules_have_their_test_at_its_place() -> None:
     """The message names those that have none."""
     counted, missing = 0, []
     for module in modules():
-        text = (ROOT / module).read_text(encoding="utf-8")
-        tree = parse(ROOT / module)
-        if module.stem == "__init__" or code_lines(tree, text) <= LONG or doing_lines(tree) <= DOING:
+        path = ROOT / module
+        if module.stem == "__init__" or code_lines(path) <= LONG or doing_lines(path) <= DOING:
             continue
         counted += 1
         if not has_test(module):
@@ -204,10 +211,8 @@ def test_most_modules_have_their_test_at_its_place() -> None:
 
 def test_each_class_of_the_service_has_a_name_of_its_own() -> None:
     """A reader who meets a name knows what it is, whatever file he is in."""
-    service = (path for path in modules() if path.parts[0] == "scheduler_service")
-    defined = (
-        one.name for path in service for one in statements(parse(path)) if isinstance(one, ast.ClassDef)
-    )
+    service = (ROOT / path for path in modules() if path.parts[0] == "scheduler_service")
+    defined = (one.name for path in service for one in statements_of(path) if isinstance(one, ast.ClassDef))
     assert [name for name, times in Counter(defined).items() if times > 1] == []
 
 
@@ -227,7 +232,7 @@ def test_each_module_of_the_service_has_a_name_of_its_own() -> None:
 def long_functions() -> Iterator[str]:
     """The functions of the product with more than MOST_LINES lines, as "FILE:NAME"."""
     for module in modules():
-        for node in functions(parse(ROOT / module)):
+        for node in functions(ROOT / module):
             if (node.end_lineno or node.lineno) - node.lineno >= MOST_LINES:
                 yield f"{module.as_posix()}:{node.name}"
 
