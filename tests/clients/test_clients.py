@@ -16,7 +16,7 @@ from tests.checkout import ROOT, environ_of, make_checkout
 from tests.unit.client_sdk.signed import NEW, OLD
 from tests.wire.processes.process import Process, bare_environment, serve
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 SECRETS = json.dumps({"default": {"shop": NEW}})
 MADE = shutil.ignore_patterns("generated", "node_modules", "target")
 
@@ -60,14 +60,12 @@ def test_typescript_in_an_express_service(tmp_path: Path) -> None:
     have_a_job(["node", "generated/built/job.js"], folder, tmp_path)
 
 
-@pytest.mark.long
 def test_go(tmp_path: Path) -> None:
     """`oapi-codegen`."""
     folder = make("go", ("go",), tmp_path / "checkout")
     have_a_job([str(folder / "generated" / "job")], folder, tmp_path)
 
 
-@pytest.mark.long
 def test_java(tmp_path: Path) -> None:
     """`openapi-generator`."""
     folder = make("java", ("javac", "mvn"), tmp_path / "checkout")

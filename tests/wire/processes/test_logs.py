@@ -51,7 +51,9 @@ def test_a_failed_execution_is_a_line_of_the_process_that_ran_it(tmp_path: Path)
     assert SECRET not in "".join(process.err)
 
 
-@pytest.mark.parametrize(("level", "seen"), [("error", False), ("debug", True)])
+@pytest.mark.parametrize(
+    ("level", "seen"), [("error", False), pytest.param("debug", True, marks=pytest.mark.long)]
+)
 def test_all_processes_obey_the_level(tmp_path: Path, level: str, seen: bool) -> None:
     """`listening` is of the level info, as are the first lines of worker processes."""
     options = ("--workers", "2", "--log-level", level, "--log-format", "text")

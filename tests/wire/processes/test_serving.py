@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.ports import free_port
 from tests.wire.processes.process import (
@@ -209,6 +210,7 @@ def another_pid(url: str, dead: int) -> int:
     raise AssertionError("no other process was started")
 
 
+@pytest.mark.long
 def test_what_follows_from_settings_is_computed_anew_in_every_process(tmp_path: Path) -> None:
     """Next firings after another time zone, and which jobs cannot run after a variable is gone (2, 15)."""
     env = {"PUNCTUAL_ENV": '{"default": {"SHOP": "shop.test"}}'}
