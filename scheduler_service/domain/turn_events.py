@@ -194,11 +194,13 @@ class Resumed(Event, frozen=True):
     """The job was loaded again; `alive` are the calls that this process really has in flight.
 
     Other open calls are sent again (qos 1) or end their execution as lost (qos 0, if the holder was another
-    process). Those of `last_begun` of which nothing was sent begin now.
+    process). Those of `last_begun` of which nothing was sent begin now. `gone` are calls that were in flight
+    from a process that has died since it gave the job away: at qos 0 none of them is sent again.
     """
 
     alive: tuple[Token, ...] = ()
     last_begun: LastBegun | None = None
+    gone: tuple[Token, ...] = ()
 
 
 class HandedOver(Event, frozen=True):

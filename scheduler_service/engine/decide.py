@@ -137,8 +137,8 @@ def _take(turn: TurnState, event: Event) -> Reply:
             return handle_part_progress(turn, event)
         case LeasesChanged():
             return handle_lease_changes(turn, event)
-        case Resumed(alive=alive, last_begun=last_begun):
-            resume_calls(turn, frozenset(alive), last_begun)
+        case Resumed(alive=alive, last_begun=last_begun, gone=gone):
+            resume_calls(turn, frozenset(alive), last_begun, frozenset(gone))
             return _run_due(turn)
         case Unsent(token=token):
             return send_unsent(turn, token)

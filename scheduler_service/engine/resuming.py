@@ -11,6 +11,7 @@ from scheduler_service.domain.document import (
     Open,
     PartsOpen,
     PartsQueued,
+    Phase,
     Retrying,
 )
 from scheduler_service.domain.effects import Call
@@ -23,7 +24,7 @@ from scheduler_service.domain.wire import LastBegun, Token
 from scheduler_service.engine.admission import start_late
 from scheduler_service.engine.attempt import LOST_ORDINAL, Broken, bare_context, fail, finish, token_of
 from scheduler_service.engine.outbound_requests import sent_again
-from scheduler_service.engine.parts.dispatch import queue_timeout_of, resend_parts
+from scheduler_service.engine.parts.dispatch import queue_timeout_of, resend_parts, token_of_part
 from scheduler_service.engine.parts.queue import withdraw_all
 from scheduler_service.engine.parts.watches import watch_instances
 from scheduler_service.engine.retry import Failure, GiveUp
@@ -36,10 +37,12 @@ def resume_calls(
     turn: TurnState,
     alive: frozenset[Token],
     last_begun: LastBegun | None = None,
+    gone: frozenset[Token] = frozenset(),
 ) -> None:
     """Resumes every open execution of a job that was just loaded (SPEC section 8).
 
-    One without a context is lost, unless `last_begun` says that nothing of it was sent.
+    One without a context is lost, unless `last_begun` says that nothing of it was sent. So is one of qos 0 of
+    which a call is `gone`.
     """
     for run in turn.live():
         context = turn.contexts.get(run.execute_number)
@@ -48,6 +51,9 @@ def resume_calls(
                 start_late(turn, run)
             else:
                 end_lost(turn, run)
+            continue
+        if gone and not run.qos and _awaits(turn, run, context.phase, gone):
+            end_lost(turn, run)
             continue
         if run.holder != turn.holder:
             run, context = _take_over(turn, run, context, alive)
@@ -107,6 +113,16 @@ def _has_sent_nothing(turn: TurnState, run: Open, last: LastBegun) -> bool:
         and run.attempts == 1
         and not (is_too_late and run.triggered_by is TriggeredBy.TIMER)
         and not isinstance(program.steps[run.from_step].dispatch, QueueOptions)
+    )
+
+
+def _awaits(turn: TurnState, run: Open, phase: Phase, calls: frozenset[Token]) -> bool:
+    """Whether a step of the execution waits for one of `calls`: a check may be repeated."""
+    if isinstance(phase, Calling):
+        return token_of(turn, run, phase) in calls
+    return isinstance(phase, PartsOpen) and any(
+        part.end is None and part.request is not None and token_of_part(turn, run, part) in calls
+        for part in phase.parts
     )
 
 

@@ -68,9 +68,10 @@ class Turn:
     """Takes turns on cached jobs. The caller holds the job's lock from before `run` to after it.
 
     `boot` numbers the starts of this store's process; `alive` names the calls of a life that really are in
-    flight; `wait_until` waits for a steady moment. A turn on large bodies waits `longest_line` ms at most for
-    its place. `begun` tells a later start up to which moment executions have begun. `lacks_room` says which
-    deliveries without a guarantee are to be written as well. `act` starts effects.
+    flight, `gone` those that were, with a process that has died; `wait_until` waits for a steady moment. A
+    turn on large bodies waits `longest_line` ms at most for its place. `begun` tells a later start up to
+    which moment executions have begun. `lacks_room` says which deliveries without a guarantee are to be
+    written as well. `act` starts effects.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class Turn:
         begun: BegunMark | None = None,
         longest_line: int | None = None,
         lacks_room: Callable[[Delivery], bool] = lambda _: False,
+        gone: Callable[[str], tuple[Token, ...]] = lambda _: (),
     ) -> None:
         core = self._core = parts.core
         self._history = parts.history
@@ -97,6 +99,7 @@ class Turn:
         self._alarms = alarms
         self._act = act
         self._alive = alive
+        self._gone = gone
         self._wait_until = wait_until
         self._new_identity = parts.new_identity
         self._holder = holder
@@ -248,7 +251,8 @@ class Turn:
         await self.load(cached, loaded)
         if cached.cut_off and cached.document is not None:
             await self._wait_until(begin_of(cached.document, self._clock.now()))
-            resumed = Resumed(self._alive(cached.document.head.uid), self._begun.last)
+            uid = cached.document.head.uid
+            resumed = Resumed(self._alive(uid), self._begun.last, self._gone(uid))
             await self._take(cached, Command(resumed))
             cached.cut_off = False
 

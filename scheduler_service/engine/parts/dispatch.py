@@ -186,7 +186,7 @@ def part_tokens(turn: TurnState, run: Open, phase: Phase) -> list[Token]:
         case Resolving(serial=serial):
             return [turn.token(run, CallKind.RESOLVE, serial)]
         case PartsOpen(parts=parts):
-            return [_token(turn, run, part) for part in parts if part.end is None]
+            return [token_of_part(turn, run, part) for part in parts if part.end is None]
         case _:
             return []
 
@@ -200,7 +200,7 @@ def resend_parts(turn: TurnState, run: Open, phase: Phase, is_lost: Callable[[To
         case PartsOpen():
             waiting = [part for part in phase.parts if part.end is None]
             for part in waiting:
-                if is_lost(_token(turn, run, part)):
+                if is_lost(token_of_part(turn, run, part)):
                     turn.effects.append(_resend_part(turn, run, program.steps[phase.step], phase, part))
         case _:
             pass  # queued parts are durable on their own
@@ -216,7 +216,8 @@ def _resend_part(
     return search(turn, run, step, phase.service, part.serial, excluded=excluded, single=True, only=only)
 
 
-def _token(turn: TurnState, run: Open, part: Part) -> Token:
+def token_of_part(turn: TurnState, run: Open, part: Part) -> Token:
+    """The token of its call, or of the search for an instance that precedes it."""
     kind = CallKind.RESOLVE if part.request is None else CallKind.PART
     return turn.token(run, kind, part.serial)
 

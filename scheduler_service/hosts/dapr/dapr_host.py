@@ -269,7 +269,7 @@ def _make_local_jobs(parts: DaprParts, ring: Ring, effects: Callable[[], EffectH
             most=limits.hot, most_bytes=limits.hot_bytes, open_bytes=OpenBytes(most=limits.open_bytes)
         ),
         alarms=ReminderAlarms(sidecar=parts.sidecar, clock=parts.clock, ring=ring, log=parts.log),
-        handovers=Handovers(others=parts.others, stopping=parts.stopping),
+        handovers=Handovers(own=parts.holder, others=parts.others, stopping=parts.stopping),
         own_calls=lambda uid: effects().calls.alive(uid),
         end_watches=lambda uid: effects().watches.end_all(uid),
         active=ActiveActors(liveness=parts.cluster.heartbeat.liveness),
@@ -296,6 +296,7 @@ def _make_turn(parts: DaprParts, local: LocalJobs, store: ClusterJobs, act: Act)
         alarms=local.alarms,
         act=act,
         alive=local.calls_in_flight,
+        gone=local.handovers.calls_gone,
         wait_until=TimedRelease(clock=parts.clock).wait_until,
         open_bytes=local.cache.open_bytes,
         longest_line=LONGEST_LINE_MS,

@@ -4,7 +4,7 @@ A node that gives a job away claims a turn (`HandedOver`): its row has all that 
 as the holder of what runs, and has the calls that are still in flight. Whoever loads it goes on.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from scheduler_service.domain.document import Document
 from scheduler_service.domain.execution import LIVE
@@ -17,17 +17,19 @@ Others = Callable[[], frozenset[Holder]]
 
 
 class Handovers:
-    """`others` names the other nodes that are alive: such a node hands over what it runs within seconds.
+    """`others` names the nodes alive beside `own`: such a node hands over what it runs within seconds.
 
     Those that are `stopping` take longer, as long as their calls.
     """
 
-    def __init__(self, *, others: Others, stopping: Others) -> None:
+    def __init__(self, *, own: Holder, others: Others, stopping: Others) -> None:
+        self._own = own
         self._others = others
         self._stopping = stopping
         self._expected: dict[str, tuple[int, int]] = {}  # since when, and when it was last asked for
         self._given_up: dict[str, frozenset[Holder]] = {}
         self._calls: dict[str, dict[Holder, tuple[Token, ...]]] = {}
+        self._gone: dict[str, tuple[Token, ...]] = {}
         self._job_ids: dict[str, str] = {}
 
     def is_expected(self, job_id: str, document: Document | None) -> bool:
@@ -65,6 +67,7 @@ class Handovers:
         calls = {holder: tokens for holder, tokens in flights if tokens and holder in others}
         if calls:
             self._calls[uid], self._job_ids[uid] = calls, job_id
+        self._add_gone(uid, (one for one in flights if one[0] not in others and one[0] != self._own))
 
     def drop_call(self, uid: str, holder: Holder, token: Token) -> None:
         """A call that was in flight from `holder` was not sent there."""
@@ -81,11 +84,20 @@ class Handovers:
         calls = self._calls.get(uid)
         if calls is None:
             return ()
-        for holder in calls.keys() - self._others():
-            del calls[holder]
+        dead = calls.keys() - self._others()
+        self._add_gone(uid, ((holder, calls.pop(holder)) for holder in dead))
         if not calls:
             del self._calls[uid], self._job_ids[uid]
         return tuple(token for tokens in calls.values() for token in tokens)
+
+    def calls_gone(self, uid: str) -> tuple[Token, ...]:
+        """The calls of this life that were in flight from nodes that have died since."""
+        return self._gone.get(uid, ())
+
+    def _add_gone(self, uid: str, flights: Iterable[tuple[Holder, tuple[Token, ...]]]) -> None:
+        tokens = tuple(token for _, some in flights for token in some)
+        if tokens:
+            self._gone[uid] = (*self._gone.get(uid, ()), *tokens)
 
     def jobs_with_lost_calls(self) -> list[str]:
         """The jobs here with calls that were in flight from a node that has died."""
@@ -107,6 +119,7 @@ class Handovers:
     def forget_calls(self, uid: str) -> None:
         """A life of a job has left this node."""
         self._calls.pop(uid, None)
+        self._gone.pop(uid, None)
         self._job_ids.pop(uid, None)
 
 

@@ -179,6 +179,21 @@ def test_what_a_node_gives_away_goes_on_with_all_that_it_knew(qos: int) -> None:
     assert other.execution(1).state is S.SUCCEEDED
 
 
+@each_row("qos", [0, 1])
+def test_a_call_that_went_on_at_a_node_that_died_is_not_sent_again_at_qos_0(qos: int) -> None:
+    """Its node gave the job away; what never left, as it was stopping, is sent at either qos."""
+    rig = running(qos)
+    token = rig.call.token
+    rig.deliver(HandedOver())
+    other = elsewhere(rig)
+    other.deliver(Resumed(gone=(token,)))
+    assert [call.token for call in other.calls()] == [token] * qos
+    assert other.states() == [S.PROCESSING if qos else S.TERMINATED]
+    other = elsewhere(rig)
+    other.deliver(Resumed(gone=(replace(token, serial=9),)))
+    assert [call.token for call in other.calls()] == [token]
+
+
 def test_what_another_node_has_taken_up_is_not_given_away() -> None:
     """A node lets go of what it holds itself."""
     rig = elsewhere(running(1))

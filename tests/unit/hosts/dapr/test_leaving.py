@@ -362,6 +362,25 @@ async def test_a_handover_that_fails_is_repeated(cluster: DaprHouse, fate: str) 
     assert "handover_missed" not in [event for event, _ in cluster.log]
 
 
+@pytest.mark.parametrize(("qos", "sent", "state"), [(0, 1, State.TERMINATED), (1, 2, State.SUCCEEDED)])
+async def test_a_node_dies_over_a_call_of_a_job_that_it_gave_away(
+    cluster: DaprHouse, qos: int, sent: int, state: State
+) -> None:
+    """The call went on there, and the job at another node, with all that was in memory (SPEC section 8)."""
+    here = moved(cluster)
+    cluster.sender.hold(FIRST)
+    await cluster.create(here, request=STEPS[:1], timer=EXTERNAL, qos=qos)
+    await cluster.trigger(here)
+    await cluster.add("two")
+    await cluster.advance(5_000)
+    assert cluster.world.active[here] == "two"
+    await cluster.crash("one")
+    cluster.sender.release(FIRST)
+    await cluster.advance(15_000)
+    assert cluster.sender.urls() == [FIRST] * sent
+    assert cluster.executions(here) == {1: state}
+
+
 @pytest.mark.parametrize(("is_told", "pause"), [(True, 9_000), (False, 11_000)])
 async def test_waits_of_long_ago_take_no_job_from_its_node(
     cluster: DaprHouse, job: str, is_told: bool, pause: int
