@@ -152,6 +152,9 @@ class Grid(Protocol):
     def previous(self, before: int) -> int | None:
         """The last one earlier than `before`."""
 
+    def delays(self, moment: int) -> Iterable[int]:
+        """By how much (ms) one is later than the local times for which it stands: above 0 behind a gap."""
+
 
 class DaysOf:
     """The moments of `grid` on the days of `rule`, whose calendar is known."""
@@ -238,14 +241,17 @@ class DaysOf:
         other = self._find(day + step, step)
         farthest = day + step * FARTHEST_DAYS if other is None else other - step
         first, last = sorted((day, max(min(farthest, day + FARTHEST_DAYS), day - FARTHEST_DAYS)))
-        found = {self._move(moment, day) for moment in self._raw(first, last)}
+        found = {moved for moment in self._raw(first, last) for moved in self._move(moment, day)}
         self._seen = day, sorted(found)
         return self._seen[1]
 
-    def _move(self, moment: int, day: int) -> int:
-        """The same local time on `day`; a moment of that day stays what it is."""
+    def _move(self, moment: int, day: int) -> Iterable[int]:
+        """The same local time on `day`, also of one that was skipped; a moment of that day stays."""
         local = self._zone.to_local(moment)
-        return moment if local // DAY == day else settle(day * DAY + local % DAY, self._zone)
+        if local // DAY == day:
+            return (moment,)
+        times = ((local - delay) % DAY for delay in self._grid.delays(moment))
+        return (settle(day * DAY + time, self._zone) for time in times)
 
     def _raw(self, first: int, last: int) -> Iterator[int]:
         """The moments of the grid on these days."""

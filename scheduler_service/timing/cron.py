@@ -1,5 +1,7 @@
 """When a cron expression fires in a zone, with its clock changes (SPEC section 3)."""
 
+from collections.abc import Iterator
+
 import msgspec
 
 from scheduler_service.domain.errors import ExpressionError
@@ -71,6 +73,14 @@ class Cron(msgspec.Struct, frozen=True, gc=False):
             if end > local:
                 found = self.pattern.last(end)
             local = end
+
+    def times_at(self, moment: int, zone: Zone) -> Iterator[int]:
+        """The local times (ms) for which a firing at `moment` stands: its own, and skipped ones."""
+        local, skipped = zone.to_local(moment), zone.skipped(moment)
+        second, end = (skipped.start if skipped else local) // SECOND, local // SECOND + 1
+        while (found := self.pattern.within(second, end)) is not None:
+            yield found * SECOND
+            second = found + 1
 
     def _search(self, after: int, zone: Zone) -> int | None:
         index = zone.stretch(after)

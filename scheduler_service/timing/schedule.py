@@ -3,7 +3,7 @@
 They are computed, never stored."""
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 import msgspec
@@ -234,6 +234,26 @@ class _Grid:
         if timer.kind is CRON:
             return _cron(timer).previous(before, timer.zone)
         return _nth(timer, anchor, origin, _search(timer, anchor, origin, before) - 1)
+
+    def delays(self, moment: int) -> Iterable[int]:
+        timer, anchor, zone = self._timer, self._anchor, self._timer.zone
+        if not zone.skipped(moment):
+            return (0,)
+        local = zone.to_local(moment)
+        if timer.kind is CRON:
+            return (local - time for time in _cron(timer).times_at(moment, zone))
+        time = self._time_of(_search(timer, anchor, self._origin, moment))
+        return (0,) if time is None or time not in zone.skipped(moment) else (local - time,)
+
+    def _time_of(self, index: int) -> int | None:
+        """The local time of a moment of a timing as it was written; None: it is no local time."""
+        timer, period = self._timer, _period(self._timer)
+        written = _written(timer, self._anchor)
+        if written is None and self._origin is not None:
+            written = timer.zone.to_local(self._origin)
+        if index == 0 or written is None:
+            return written
+        return None if period.ms else shift_local(written, period, index)
 
 
 def _floor_on_days(timer: Timer, cursor: Cursor) -> int | None:

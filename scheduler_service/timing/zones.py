@@ -141,6 +141,12 @@ class Zone(msgspec.Struct, frozen=True, eq=False):
                 return start
         return self.instants(local)[0]
 
+    def skipped(self, moment: int) -> range:
+        """The local times that clocks skip at `moment`; empty: none."""
+        index = self.stretch(moment)
+        is_change = moment == self.starts[index]
+        return range(self.reached[index], moment + self.offsets[index]) if is_change else range(0)
+
     def _near(self, local: int) -> range:
         return range(self.stretch(local - _WIDEST), self.stretch(local + _WIDEST) + 1)
 

@@ -115,6 +115,32 @@ def test_a_moment_on_another_day_is_none_or_moves(otherwise: str, expected: list
     assert coming(monthly, "2024-09-28T00:00:00Z", len(expected)) == expected
 
 
+@each_row(
+    ("period", "due", "otherwise", "since", "expected"),
+    [
+        ("0 30 2 * * ?", "0s", "previous", "2026-03-27", ["27T01:30", "30T00:30", "31T00:30"]),
+        ("0 30 2 * * ?", "0s", "next", "2026-03-27", ["27T01:30", "30T00:30", "31T00:30"]),
+        ("0 30 2 L * ?", "0s", "previous", "2024-03-28", ["29T01:30", "30T00:30"]),
+        (
+            "0 0,30 2,3 L * ?",
+            "0s",
+            "previous",
+            "2024-03-28",
+            ["29T01:00", "29T01:30", "29T02:00", "29T02:30"],
+        ),
+        ("P1D", "2026-03-02 02:30:00", "previous", "2026-03-27", ["27T01:30", "30T00:30", "31T00:30"]),
+        ("P1W", "2026-03-29 02:30:00", "next", "2026-03-27", ["30T00:30", "06T00:30", "13T00:30"]),
+        ("0s", "2026-03-29 02:30:00", "previous", "2026-03-27", ["27T01:30"]),
+    ],
+)
+def test_a_skipped_moment_moves_to_its_written_time(
+    period: str, due: str, otherwise: str, since: str, expected: list[str]
+) -> None:
+    """SPEC section 3: the same local time, not that after the gap; with that of the day itself it is one."""
+    timer = on_days(calendar(), period, due, otherwise=otherwise, timezone="Europe/Berlin")
+    assert [one[3:] for one in coming(timer, f"{since}T00:00:00Z", len(expected))] == expected
+
+
 def test_repeats_count_what_is_planned() -> None:
     """`R3/P1D` from a Friday on: Friday, Monday, Tuesday; a missed one uses up a repeat."""
     timer = on_days(calendar(), "R3/P1D", due="2024-05-17 09:00:00")
@@ -234,6 +260,15 @@ def test_it_agrees_with_a_walk_over_all_days(
 
     expected = set()
     bare = msgspec.structs.replace(timer, rule=None)
+    clocks = ZoneInfo(zone)
+    text = TimerText(due_time=period[0], period=period[1])
+    even = compile_timer(text, default_zone="UTC")  # the local times as they are written
+    written = between(even, Cursor(at("2022-12-01T00:00:00Z")), "", (BEGIN + SPAN + 400) * DAY)
+    delays: dict[int, list[timedelta]] = {}
+    for one in () if "T" in period[1] else written:
+        naive = as_datetime(one.base).replace(tzinfo=None)
+        moment = moment_of(naive, clocks)
+        delays.setdefault(moment, []).append(local_of(moment, clocks).replace(tzinfo=None) - naive)
     for firing in between(bare, Cursor(at("2022-12-01T00:00:00Z")), "", (BEGIN + SPAN + 400) * DAY):
         local = local_of(firing.base, place)
         if is_right(local.date()):
@@ -242,8 +277,8 @@ def test_it_agrees_with_a_walk_over_all_days(
             step = timedelta(days=1 if otherwise == "next" else -1)
             tries = [local.date() + step * number for number in range(1, 367)]
             target = next((one for one in tries if is_right(one)), None)
-            if target is not None:
-                expected.add(moment_of(datetime.combine(target, local.time()), place))
+            for delay in delays.get(firing.base, [timedelta()]) if target is not None else ():
+                expected.add(moment_of(datetime.combine(target, (local - delay).time()), place))
     anchor = BEGIN * DAY + 5 * DAY + start * HOUR + MINUTE
     end = (BEGIN + SPAN - 20) * DAY
     wanted = [one for one in sorted(expected) if anchor < one <= end]
