@@ -153,10 +153,11 @@ async def count_nodes(nodes: ListNodes) -> Sequence[Sample]:
 
 
 def count_instances(instances: Instances, now: int) -> Iterator[Sample]:
-    """The instances by service and state, at `now` (steady ms)."""
+    """The instances by service and state, at `now` (steady ms); no tenant's name but those of `default`."""
     counts: dict[str, dict[str, int]] = {}
     for one in sorted(instances.all(), key=lambda one: one.service):
-        name = one.service if one.service in counts or len(counts) < MOST_SERVICES else OTHER
+        is_named = one.service in counts or len(counts) < MOST_SERVICES
+        name = one.service if is_named and one.tenant == DEFAULT_TENANT else OTHER
         states = counts.setdefault(name, {"online": 0, "draining": 0, "offline": 0})
         online = "draining" if one.draining else "online"
         states[online if instances.is_online(one, now) else "offline"] += 1

@@ -11,6 +11,7 @@ import httpx
 from scheduler_service.maintenance import database_keys
 from scheduler_service.settings import Settings
 from tests.wire.event_stream import listening
+from tests.wire.metrics_text import read_text
 from tests.wire.service import World, data_of, definition, running
 from tests.wire.target import HELD
 
@@ -118,6 +119,27 @@ async def test_a_job_of_a_tenant_does_all_that_one_of_default_does() -> None:
         assert failed["executionId"] != started["executionId"]
         await world.settle()
         assert len(world.target.seen) == 1, "the service of the other one is not called"
+
+
+async def test_metrics_name_nothing_of_a_tenant() -> None:
+    """Of services, queues and pauses they name those of `default`, and count no other under the same name."""
+    async with running(server={"key": KEY}) as world:
+        red, whole = await make(world, "crimson"), world.caller(headers={"Authorization": f"Bearer {KEY}"})
+        for client, names in ((whole, ("shop",)), (red.client, ("shop", "crimson-only"))):
+            for name in names:
+                at = {"address": world.target.url}
+                data_of(await client.put(f"/services/{name}/instances/i", json=at), 201)
+        queued = red.job(request=[{"url": "queue://crimson-work"}])
+        data_of(await red.client.post("/jobs/crimson-job", json=queued), 201)
+        data_of(await red.client.post("/jobs/crimson-job/trigger"))
+        for place in ("services/crimson-only", "queues/crimson-work"):
+            data_of(await red.client.post(f"/{place}/pause"))
+        await world.settle()
+        answer = await whole.get("/metrics")
+        assert "crimson" not in answer.text
+        figures = read_text(answer.text)
+        assert figures.value("punctual_instances", service="shop", state="online") == 1
+        assert figures.value("punctual_instances", service="other", state="online") == 2
 
 
 async def test_a_service_opens_no_way_that_the_egress_policy_closes() -> None:

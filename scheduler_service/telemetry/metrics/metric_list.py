@@ -221,7 +221,7 @@ API_CONNECTIONS_CLOSED = Family(
 )  # fmt: skip
 INSTANCES = Family(
     "punctual_instances", _GAUGE,
-    "Registered instances by service and state; beyond 100 services together as other.",
+    "Registered instances by service and state; other: those beyond 100 services and of further tenants.",
     ("service", "state"),
 )  # fmt: skip
 SERVICE_PAUSED = Family(
