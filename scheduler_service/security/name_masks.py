@@ -30,6 +30,7 @@ _PARAMETER = re.compile(r"([?&#;]|^)([^=&#?;]*)=([^&#]*)")
 _MEMBER = re.compile(r'"([^"\\]{1,128})"(\s*:\s*)("(?:[^"\\]|\\.)*"?|[-+.0-9eE]+)')
 """A member of JSON whose value is a text or a number, which may be cut."""
 _QUERY = re.compile(r"\?.*", re.DOTALL)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/+|/+")
 
 # JSON inside a JSON string is masked too, down to this many levels.
 _MAX_NESTING = 4
@@ -152,6 +153,17 @@ class Concealment:
 def hide_query(url: str) -> str:
     """The address without its query, of which only the mark is left."""
     return _QUERY.sub(f"?{MARK}", url)
+
+
+def hide_login(url: str) -> str:
+    """An address, right or wrong, without user, password, query and fragment."""
+    scheme = _SCHEME.match(url)
+    start = scheme.end() if scheme is not None else 0
+    end = min((place for sign in "?#" if (place := url.find(sign, start)) >= 0), default=len(url))
+    if "@" in url[end:]:  # a password with such a sign, or a query with this one
+        return f"{url[:start]}{MARK}"
+    _, at, rest = url[start:end].rpartition("@")
+    return url[:start] + (f"{MARK}@" if at else "") + rest + (url[end] + MARK if url[end:] else "")
 
 
 def _compile_needle(members: frozenset[str]) -> re.Pattern[bytes] | None:

@@ -17,6 +17,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from scheduler_service.domain.secret_places import SECRET_NAME
+from scheduler_service.security.name_masks import hide_login
 from scheduler_service.telemetry.alerts.alert_receivers import RECEIVERS
 
 MOST_ALERTS = 100
@@ -51,7 +52,7 @@ def _read_several(value: object) -> object:
 
 def _check_label(label: str) -> str:
     if LABEL.fullmatch(label) is None:
-        raise ValueError(f"{label!r} is not a label; write NAME:VALUE")
+        raise ValueError("it is not a label; write NAME:VALUE")
     return label
 
 
@@ -113,8 +114,8 @@ class Alert(BaseModel):
         return headers if info.context == WHOLE else dict.fromkeys(headers, "***")
 
     @field_serializer("url")
-    def _hide_query(self, url: str, info: SerializationInfo) -> str:
-        return url if info.context == WHOLE else re.sub(r"\?.*", "?***", url, flags=re.DOTALL)
+    def _hide_login(self, url: str, info: SerializationInfo) -> str:
+        return url if info.context == WHOLE else hide_login(url)
 
     @property
     def secret_name(self) -> str | None:

@@ -36,6 +36,7 @@ SPOKEN_FOR = frozenset({"authorization", "cookie", "host", "origin", "x-forwarde
 ORIGIN = re.compile(r"https?://[^/?#\s@]+")
 
 
+# What refuses a value does not repeat it: it may have a secret, and `sources` shows what may be shown.
 def _check_zone(name: str) -> str:
     try:
         return load_zone(name).name
@@ -49,7 +50,7 @@ def _check_pattern(pattern: str) -> str:
         ipaddress.ip_network(pattern, strict=False)
     except ValueError:
         if not HOST.fullmatch(pattern) or pattern.replace(".", "").isdigit():
-            raise ValueError(f"{pattern!r} is not a CIDR network, host or *.host") from None
+            raise ValueError("it is not a CIDR network, host or *.host") from None
     return pattern
 
 
@@ -57,19 +58,19 @@ def _check_network(network: str) -> str:
     try:
         ipaddress.ip_network(network, strict=False)
     except ValueError:
-        raise ValueError(f"{network!r} is neither an address nor a CIDR network") from None
+        raise ValueError("it is neither an address nor a CIDR network") from None
     return network
 
 
 def _check_origin(origin: str) -> str:
     if not ORIGIN.fullmatch(origin):
-        raise ValueError(f"{origin!r} is not an origin; write scheme://host or scheme://host:port")
+        raise ValueError("it is not an origin; write scheme://host or scheme://host:port")
     return origin.lower()
 
 
 def _check_base(url: str) -> str:
     if not re.fullmatch(r"https?://[^?#\s@]+", url):
-        raise ValueError(f"{url!r} is not a base address; write http(s)://host[:port][/path]")
+        raise ValueError("it is not a base address; write http(s)://host[:port][/path]")
     return url.rstrip("/")
 
 

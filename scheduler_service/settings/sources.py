@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.job_key import DEFAULT_TENANT
+from scheduler_service.security.name_masks import hide_login
 from scheduler_service.security.secret_vault import read_seal_key
 from scheduler_service.security.secrets import read_text, speaks_of_secret
 from scheduler_service.settings.model import EgressSettings, Settings
@@ -97,7 +98,7 @@ class LoadedSettings(msgspec.Struct, frozen=True):
     def effective(self) -> Iterator[tuple[str, object, str]]:
         """(name, value, source) of every setting, without secrets and passwords in addresses."""
         for name, value in _flatten(self.settings.model_dump(mode="json")):
-            shown = "***" if _is_secret(name) and value else _hide_password(name, value)
+            shown = "***" if _is_secret(name) and value else _hide_login(value)
             yield name, shown, self._source(name)
 
     def describe(self) -> dict[str, object]:
@@ -298,14 +299,11 @@ def _describe(path: list[str], kind: str, message: str, value: object, sources: 
         source = f"environment {variables_of(named[1])}"
     if kind == "extra_forbidden":
         return f"unknown setting {name} ({source}); known in its group: {', '.join(_known(named))}"
-    is_secret = _is_secret(name) or "headers" in named
-    is_secret = is_secret or (
-        named[0] == "alerts" and (named[-1] == "secret" or not isinstance(value, int | float | str))
-    )
-    shown = "(hidden)" if is_secret else repr(_hide_password(name, value))
+    is_hidden = _is_secret(name) or _may_hold_secrets(named, kind, value)
+    shown = "(hidden)" if is_hidden else repr(hide_login(value) if isinstance(value, str) else value)
     if kind in COLLECTION_ERRORS:
         form = "a list" if kind == "tuple_type" else "a table"
-        message = f"must be {form}; in the environment lists and tables are JSON"
+        message = f"must be {form}; in the environment lists and tables are JSON{_flaw(value)}"
     return f"{name} = {shown} ({source}): {message.removeprefix('Value error, ')}"
 
 
@@ -316,12 +314,28 @@ def _is_secret(name: str) -> bool:
     return name in SECRET or name.startswith(hidden)
 
 
-def _hide_password(name: str, value: object) -> object:
-    """An address without user and password; a database's also without its query."""
-    if not isinstance(value, str):
-        return value
-    shown = re.sub(r"//.*@", "//***@", value)
-    return re.sub(r"\?.*", "?***", shown) if name.endswith(".url") else shown
+def _may_hold_secrets(named: list[str], kind: str, value: object) -> bool:
+    """Whether a refused value may have secrets in it: what should be a table, or is one, and headers."""
+    is_text = isinstance(value, str)
+    is_table = (is_text and kind in COLLECTION_ERRORS - {"tuple_type"}) or isinstance(value, dict | list)
+    of_alerts = named[0] == "alerts" and (kind == "tuple_type" or named[-1] in ("alerts", "secret", "body"))
+    return is_table or of_alerts or "headers" in named
+
+
+def _flaw(value: object) -> str:
+    """What is wrong with a text that looks like JSON, and where; nothing of it is repeated."""
+    if not isinstance(value, str) or value[:1] not in ("[", "{"):
+        return ""
+    try:
+        json.loads(value)
+    except ValueError as error:
+        flaw = error if isinstance(error, json.JSONDecodeError) else None
+        return f": {flaw.msg} at character {flaw.pos + 1}" if flaw is not None else ""
+    return ""
+
+
+def _hide_login(value: object) -> object:
+    return hide_login(value) if isinstance(value, str) and "//" in value else value
 
 
 def _find_source(path: list[str], sources: Mapping[str, str]) -> str:

@@ -84,11 +84,39 @@ def test_a_token_that_no_header_carries_is_refused(wrong: str) -> None:
     assert wrong not in message
 
 
-@each_row("name", ["STORE__URL", "STORE", "CONTEXTS__URL", "DATABASE__URL"])
-@each_row("url", ["redis://u:p/ss@h:x/1", "redis://:p@ss@h/?a=p@ss", "postgres://u:p/ss@h/d"])
+ADDRESSES = (
+    "STORE__URL", "STORE", "CONTEXTS__URL", "DATABASE__URL", "SERVER__EXTERNAL_URL", "SERVICES__GATEWAY",
+    "FEEDBACK__INTERNAL_URL", "TRACES__ENDPOINT", "EGRESS__FOLLOW", "EGRESS__ALLOW", "SERVICES__STATIC",
+    "SERVER__TRUSTED_PROXIES", "ALERTS",
+)  # fmt: skip
+
+
+@each_row("name", ADDRESSES)
+@each_row(
+    "url",
+    [
+        "redis://u:p/ss@h:x/1", "redis://:p@ss@h/?a=p@ss", "postgres://u:p/ss@h/d", "u:p?ss@h", "r:/u:ss@h",
+        "x://h/?ss@=1", "r://h#ss@",
+    ],
+)  # fmt: skip
 def test_passwords_of_addresses_are_not_shown(name: str, url: str) -> None:
-    """A wrong address is refused without them (14)."""
-    assert "ss@" not in refusal({f"PUNCTUAL_{name}": url})
+    """A wrong address is refused without them, and without its query, in the whole line (14)."""
+    form = {"SERVICES__STATIC": {"a": url}, "ALERTS": [{"on": [], "url": url}]}
+    lists = {"EGRESS__FOLLOW", "EGRESS__ALLOW", "SERVER__TRUSTED_PROXIES"}
+    text = json.dumps(form.get(name, [url])) if name in lists | form.keys() else url
+    assert "ss@" not in refusal({f"PUNCTUAL_{name}": text})
+    assert "ss@" not in refusal({f"PUNCTUAL_{name}": f"[{json.dumps(url)},]"})
+
+
+def test_logins_and_queries_of_addresses_in_force_are_not_shown() -> None:
+    """They are used as given (14)."""
+    url = "http://user:pass@h:4318/v1/traces?api-key=pass"
+    loaded = load_settings({"traces.endpoint": url, "env.default.PLACE": url}, given(url=url))
+    assert loaded.settings.traces.endpoint == loaded.settings.alerts[0].url == url
+    described = loaded.describe()
+    assert "pass" not in str(described)
+    for name in ("traces.endpoint", "env.default.PLACE"):
+        assert shown(loaded)[name][0] == "http://***@h:4318/v1/traces?***"
 
 
 PLAIN = "a-text-that-signs-nothing"

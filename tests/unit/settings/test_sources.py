@@ -114,6 +114,38 @@ def test_a_refused_secret_is_named_and_not_shown(variable: str) -> None:
     assert "hidden-value" not in said
 
 
+@each_row(
+    "variable",
+    [
+        "ENV",
+        "ENV__default",
+        "ALERTS",
+        "SERVER",
+        "DAPR",
+        "SIGNING",
+        "SECRETS__default",
+        "TRACES__HEADERS",
+        "TRACES",
+    ],
+)
+@each_row(
+    "value", ['{"X_TOKEN":"hidden-value",}', "X_TOKEN=hidden-value", '["hidden-value"]', '[{"hidden-value"']
+)
+def test_a_refused_table_is_named_and_not_shown(variable: str, value: str) -> None:
+    """It may have secrets in it: the message has its name, and where it ceases to be JSON (14)."""
+    said = refusal({f"PUNCTUAL_{variable}": value})
+    assert said.startswith(f"{variable.lower().replace('__', '.')}")
+    assert "hidden-value" not in said
+    if value.endswith(",}"):
+        assert "at character 27" in said
+
+
+def test_a_refused_table_of_a_table_is_not_shown() -> None:
+    """Where one value is wanted (14)."""
+    for value in ('{"default": {"A": {"b": "hidden-value"}}}', '{"default": {"A": ["hidden-value"]}}'):
+        assert refusal({"PUNCTUAL_ENV": value}).startswith("env.default.A = (hidden) (environment): ")
+
+
 def test_variables_of_several_places_come_together(tmp_path: Path) -> None:
     """A table of the file and single names of the environment are one table; the environment wins (16)."""
     config = write(tmp_path, "[env.default]\nA = 'file'\nB = 'file'\n")
