@@ -210,6 +210,28 @@ def test_rows_are_deleted_by_their_whole_keys(database: Database, count: int) ->
     assert left == [(one,) for one in range(count, 900)]
 
 
+@pytest.mark.parametrize("count", [1, 2, 256])
+def test_a_file_is_searched_for_the_rows_that_are_deleted(count: int, tmp_path: Path) -> None:
+    """Not read whole: a burst leaves thousands of records, and those that the history has go in parts."""
+    database, steps = Database(url=f"sqlite:///{tmp_path}/things.db", migrations=TABLES), 0
+    put(database, *((f"n{one}", one, one, None, None, None) for one in range(5_000)))
+
+    def step() -> None:
+        nonlocal steps
+        steps += 1
+
+    def work(connection: sa.Connection) -> None:
+        driver: Any = connection.connection.driver_connection
+        driver.set_progress_handler(step, 1)
+        database.dialect.delete_keys(connection, things, [(f"n{one}", one) for one in range(count)])
+        driver.set_progress_handler(None, 0)
+
+    database.write(work)
+    assert read(database, sa.select(sa.func.count()).select_from(things)) == [(5_000 - count,)]
+    assert 0 < steps < 60 * (count + 5)
+    database.close()
+
+
 def test_what_is_taken_is_what_is_gone(database: Database) -> None:
     """The first rows of a table, whole."""
     put(database, *((f"n{one}", one, one, None, "w", b"c") for one in range(9)))
