@@ -13,7 +13,7 @@ import httpx
 import msgspec
 
 from client_sdk.client.jobs import Definition
-from client_sdk.errors import Flaw, Invalid
+from client_sdk.errors import Flaw, Invalid, SdkError
 from client_sdk.lite.definition import compile_lite
 from client_sdk.lite.sender import LiteSender
 from client_sdk.loops import StartedTasks, cancel
@@ -42,6 +42,8 @@ from scheduler_service.language.json_values import show_text
 
 LOG = logging.getLogger("client_sdk")
 REVISION = 1
+CANCEL_SECONDS = 5.0
+"""So long the end of a job waits for calls of `cancelUrl`, whose answers count for nothing."""
 
 
 class LiteStep(msgspec.Struct, frozen=True):
@@ -76,7 +78,7 @@ class LiteJob:
 
     `timer`, `qos` and all else that needs a server are refused. `services` are the addresses behind
     `service://name`, `environment` the variables of templates. Nothing outlives the process. Use it in
-    `async with`: leaving it waits for notifications that are still retried. What waits for feedback is
+    `async with`: leaving it calls each `cancelUrl` and waits for notifications that are still retried. What waits for feedback is
     refused, unless the caller serves it: `feedback_url` is then the base of feedback URLs, and what is posted
     there must be passed to `feedback`. `ca` is a file of certificates that are trusted, beside those of the
     system. `secrets`: what `sign` and `${secrets.NAME}` name, each a text, or two while one replaces the
@@ -128,6 +130,7 @@ class LiteJob:
         self._steps: dict[int, list[LiteStep]] = {}
         self._ends: dict[int, asyncio.Future[LiteExecution]] = {}
         self._alarm: asyncio.TimerHandle | None = None
+        self._is_closed = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -136,22 +139,30 @@ class LiteJob:
         await self.close()
 
     async def close(self) -> None:
-        """Cancels executions; returns when all notifications are delivered or given up."""
+        """Cancels executions; returns when all notifications are delivered or given up.
+
+        Each `cancelUrl` is called before, for `CANCEL_SECONDS` at most. A job that is closed runs no more.
+        """
+        self._is_closed = True
         for number in list(self._ends):
             self._take(CancelRequested(number, "closed"))
         if self._alarm is not None:
             self._alarm.cancel()
         await cancel(*self._calls.values())
+        await self._informs.wait_for_all(CANCEL_SECONDS)
         await self._informs.cancel()
         await self._notifications.finish()
         await self._sender.close()
 
     async def run(self, params: Mapping[str, Any] | None = None) -> LiteExecution:
-        """One execution, from its first request to its end. Raises Invalid: `paramsSchema` refuses `params`.
+        """One execution, from its first request to its end.
+
+        Raises Invalid: `paramsSchema` refuses `params`; SdkError: the job is closed.
 
         Overlapping executions of one job follow its `overlapPolicy`, as in a service. Cancelling the call
         cancels the execution.
         """
+        self._check_open()
         if self._job.document is None:
             self._take(Created(uid=uuid.uuid4().hex, key=secrets.token_bytes(32), revision=REVISION))
         text = json.dumps(dict(params or {}), allow_nan=False).encode()
@@ -168,8 +179,16 @@ class LiteJob:
             self._ends.pop(number, None)
 
     async def feedback(self, request_counts: int, token: str, report: Mapping[str, Any]) -> None:
-        """Takes what the target posted to its feedback URL. Raises Invalid if it does not count."""
+        """Takes what the target posted to its feedback URL.
+
+        Raises Invalid: it does not count; SdkError: the job is closed.
+        """
+        self._check_open()
         _check(self._take(FeedbackArrived(request_counts, token, dict(report))))
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise SdkError("the job is closed, as its block was left: run it inside, or make a new LiteJob")
 
     def _end_of(self, number: int) -> "asyncio.Future[LiteExecution]":
         return self._ends.setdefault(number, asyncio.get_running_loop().create_future())

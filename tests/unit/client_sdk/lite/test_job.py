@@ -9,10 +9,11 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from client_sdk.errors import Invalid, SignatureRefused
+from client_sdk.errors import Invalid, SdkError, SignatureRefused
 from client_sdk.lite import DefinitionRefused, LiteJob
 from client_sdk.models import JobDefinition, RequestStep
 from client_sdk.signing import Verifier
+from tests.rows import each_row
 from tests.unit.client_sdk.lite.definitions import chain
 from tests.unit.client_sdk.signed import NEW, OLD
 from tests.wire.service import running
@@ -151,6 +152,30 @@ async def test_who_stops_waiting_cancels(target: Target) -> None:
         skipped = await _second(job)
         assert skipped.state == "skipped"
     assert (await waiting).state == "cancelled"
+    assert len(target.at("/cancel")) == 2
+    # Nothing would ring for it any more
+    for closed in (job.run(), job.feedback(1, "t", {"status": "succeed"})):
+        with pytest.raises(SdkError, match="the job is closed, as its block was left"):
+            await closed
+
+
+@each_row(
+    ("more", "state"),
+    [({}, "cancelled"), ({"timeoutSeconds": 0.05}, "terminated"), ({"async": True}, "cancelled")],
+)
+async def test_leaving_at_once_calls_the_cancel_url(more: dict[str, Any], state: str) -> None:
+    """For an execution that has just run out of time, and for one that runs or waits when it is left."""
+    async with Target(lambda: 0) as target:
+        target.answers("/run", 202 if "async" in more else HELD)
+        step = {"request": [{"url": f"{target.url}/run"}], "cancelUrl": {"url": f"{target.url}/cancel"}}
+        async with LiteJob(step | more, feedback_url="http://me.test") as job:
+            running_job = asyncio.create_task(job.run())
+            if state == "terminated":
+                await running_job
+            while not target.seen:
+                await asyncio.sleep(0)
+        assert (await running_job).state == state
+        assert len(target.at("/cancel")) == 1
 
 
 async def _second(job: LiteJob) -> Any:
