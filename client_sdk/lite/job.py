@@ -23,6 +23,7 @@ from scheduler_service.domain.execution import TERMINAL
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.records import ExecutionRecord, Record, StepEnded
 from scheduler_service.domain.replies import Refusal, Reply, Started
+from scheduler_service.domain.secret_places import hide_places
 from scheduler_service.domain.turn_events import (
     AlarmRang,
     CallEnded,
@@ -36,12 +37,14 @@ from scheduler_service.domain.wire import Holder, OutboundRequest, Token
 from scheduler_service.engine.decide import decide
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.job_summary import due
-from scheduler_service.engine.notification_retry import after_try
+from scheduler_service.engine.notification_retry import after_try, may_be_superseded
 from scheduler_service.engine.program import Surroundings
 from scheduler_service.language.json_values import show_text
 
 LOG = logging.getLogger("client_sdk")
 REVISION = 1
+MOST_WAITING = 100
+"""So many notifications of an execution may wait for their first try, as in a service."""
 CANCEL_SECONDS = 5.0
 """So long the end of a job waits for calls of `cancelUrl`, whose answers count for nothing."""
 
@@ -78,11 +81,12 @@ class LiteJob:
 
     `timer`, `qos` and all else that needs a server are refused. `services` are the addresses behind
     `service://name`, `environment` the variables of templates. Nothing outlives the process. Use it in
-    `async with`: leaving it calls each `cancelUrl` and waits for notifications that are still retried. What waits for feedback is
-    refused, unless the caller serves it: `feedback_url` is then the base of feedback URLs, and what is posted
-    there must be passed to `feedback`. `ca` is a file of certificates that are trusted, beside those of the
-    system. `secrets`: what `sign` and `${secrets.NAME}` name, each a text, or two while one replaces the
-    other. `warnings` are about its definition; they are logged, too. Raises DefinitionRefused.
+    `async with`: leaving it calls each `cancelUrl`, and waits for notifications that are still retried. What
+    waits for feedback is refused, unless the caller serves it: `feedback_url` is then the base of feedback
+    URLs, and what is posted there must be passed to `feedback`. `ca` is a file of certificates that are
+    trusted, beside those of the system. `secrets`: what `sign` and `${secrets.NAME}` name, each a text, or
+    two while one replaces the other. `warnings` are about its definition; they are logged, too. Raises
+    DefinitionRefused.
     """
 
     def __init__(
@@ -289,7 +293,11 @@ def _conclude(record: ExecutionRecord, steps: tuple[LiteStep, ...]) -> LiteExecu
 
 
 class LiteNotifications:
-    """Sends notifications independently of each other: a slow target delays no other (SPEC section 7)."""
+    """Sends notifications as a service does (SPEC section 7), but for the outbox.
+
+    First tries of one execution go in the order of its events, later ones may overtake; executions do not
+    wait for each other. Of more than `MOST_WAITING` of one execution intermediate ones are dropped.
+    """
 
     def __init__(
         self,
@@ -304,24 +312,47 @@ class LiteNotifications:
         self._interval = round(interval * SECOND)
         self._pause = pause
         self._tasks = StartedTasks()
+        self._untried: dict[int, list[Delivery]] = {}
 
     def send(self, delivery: Delivery) -> None:
-        """Starts to send a notification."""
-        self._tasks.start(self._deliver(delivery))
+        """Sends a notification after those of its execution before it."""
+        number = delivery.execute_number
+        untried = self._untried.get(number)
+        if untried is None:
+            self._untried[number] = [delivery]
+            self._tasks.start(self._try_in_order(number))
+            return
+        untried.append(delivery)
+        if len(untried) > MOST_WAITING:
+            superfluous = next((one for one in untried if may_be_superseded(one)), None)
+            if superfluous is not None:
+                untried.remove(superfluous)
+                _log_loss(superfluous, "superseded")
 
     async def finish(self) -> None:
         """Returns when all notifications are delivered or given up."""
         await self._tasks.wait_for_all()
 
-    async def _deliver(self, delivery: Delivery) -> None:
-        while delivery.state == "pending":
-            outcome = await self._sender.send(delivery.request)
-            now = read_clock()
-            delivery = after_try(delivery, outcome, now, retries=self._retries, interval=self._interval)
-            if delivery.due is not None:
-                await self._pause((delivery.due - now.steady) / SECOND)
+    async def _try_in_order(self, number: int) -> None:
+        untried = self._untried[number]
+        while untried:
+            self._tasks.start(self._retry(await self._try(untried.pop(0))))
+        del self._untried[number]
+
+    async def _retry(self, delivery: Delivery) -> None:
+        while delivery.due is not None:
+            await self._pause((delivery.due - read_clock().steady) / SECOND)
+            delivery = await self._try(delivery)
         if delivery.state != "delivered":
-            LOG.warning("notification %s to %s was given up", delivery.event, delivery.request.url)
+            _log_loss(delivery, "given up")
+
+    async def _try(self, delivery: Delivery) -> Delivery:
+        outcome = await self._sender.send(delivery.request)
+        return after_try(delivery, outcome, read_clock(), retries=self._retries, interval=self._interval)
+
+
+def _log_loss(delivery: Delivery, how: str) -> None:
+    LOG.warning("notification %s to %s was %s", delivery.event, hide_places(delivery.request).url, how)
 
 
 def read_clock() -> Now:

@@ -51,6 +51,9 @@ def lint(
                 definitions += [one] if one.kind else []
             except CommandError as error:
                 unreadable.append(error)
+    if not definitions and not unreadable:
+        named = ", ".join(map(str, files))
+        raise CommandError(f"there is no definition in {named}: nothing was checked", Exit.USAGE)
     wrong, report = 0, _LintReport()
     repeated = find_repeated(definitions)
     for index, definition in enumerate(definitions):

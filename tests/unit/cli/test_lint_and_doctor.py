@@ -166,7 +166,10 @@ def test_no_secret_is_shown(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_lint_checks_each_kind(ran: Ran) -> None:
-    """The form of calendars and services, and each job that a service declares; calendars may be any (16)."""
+    """The form of calendars and services, and each job that a service declares; calendars may be any (16).
+
+    What holds nothing is no file that is right.
+    """
     good = {"jobId": "a", "jobName": "a", "request": [{"url": "http://x.test"}]}
     nine = good | {"timer": {"period": "0 0 9 * * ?", "calendar": "office"}}
     calendar = {"kind": "Calendar", "name": "office", "free": ["2026-01-05"]}
@@ -177,6 +180,13 @@ def test_lint_checks_each_kind(ran: Ran) -> None:
     ]
     Path("all.json").write_text(json.dumps(documents), encoding="utf-8")
     assert ran("lint", "all.json") == (0, "", "3 definitions OK\n")
+    for name, nothing in (("all.json", "[]"), ("all.yaml", ""), ("all.yaml", "# later\n---\n")):
+        Path(name).write_text(nothing, encoding="utf-8")
+        assert ran("lint", name) == (
+            2,
+            "",
+            f"punctual: there is no definition in {name}: nothing was checked\n",
+        )
     wrong = [
         {"kind": "Calendar", "week": [8]},
         {"kind": "Service", "name": "s", "grace": 1, "timers": [good | {"qos": 7}]},

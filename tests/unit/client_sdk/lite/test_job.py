@@ -3,16 +3,22 @@
 import asyncio
 import gzip
 import json
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
+import msgspec
 import pytest
 
 from client_sdk.errors import Invalid, SdkError, SignatureRefused
 from client_sdk.lite import DefinitionRefused, LiteJob
+from client_sdk.lite.job import MOST_WAITING, LiteNotifications
+from client_sdk.lite.sender import LiteSender
 from client_sdk.models import JobDefinition, RequestStep
 from client_sdk.signing import Verifier
+from scheduler_service.domain.effects import Delivery
+from scheduler_service.domain.wire import OutboundRequest
 from tests.rows import each_row
 from tests.unit.client_sdk.lite.definitions import chain
 from tests.unit.client_sdk.signed import NEW, OLD
@@ -33,6 +39,12 @@ def _body(seen: Seen) -> Any:
     if isinstance(body.get("response"), dict):
         body["response"].pop("datetime", None)
     return body
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Lets the others go on until it holds."""
+    while not condition():  # noqa: ASYNC110 - what is waited for comes over a socket
+        await asyncio.sleep(0)
 
 
 async def test_a_chain_is_what_it_is_in_a_service(target: Target) -> None:
@@ -172,8 +184,7 @@ async def test_leaving_at_once_calls_the_cancel_url(more: dict[str, Any], state:
             running_job = asyncio.create_task(job.run())
             if state == "terminated":
                 await running_job
-            while not target.seen:
-                await asyncio.sleep(0)
+            await until(lambda: target.seen)
         assert (await running_job).state == state
         assert len(target.at("/cancel")) == 1
 
@@ -193,6 +204,39 @@ async def test_notifications_are_tried_again(target: Target) -> None:
     assert len(told) == 3
     assert len({one.headers["webhook-id"] for one in told}) == 1
     assert json.loads(told[-1].body)["response"]["status"] == "finalSucceed"
+
+
+async def test_first_tries_go_in_the_order_of_the_events(target: Target) -> None:
+    """Those of one execution; another execution does not wait for them."""
+    target.answers("/told", HELD)
+    definition = {"request": [{"url": f"{target.url}/run"}], "notification": [{"url": f"{target.url}/told"}]}
+    async with LiteJob(definition) as job:
+        await job.run()
+        await until(lambda: target.held)
+        await job.run()
+        await until(lambda: len(target.at("/told")) == 3)
+        target.release()
+    told = [(one.json["executeNumber"], one.json["response"]["status"]) for one in target.at("/told")]
+    assert told == [(1, "succeed"), (2, "succeed"), (2, "finalSucceed"), (1, "finalSucceed")]
+
+
+async def test_what_waits_for_a_slow_target_is_bounded(
+    target: Target, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Beyond 100 the oldest is dropped that ends no execution; the end is told in any case."""
+    target.answers("/told", HELD)
+    sender = LiteSender(response_bytes=100)
+    notifications = LiteNotifications(sender=sender, retries=0, interval=0)
+    request = OutboundRequest("POST", f"{target.url}/told", ())
+    for ordinal in range(MOST_WAITING + 3):
+        told = msgspec.structs.replace(request, url=f"{request.url}/{ordinal}")
+        notifications.send(Delivery(f"d{ordinal}", "u", 1, 1, ordinal, "e", told, final=ordinal == 1))
+        await until(lambda: target.held)
+    target.release()
+    await notifications.finish()
+    await sender.close()
+    assert [one.path for one in target.seen] == [f"/told/{one}" for one in (0, 1, *range(4, 103))]
+    assert caplog.messages == [f"notification e to {target.url}/told/{one} was superseded" for one in (2, 3)]
 
 
 async def test_no_url_is_logged(target: Target, caplog: pytest.LogCaptureFixture) -> None:
