@@ -101,12 +101,11 @@ def _refuse(posted: Mapping[str, Any]) -> Iterable[Flaw]:
 
 
 def _refuse_feedback(posted: Mapping[str, Any]) -> Iterable[Flaw]:
-    """What waits for feedback, or hands out an address for it, that nobody serves."""
-    if posted.get("async") and posted.get("checkUrl") is None:
-        text = (
-            f"an asynchronous job without checkUrl waits for feedback, which {UNSERVED}: add checkUrl, {GIVE}"
-        )
-        yield Flaw("/async", "needs_server", text)
+    """What hands out an address for feedback, which nobody serves.
+
+    An asynchronous job without `checkUrl` is none of it: its target may answer with `Location` (SPEC section
+    5), and its warning says what becomes of it otherwise.
+    """
     singles = ((f"/{name}", posted.get(name)) for name in ("checkUrl", "cancelUrl"))
     for pointer, value in (*singles, *_objects_in(posted, "request"), *_objects_in(posted, "notification")):
         if FEEDBACK.search(json.dumps(value, default=str)):

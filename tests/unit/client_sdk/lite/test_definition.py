@@ -38,7 +38,6 @@ async def test_timer_and_qos_are_refused(target: Target) -> None:
             "/notification/0/guarantee",
             "outbox",
         ),
-        ({"async": True}, "/async", "add checkUrl, give feedback_url"),
         (
             {"request": [{"url": "http://x/", "body": {"to": ["${schedulingFeedbackUrl}"]}}]},
             "/request/0",

@@ -152,6 +152,25 @@ async def test_feedback_is_handed_in(target: Target) -> None:
     assert (ended.state, ended.error) == ("terminated", "E1")
 
 
+async def test_a_location_is_polled(target: Target) -> None:
+    """Without `checkUrl`, as in a service; where none comes, the limit ends it, of which the warning told."""
+    definition = {
+        "request": [{"url": f"{target.url}/run"}],
+        "async": True,
+        "checkRateSeconds": 0.1,
+        "timeoutSeconds": 0.3,
+    }
+    target.answers("/run", Reply(202, headers={"Location": "/task"}), 200)
+    target.answers("/task", 202, Reply(body={"status": "succeed"}))
+    async with LiteJob(definition) as job:
+        assert [(one.pointer, "202 with Location" in one.message) for one in job.warnings] == [
+            ("/async", True)
+        ]
+        assert (await job.run()).state == "succeeded"
+        assert (await job.run()).error == "timeout"
+    assert [one.path for one in target.seen] == ["/run", "/task", "/task", "/run"]
+
+
 async def test_who_stops_waiting_cancels(target: Target) -> None:
     """So does closing; the place is free for the next one."""
     target.answers("/run", HELD, HELD)
