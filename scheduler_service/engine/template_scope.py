@@ -11,7 +11,7 @@ from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.engine.program import Program, Target
 from scheduler_service.language.compiled import Template
-from scheduler_service.language.json_values import LARGE_BYTES, parse_json, parse_response
+from scheduler_service.language.json_values import LARGE_BYTES, NOT_TEXT, parse_json, parse_response
 from scheduler_service.language.rendering import Scope, holds_bytes
 
 ANYTHING = "*"
@@ -107,6 +107,10 @@ def root_for(
     is_whole = ANYTHING in members
     latest = _value(responses[-1]) if responses else parse_json(run.params)
     root: dict[str, object] = latest if isinstance(latest, dict) else {}
+    if latest is NOT_TEXT:
+        # Who reads a member of it is told so; a variable of the environment is found without it.
+        known = program.surroundings.environment.keys() | {ANYTHING, "jobId", "executeNumber"}
+        root = dict.fromkeys(members - known, NOT_TEXT)
     for step, kept in zip(program.steps, responses, strict=False):
         name = step.resp_env_name
         if name is not None and (is_whole or name in members):

@@ -12,6 +12,7 @@ from jsonpath_rfc9535.selectors import (
     SliceSelector,
 )
 
+from scheduler_service.language.json_values import NOT_TEXT, Unreadable
 from scheduler_service.language.jsonpath_filters import Budget, Test, first_members, plan_filter
 
 Selection = Callable[[list[object], object, Budget], list[object]]
@@ -55,6 +56,8 @@ def _segment(segment: JSONPathSegment, roots: set[str], depth: int) -> Selection
 
 
 def _itself(node: object, budget: Budget) -> Iterator[object]:
+    if node is NOT_TEXT:
+        raise Unreadable
     budget.spend(1)
     yield node
 

@@ -197,6 +197,11 @@ def test_an_attempt_over_its_limit_in_a_step() -> None:
         {"body": "${$.responses[?@ < 'x']}|json"},
         {"body": "${$.responses[?search(@, 'x')]}|json"},
         {"body": "${ONE.a}"},
+        {"body": "${$.a}"},
+        {"body": "${$.a[*]}"},
+        {"body": "${$.ONE[*].a}"},
+        {"body": "${a}"},
+        {"body": {"b": ["${a.b}|json"]}},
         {"body": "${$.ONE.a}"},
         {"headers": {"X-A": "${$.*}"}},
         {"headers": {"X-A": "${ONE}"}},
@@ -231,10 +236,11 @@ def test_bytes_that_are_no_text_end_no_more_than_what_needs_them() -> None:
     assert (rig.execution(1).state, rig.told()) == ("succeeded", [])
     # A named response that the templates leave alone may have any bytes
     rig = Rig(
-        request=[{"url": "http://t.test/1"}, {"url": "http://t.test/2", "body": "${jobId}"}]
+        Surroundings(environment={"PLACE": "here"}),
+        request=[{"url": "http://t.test/1"}, {"url": "http://t.test/2", "body": "${jobId} ${PLACE}"}],
     ).triggered()
     rig.answer(200, b"\xd6\xd0")
-    assert rig.sent_body() == "job"
+    assert rig.sent_body() == "job here"
 
 
 @each_row(
