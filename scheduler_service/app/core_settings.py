@@ -22,7 +22,13 @@ from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.hosts.work_thread import work_apart
 from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.language.json_values import LARGE_BYTES
-from scheduler_service.security.secrets import GivenSecrets, SecretFiles, SecretSources, Source
+from scheduler_service.security.secrets import (
+    GivenSecrets,
+    SecretFiles,
+    SecretSources,
+    Source,
+    speaks_of_secret,
+)
 from scheduler_service.security.signing import RequestSigner
 from scheduler_service.settings import LoadedSettings, Settings, SettingsError
 from scheduler_service.settings.model import OptionSettings
@@ -57,6 +63,7 @@ def make_surroundings(loaded: LoadedSettings, served: str, *, topics: bool = Fal
         tenant=DEFAULT_TENANT,
         judge_target=judge_of(loaded),
         topics=topics,
+        is_hidden=speaks_of_secret,
         unreachable=served if _is_only_here(settings, served) else None,
         sampling=sampling_of(traces.sampler, traces.sampler_ratio) if traces.is_on else None,
     )

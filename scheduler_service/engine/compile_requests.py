@@ -16,8 +16,15 @@ from scheduler_service.engine.outbound_requests import prerender
 from scheduler_service.engine.parts.step_options import compile_dispatch, refuse_dispatch
 from scheduler_service.engine.program import Notification, Step, Surroundings, Target, Targets
 from scheduler_service.engine.template_scope import members_in, names_in, secrets_in
-from scheduler_service.language.compiled import JsonTemplate, TextTemplate, UrlTemplate
-from scheduler_service.language.expression import NOTIFY_BODY, SYSTEM_VARIABLES, Allowance, Names, Overspent
+from scheduler_service.language.compiled import JsonTemplate, Slot, TextTemplate, UrlTemplate
+from scheduler_service.language.expression import (
+    NOTIFY_BODY,
+    SYSTEM_VARIABLES,
+    Allowance,
+    Environment,
+    Names,
+    Overspent,
+)
 from scheduler_service.language.template import compile_json, compile_text, compile_url
 from scheduler_service.language.url_places import OFFERED
 from scheduler_service.language.urls import check_authority, names_service, read_topic
@@ -165,6 +172,7 @@ class _Compiler:
         body, service = self._body(step, pointer, names), self._service(step, pointer, names)
         rule = compile_rule(step, pointer, self._try, self._allowance)
         refused = self._why_refused(pointer)  # what is found below keeps no request from being made
+        self._check_queue(step, pointer, url or NO_URL)
         target = Target(
             method=step.method,
             url=url or NO_URL,
@@ -270,6 +278,21 @@ class _Compiler:
                 else "topic:// is for notifications alone; use service:// or http(s)://"
             )
             self._problems.append(Problem(f"{pointer}/url", "not_available", text))
+
+    def _check_queue(self, step: RequestStep, pointer: str, url: UrlTemplate) -> None:
+        """Refuses a queue that has its name from a variable whose value is hidden: lists show such names."""
+        is_hidden = self._surroundings.is_hidden
+        if is_hidden is None or not self._begin(step.url).lower().startswith("queue:"):
+            return
+        for part in url.parts:
+            if isinstance(part, Slot) and isinstance(part.expression, Environment):
+                name = part.expression.name
+                if is_hidden(name):
+                    text = (
+                        f"${{{name}}} is hidden, as its name speaks of a secret, and the name of a queue is "
+                        "shown; write the name itself, or use a variable of another name"
+                    )
+                    self._problems.append(Problem(f"{pointer}/url", "invalid", text))
 
     def _check_signed(self, step: RequestStep, pointer: str) -> None:
         """Refuses headers beside `sign` that the signature brings."""

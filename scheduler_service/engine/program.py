@@ -40,7 +40,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     reach. `sampling`: which traces are recorded; None: nobody records any. `judge_secret` says why a tenant's
     secret of that name cannot sign, or None; without it no name is judged. `has_secret`: whether a tenant
     has one of that name now; without it that is not known. `find_calendar`: the calendar of a tenant with
-    that name as it is now; without it there is none.
+    that name as it is now; without it there is none. `is_hidden`: whether the value of the variable of that
+    name is shown nowhere; without it all are shown.
     """
 
     internal_url: str = "http://127.0.0.1:8000"
@@ -65,6 +66,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     judge_secret: Callable[[str, str], str | None] | None = None
     has_secret: Callable[[str, str], bool] | None = None
     find_calendar: Callable[[str, str], Calendar | None] | None = None
+    is_hidden: Callable[[str], bool] | None = None
 
 
 class Policy(msgspec.Struct, frozen=True):

@@ -335,3 +335,13 @@ async def test_plain_credentials_in_the_history_are_for_editors() -> None:
             assert (plain in text) is (role == "editor"), text
             assert "/echo?sessionToken=" in text
             assert '"shop' in text.replace("\\", "")
+
+
+async def test_a_hidden_variable_names_no_queue() -> None:
+    """Which lists and metrics would show: the job is refused by its place, without a word of the value."""
+    async with running(env={"default": {"SHOP_TOKEN": "tok-of-env"}}) as world:
+        job = definition(request=[{"url": "queue://${SHOP_TOKEN}"}])
+        refused = await world.client.post("/jobs/one", json=job)
+        assert (refused.status_code, pointers(refused)) == (422, [("/request/0/url", "invalid")])
+        assert "${SHOP_TOKEN} is hidden" in refused.text
+        assert "tok-of-env" not in refused.text

@@ -34,6 +34,16 @@ def test_a_queue_is_refused_where_there_are_none(url: str) -> None:
         assert compile_definition(posted, Surroundings()).program.job_id
 
 
+@each_row("url", ["queue://${TOKEN}", "queue://x-${TOKEN}", "${QUEUE}-${TOKEN}", "${TOKEN_QUEUE}"])
+def test_a_queue_has_no_name_that_is_hidden_elsewhere(url: str) -> None:
+    """It would be shown by lists and metrics (14)."""
+    known = {"TOKEN": "tok-1234", "QUEUE": "queue://q", "TOKEN_QUEUE": "queue://q"}
+    around = Surroundings(environment=known, is_hidden=lambda name: name.startswith("TOKEN"))
+    assert refused(around, request=[{"url": url}]) == [("/request/0/url", "invalid")]
+    for fine in ("${QUEUE}", "http://${TOKEN}.test/"):
+        compile_definition(parse_definition(definition(request=[{"url": fine}])), around)
+
+
 TOPIC = "topic://events/jobs/ended"
 ON_DAPR = Surroundings(topics=True)
 
