@@ -128,10 +128,12 @@ async def put_calendar(request: ApiRequest) -> Response:
     return succeed(_wire(stored), _tag(stored), warnings=_lacks(document, _year(request)))
 
 
-@ROUTES.add("DELETE /calendars/{calendarName}", Role.EDITOR, statuses=(404, 409))
+@ROUTES.add("DELETE /calendars/{calendarName}", Role.EDITOR, statuses=(404, 409, 412), headers=("If-Match",))
 async def delete_calendar(request: ApiRequest) -> Response:
-    """Remove a calendar that no job uses."""
+    """Remove a calendar that no job uses, unless `If-Match` names another version."""
     stored, calendars = await _find(request), _calendars(request)
+    if request.if_match is not None and stored.version not in request.if_match:
+        raise _outdated(stored.name)
     request.tell_audit(subject=stored.name)
     await _refuse_used(request, stored)
     removed = await calendars.remove(stored)

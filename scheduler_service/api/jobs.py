@@ -50,6 +50,7 @@ from scheduler_service.domain.turn_events import (
 from scheduler_service.engine.compile import CALENDAR, UNKNOWN_CALENDAR
 from scheduler_service.engine.compile_cache import read_members
 from scheduler_service.engine.decide import OWN_JOB
+from scheduler_service.engine.lifecycle import refuse_revision
 from scheduler_service.hosts.work_thread import work_by_size
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.common.pagination import Number, mark_list, read_cursor, write_cursor
@@ -185,16 +186,23 @@ async def update_job(request: ApiRequest) -> Response:
     ),
     body=PostedBody(Activation, {"active": 0}),
     data=answers.Job,
-    statuses=(404,),
+    statuses=(404, 412),
+    headers=("If-Match",),
     audit=Way.TURN,
 )
 async def switch_job(request: ApiRequest) -> Response:
-    """Pause a job, or start it again from now; disable or enable it."""
-    query, (name, value) = request.query, await _read_switch(request)
+    """Pause, resume, disable or enable a job, unless `If-Match` names another revision."""
+    query, (name, value), meant = request.query, await _read_switch(request), request.if_match
     if name == "disabled":
-        await edit_definition(request, request.job_key, name, lambda old: value or (old and False))
+        await edit_definition(
+            request, request.job_key, name, lambda old: value or (old and False), if_match=meant
+        )
         return succeed(*await _show_after(request, request.job_key))
-    event: Event = Activated(misfire=query["misfire"]) if value else Paused(drain=bool(query["drain"]))
+    event: Event = (
+        Activated(misfire=query["misfire"], if_match=meant)
+        if value
+        else Paused(drain=bool(query["drain"]), if_match=meant)
+    )
     act = request.act({"given": {"active": int(value)}})
     reply = await run_command(request, request.job_key, Command(event, act=act))
     data, headers = await _show_after(request, request.job_key)
@@ -206,7 +214,8 @@ async def switch_job(request: ApiRequest) -> Response:
     Role.EDITOR,
     scopes=OF_JOBS,
     data=answers.Destroyed,
-    statuses=(404,),
+    statuses=(404, 412),
+    headers=("If-Match",),
     audit=Way.TURN,
 )
 @ROUTES.add(
@@ -215,13 +224,14 @@ async def switch_job(request: ApiRequest) -> Response:
     scopes=OF_JOBS,
     name="destroyJobBySourcePath",
     data=answers.Destroyed,
-    statuses=(404,),
+    statuses=(404, 412),
+    headers=("If-Match",),
     audit=Way.TURN,
 )
 async def destroy_job(request: ApiRequest) -> Response:
-    """Destroy a job; its history stays until it is cleaned."""
+    """Destroy a job, unless `If-Match` names another revision; its history stays until it is cleaned."""
     job_id = request.job_id
-    await run_command(request, request.job_key, Command(Destroyed()))
+    await run_command(request, request.job_key, Command(Destroyed(if_match=request.if_match)))
     return succeed({"jobId": job_id, "state": JobState.DESTROYED})
 
 
@@ -284,12 +294,13 @@ async def edit_definition(
     name: str,
     change: Callable[[Any], object],
     remembered: Remembered | None = None,
+    if_match: frozenset[int] | None = None,
 ) -> None:
     """Gives the member `name` of the job's definition the value that `change` makes of the present one.
 
     The schedule stays as it is, and the rest is not judged anew. An equal value makes no new revision. Under
-    `remembered` it is done once. Raises ApiProblem (404; 409: a system job; 412: always changed meanwhile),
-    StoreError.
+    `remembered` it is done once. Raises ApiProblem (404; 409: a system job; 412: always changed meanwhile, or
+    at no revision of `if_match`), StoreError.
     """
     for tries_left in reversed(range(EDIT_TRIES)):
         entry = await find_job(request, job_key)
@@ -297,6 +308,8 @@ async def edit_definition(
             raise refused(OWN_JOB)
         members = read_members(await read_definition(request, entry)) or {}
         before = msgspec.json.decode(members.get(name, b"null"))
+        if (refusal := refuse_revision(entry.revision, if_match)) is not None:
+            raise refused(refusal)
         if (after := change(before)) == before:
             return
         text = ENCODER.encode(members | {name: after})

@@ -46,9 +46,13 @@ class Updated(Event, frozen=True):
 
 
 class Activated(Event, frozen=True):
-    """The pause ends; `misfire` (skip, fire_once, fire_all) decides which of its firings are caught up."""
+    """The pause ends; `misfire` (skip, fire_once, fire_all) decides which of its firings are caught up.
+
+    `if_match`: as that of `Updated`.
+    """
 
     misfire: str = "skip"
+    if_match: frozenset[int] | None = None
 
 
 class Replanned(Event, frozen=True, omit_defaults=True):
@@ -61,15 +65,24 @@ class Replanned(Event, frozen=True, omit_defaults=True):
 
 
 class Paused(Event, frozen=True):
-    """The job stops firing; with `drain` live executions go on to their end, else they are cancelled."""
+    """The job stops firing; with `drain` live executions go on to their end, else they are cancelled.
+
+    `if_match`: as that of `Updated`.
+    """
 
     drain: bool = False
     reason: str = "paused"
+    if_match: frozenset[int] | None = None
 
 
 @final
 class Destroyed(Event, frozen=True):
-    """The job is destroyed; live executions end as cancelled, and only cancelUrl is still sent."""
+    """The job is destroyed; live executions end as cancelled, and only cancelUrl is still sent.
+
+    `if_match`: as that of `Updated`.
+    """
+
+    if_match: frozenset[int] | None = None
 
 
 class AlarmRang(Event, frozen=True):

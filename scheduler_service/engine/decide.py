@@ -93,7 +93,7 @@ def decide(job: Job, event: Event, now: Now) -> Decision:
     if turn.program.system and _replaces_or_destroys(job, event):
         return Decision(document, reply=OWN_JOB)
     if type(event) is Destroyed:
-        return destroy(turn)
+        return destroy(turn, event)
     if turn.program.timer.rule is not None:
         follow_calendar(turn, event)
     if type(event) is HandedOver:

@@ -5,7 +5,7 @@ from scheduler_service.domain.effects import Retire
 from scheduler_service.domain.execution import LIVE, PLANNED, TriggeredBy
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.replies import Reactivated, Refusal, RefusalCode, Reply, Taken, Unchanged
-from scheduler_service.domain.turn_events import Activated, Created, Paused, Updated
+from scheduler_service.domain.turn_events import Activated, Created, Destroyed, Paused, Updated
 from scheduler_service.engine.admission import drop, start_queued
 from scheduler_service.engine.attempt import cancel
 from scheduler_service.engine.decision import Decision, Job
@@ -77,15 +77,21 @@ def answer_existing(turn: TurnState, event: Created) -> Reply:
     )
 
 
+def refuse_revision(revision: int, accepted: frozenset[int] | None) -> Refusal | None:
+    """Why a command is not taken whose caller means another revision than the job's; None: any will do."""
+    if accepted is None or revision in accepted:
+        return None
+    return Refusal(
+        RefusalCode.PRECONDITION,
+        f'the job is at revision "{revision}", which is not among the quoted tags of If-Match; read it again',
+        "/If-Match",
+    )
+
+
 def update(turn: TurnState, event: Updated) -> Reply:
     """Replaces the definition; live executions keep theirs."""
-    if event.if_match is not None and turn.head.revision not in event.if_match:
-        return Refusal(
-            RefusalCode.PRECONDITION,
-            f'the job is at revision "{turn.head.revision}", which is not among the quoted tags of If-Match;'
-            " read it again",
-            "/If-Match",
-        )
+    if (refusal := refuse_revision(turn.head.revision, event.if_match)) is not None:
+        return refusal
     if event.keeps_schedule:
         fire_due(turn)  # what is owed has still the old definition
         turn.change_head(revision=event.revision, updated_at=turn.now.wall)
@@ -121,6 +127,8 @@ def update(turn: TurnState, event: Updated) -> Reply:
 
 def pause(turn: TurnState, event: Paused) -> Reply:
     """Stops the timer; live executions are cancelled, or, with `drain`, go on to their own end."""
+    if (refusal := refuse_revision(turn.head.revision, event.if_match)) is not None:
+        return refusal
     if not turn.head.active:
         return Unchanged()
     turn.change_head(
@@ -135,6 +143,8 @@ def activate(turn: TurnState, event: Activated) -> Reply:
 
     Failures are counted anew, as they are after an update.
     """
+    if (refusal := refuse_revision(turn.head.revision, event.if_match)) is not None:
+        return refusal
     if turn.head.active:
         return Unchanged()
     head = turn.head
@@ -155,8 +165,10 @@ def activate(turn: TurnState, event: Activated) -> Reply:
     return Reactivated(back.count)
 
 
-def destroy(turn: TurnState) -> Decision:
+def destroy(turn: TurnState, event: Destroyed) -> Decision:
     """Ends the job: stops its executions and leaves only the counters, and in the ledger what it owed."""
+    if (refusal := refuse_revision(turn.head.revision, event.if_match)) is not None:
+        return turn.decision(refusal)
     _record_owed(turn, DESTROYED)
     for run in list(turn.opens.values()):
         drop(turn, run, DESTROYED, silent=True)

@@ -78,6 +78,8 @@ async def test_a_change_may_say_which_version_it_is_of() -> None:
             assert (answer.headers["etag"], answer.json()["data"]["version"]) == (f'"{version}"', version)
     answer = await kept.client.get("/calendars/office")
     assert (answer.headers["etag"], answer.json()["data"]["week"]) == ('"2"', [1, 3])
+    stale = await kept.client.delete("/calendars/office", headers={"If-Match": '"1"'})
+    assert (stale.status_code, pointers(stale)) == (412, [("/If-Match", "precondition")])
     await kept.client.delete("/calendars/office")
     assert (await put("/calendars/office", json={}, headers={"If-Match": '"0"'})).headers["etag"] == '"4"'
 

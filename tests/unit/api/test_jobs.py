@@ -189,6 +189,25 @@ async def test_if_match_guards_an_update(client: httpx.AsyncClient, tag: str, st
         assert 'revision "1", which is not among the quoted tags' in response.json()["detail"]
 
 
+async def test_if_match_guards_each_command_on_a_job(client: httpx.AsyncClient) -> None:
+    """A stale one is 412 and changes nothing; a job that is there already is no way around it."""
+    timer = {"dueTime": "0s", "period": "0 * * * * ?"}
+    await client.post("/jobs/j1", json=definition(timer=timer))
+    before = (await client.post("/jobs/j1/update", json=definition(timer=timer, jobName="b"))).json()["data"]
+    commands = [
+        ("PUT", f"/jobs/j1?{one}") for one in ("active=0", "active=1", "disabled=true", "disabled=false")
+    ]
+    for method, path in [*commands, ("DELETE", "/jobs/j1"), ("DELETE", "/job/j1")]:
+        stale = await client.request(method, path, headers={"If-Match": '"1"'})
+        assert (stale.status_code, pointers(stale)) == (412, [("/If-Match", "precondition")]), path
+    assert (await client.get("/jobs/j1")).json()["data"] == before
+    for method, path in [*commands, ("DELETE", "/jobs/j1")]:
+        tag = (await client.get("/jobs/j1")).headers["etag"]
+        fresh = await client.request(method, path, headers={"If-Match": tag})
+        assert fresh.status_code == 200, path
+    assert (await client.get("/jobs/j1")).status_code == 404
+
+
 async def test_a_job_is_paused_and_started_again(client: httpx.AsyncClient) -> None:
     """PUT with 0 and 1, in the query or the body; `missed` counts the pause (SPEC section 10)."""
     await client.post("/jobs/j1", json=definition(timer={"dueTime": "0s", "period": "0 * * * * ?"}))
