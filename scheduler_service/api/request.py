@@ -134,8 +134,8 @@ class ApiRequest:
     async def execution_id(self, given: str) -> str:
         """The executionId of `JOB#NUMBER` or `JOB#last`; any other text is one already (SPEC section 10).
 
-        The number counts in the job's present or last life; `last` is the newest execution of all its lives,
-        in whatever state. Raises ApiProblem (404), StoreUnavailable.
+        Numbers go on over the lives of a job; `last` is the newest execution of all, in whatever state.
+        Raises ApiProblem (404), StoreUnavailable.
         """
         job_id, sign, number = given.rpartition("#")
         if not sign:
@@ -152,7 +152,11 @@ class ApiRequest:
             if newest:
                 return str(newest[0]["executionId"])
         elif parse_execution_id(f"{job_id}-{number}") is not None:
-            entry = await self.deps.catalogue.get(key)
+            numbered = ExecutionQuery(tenant=tenant, job_id=key, execute_number=int(number), limit=1)
+            known = (await self.deps.history.executions(numbered)).items
+            if known:
+                return str(known[0]["executionId"])
+            entry = await self.deps.catalogue.get(key)  # the history may have it later
             if entry is not None and entry.tenant == tenant:
                 return write_execution_id(entry.uid, int(number))
         raise no_execution(given)

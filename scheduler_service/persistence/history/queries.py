@@ -33,6 +33,7 @@ class ExecutionQuery(msgspec.Struct, frozen=True, kw_only=True):
     state: ExecutionState | None = None
     error: str | None = None
     triggered_by: TriggeredBy | None = None
+    execute_number: int | None = None
     planned_from: int | None = None
     planned_to: int | None = None
     labels: tuple[tuple[str, str], ...] = ()
@@ -162,6 +163,8 @@ def other_conditions(query: ExecutionQuery, without: frozenset[str]) -> Iterator
         yield table.error == query.error
     if query.triggered_by is not None:
         yield table.triggered_by == query.triggered_by.value
+    if query.execute_number is not None:
+        yield table.execute_number == query.execute_number
 
 
 def select_firings(query: FiringQuery) -> Listing:

@@ -164,6 +164,11 @@ async def test_an_execution_is_named_by_job_and_number(client: httpx.AsyncClient
     assert replayed["executeNumber"] == 3
     await client.delete("/jobs/j1")
     assert (await client.get("/executions/j1%23last")).json()["data"]["executeNumber"] == 3
+    # Numbers go on over lives: that of an earlier one still names its execution
+    fourth = await start(client)
+    for name, expected in (("j1%231", first), ("j1%232", last), ("j1%234", fourth)):
+        assert (await client.get(f"/executions/{name}")).json()["data"]["executionId"] == expected, name
+    await client.delete("/jobs/j1")
     for name in ("j1", "j1%23", "j1%23x", "j1%239", "none%23last", "none%231", "a%20b%23last", "%23last"):
         absent = await client.get(f"/executions/{name}")
         assert (absent.status_code, pointers(absent)) == (404, [("/executionId", "absent")]), name

@@ -224,6 +224,7 @@ async def test_each_filter_narrows_the_list(room: Room) -> None:
     assert await numbers(room, state=ExecutionState.TERMINATED) == [2]
     assert await numbers(room, error="500") == [2]
     assert await numbers(room, triggered_by=TriggeredBy.MANUAL) == [3]
+    assert await numbers(room, execute_number=2) == [2]
     assert await numbers(room, planned_from=START + 2_000, planned_to=START + 3_000) == [3, 2]
     assert await numbers(room, planned_from=START + 2_001, planned_to=START + 2_999) == []
 
