@@ -124,7 +124,9 @@ class LiteJob:
         self.warnings = tuple(Flaw(one.pointer, one.code, one.message) for one in compiled.warnings)
         for warning in self.warnings:
             LOG.warning("%s: %s", warning.pointer, warning.message)
-        self._sender = LiteSender(response_bytes=response_bytes, transport=transport, ca=ca, secrets=values)
+        self._sender = LiteSender(
+            response_bytes=response_bytes, transport=transport, ca=ca, secrets=values, environment=environment
+        )
         self._notifications = LiteNotifications(
             sender=self._sender, retries=notification_retries, interval=notification_interval_seconds
         )

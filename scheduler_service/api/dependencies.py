@@ -27,8 +27,7 @@ from scheduler_service.ports.shared_tables import StoredCalendar
 from scheduler_service.ports.state import RequestStore
 from scheduler_service.security.name_masks import DefinitionMasking
 from scheduler_service.security.secret_vault import SecretVault
-from scheduler_service.security.secrets import SecretSources
-from scheduler_service.security.value_masks import SecretMasks
+from scheduler_service.security.secrets import SecretMasks, SecretSources
 from scheduler_service.services.drift_report import DriftReport
 from scheduler_service.services.pull_queues import PullQueues
 from scheduler_service.services.reconcile import Reconcile

@@ -13,10 +13,10 @@ from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.execution import write_execution_id
 from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.domain.moments import rfc3339
+from scheduler_service.language.value_masks import SecretMask
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.common.pagination import write_place
 from scheduler_service.ports.catalogue import CatalogueEntry, JobPage, JobQuery
-from scheduler_service.security.value_masks import SecretMask
 from scheduler_service.timing.preview import Preview, Shown, describe
 
 OPTIONS = (

@@ -52,6 +52,7 @@ from scheduler_service.engine.compile_cache import read_members
 from scheduler_service.engine.decide import OWN_JOB
 from scheduler_service.engine.lifecycle import refuse_revision
 from scheduler_service.hosts.work_thread import work_by_size
+from scheduler_service.language.value_masks import NO_MASK
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.common.pagination import Number, mark_list, read_cursor, write_cursor
 from scheduler_service.ports.catalogue import CatalogueEntry, JobSort, Revision
@@ -59,7 +60,6 @@ from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.state import Remembered
 from scheduler_service.security.callers import Role
-from scheduler_service.security.value_masks import NO_MASK
 from scheduler_service.services.shared_calendars import find_name
 from scheduler_service.timing.timer import missing_calendar
 

@@ -31,6 +31,7 @@ from scheduler_service.domain.execution import FailureType
 from scheduler_service.domain.feedback_tokens import MARK
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.moments import DAY, HOUR, rfc3339
+from scheduler_service.domain.secret_places import speaks_of_secret
 from scheduler_service.engine.answer_rules import RULE_MEMBERS
 from scheduler_service.engine.compile import below_timer, bind_timer, compile_posted_timer
 from scheduler_service.engine.program import Program, Surroundings
@@ -38,7 +39,6 @@ from scheduler_service.engine.retry import PLANNED_MAX, Failure, plan_retries
 from scheduler_service.engine.template_preview import PreviewedTemplate, TemplatePreview, preview_rule
 from scheduler_service.hosts.work_thread import work_apart
 from scheduler_service.security.callers import Role
-from scheduler_service.security.secrets import speaks_of_secret
 from scheduler_service.timing.preview import COUNT_MAX, DayAhead, FiringCounts, Outlook, look_ahead, preview
 from scheduler_service.timing.schedule import warnings_at
 from scheduler_service.timing.timer import Timer

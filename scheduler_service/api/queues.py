@@ -34,11 +34,11 @@ from scheduler_service.domain.step_parts import PartEnd, PartName, write_part_id
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.engine.parts.step_options import read_queue
 from scheduler_service.language.json_values import LARGE_BYTES, as_json, parse_json
+from scheduler_service.language.value_masks import SecretMask
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.common.pagination import mark_list, write_cursor
 from scheduler_service.security.callers import Role
 from scheduler_service.security.secrets import fill_request
-from scheduler_service.security.value_masks import SecretMask
 from scheduler_service.services.pull_queues import Completed
 
 ROUTES = Routes("queues")

@@ -44,13 +44,13 @@ from scheduler_service.domain.execution import parse_execution_id, write_executi
 from scheduler_service.domain.job_key import DEFAULT_TENANT, write_job_key
 from scheduler_service.domain.tracing import read_traceparent
 from scheduler_service.hosts.work_thread import work_by_size
+from scheduler_service.language.value_masks import NO_MASK, SecretMask
 from scheduler_service.pacing.waiting_room import Place
 from scheduler_service.persistence.common.pagination import read_cursor
 from scheduler_service.persistence.history.queries import ExecutionQuery
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.state import Remembered
 from scheduler_service.security.callers import Caller, Role
-from scheduler_service.security.value_masks import NO_MASK, SecretMask
 from scheduler_service.timing.preview import LANGUAGES
 
 Handler = Callable[["ApiRequest"], Coroutine[Any, Any, Response]]

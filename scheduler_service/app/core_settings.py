@@ -14,6 +14,7 @@ from scheduler_service.app.egress import judge_of
 from scheduler_service.app.listener import is_wildcard
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import SECOND
+from scheduler_service.domain.secret_places import speaks_of_secret
 from scheduler_service.domain.tracing import sampling_of
 from scheduler_service.engine.compile import Compiled, compile_definition, compile_stored
 from scheduler_service.engine.compile_cache import CompileCache, posted_active, read_members
@@ -27,7 +28,6 @@ from scheduler_service.security.secrets import (
     SecretFiles,
     SecretSources,
     Source,
-    speaks_of_secret,
 )
 from scheduler_service.security.signing import RequestSigner
 from scheduler_service.settings import LoadedSettings, Settings, SettingsError

@@ -37,9 +37,8 @@ from scheduler_service.ports.services import Router
 from scheduler_service.ports.state import OpenStore, StateStore
 from scheduler_service.security.kept_records import Masking
 from scheduler_service.security.secret_vault import Seal, SecretVault
-from scheduler_service.security.secrets import SecretSources
+from scheduler_service.security.secrets import SecretMasks, SecretSources
 from scheduler_service.security.signing import RequestSigner
-from scheduler_service.security.value_masks import SecretMasks
 from scheduler_service.services.rate_sharing import RateSharing
 from scheduler_service.services.shared_calendars import Calendars
 from scheduler_service.services.tenant_execution_rates import ExecutionRates

@@ -8,7 +8,7 @@ response, no parameter and no variable can contain it, so that data never names 
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import final
 from urllib.parse import quote, quote_plus
@@ -19,8 +19,16 @@ from scheduler_service.domain.feedback_tokens import MARK as SHOWN
 from scheduler_service.domain.wire import OutboundRequest
 
 SECRET_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
+LEAST_CHARACTERS = 4
+"""Of a value: what is shorter stands in every text, and could not be masked."""
 _DIGITS = 4
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_TELLING = (
+    "key", "keys", "token", "tokens", "secret", "secrets", "password", "passwords", "passwd", "pwd",
+    "passphrase", "credential", "credentials",
+)  # fmt: skip
 
 IN_JSON, IN_TEXT, IN_FORM, IN_JSON_IN_FORM = "j", "t", "f", "g"
 """How a value is written into a body: as the content of a JSON string, as it is, or in a form."""
@@ -30,7 +38,10 @@ Find = Callable[[str], str | None]
 
 
 class FilledText(str):
-    """The value of a header with a secret: a credential, which follows no redirect to another origin."""
+    """The value of a header with a secret: a credential, which follows no redirect to another origin.
+
+    Secret is what is masked: `secrets`, and variables of the environment whose names say so.
+    """
 
     __slots__ = ()
 
@@ -39,6 +50,20 @@ class FilledBody(bytes):
     """A body with a secret; it follows none either."""
 
     __slots__ = ()
+
+
+def speaks_of_secret(name: str) -> bool:
+    """Whether the name of a variable says that its value is a key, a token, a secret or a password."""
+    return any(word.lower().endswith(_TELLING) for word in _WORD.findall(name))
+
+
+def secret_values(variables: Mapping[str, str]) -> list[str]:
+    """The values of the variables of an environment that are masked."""
+    return [
+        value
+        for name, value in variables.items()
+        if speaks_of_secret(name) and len(value) >= LEAST_CHARACTERS
+    ]
 
 
 @final
@@ -85,6 +110,21 @@ def fill_places(request: OutboundRequest, find: Find) -> OutboundRequest | Unfil
     except _Unfit as unfit:
         return Unfilled(str(unfit))
     return msgspec.structs.replace(request, url=url, headers=tuple(headers), body=body, at_send=None)
+
+
+def mark_secrets(request: OutboundRequest, finds: Callable[[bytes], bool]) -> OutboundRequest:
+    """The request whose header values and body count as filled where `finds` finds a masked value in them.
+
+    So has a variable of the environment whose name speaks of a secret, which was rendered as any other.
+    """
+    body = request.body
+    if body is not None and type(body) is not FilledBody and finds(body):
+        body = FilledBody(body)
+    headers = [
+        (name, FilledText(value) if finds(value.encode("utf-8", "replace")) else value)
+        for name, value in request.headers
+    ]
+    return msgspec.structs.replace(request, headers=tuple(headers), body=body)
 
 
 class _Unfit(Exception):

@@ -1,12 +1,15 @@
 """Origins, authorities and topics of URLs; where a response may send the next call (SPEC section 9)."""
 
 import re
+from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 import msgspec
 
 from scheduler_service.domain.errors import ExpressionError
+from scheduler_service.domain.secret_places import FilledBody, FilledText
 from scheduler_service.domain.texts import scrub
+from scheduler_service.domain.wire import Headers
 from scheduler_service.language.compiled import UrlTemplate
 
 _PARTS = re.compile(r"(?:([^:/?#]+):)?(?://([^/?#]*))?([^?#]*)(\?[^#]*)?(#.*)?", re.DOTALL)
@@ -97,6 +100,41 @@ def quote_location(value: str) -> str:
     assert head is not None
     rest = value[head.end() :].encode("latin-1", "replace")
     return head.group() + quote(rest, safe=_WRITABLE)
+
+
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+"""The statuses that lead on where they have a `Location`."""
+SIDECAR_HEADER = "dapr-api-token"
+_CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie", "x-api-key", SIDECAR_HEADER})
+_OF_BODY = frozenset({"content-type", "content-encoding", "content-language", "content-location"})
+
+
+class Redirected(NamedTuple):
+    """What a redirect makes of a request, but for its address."""
+
+    method: str
+    headers: Headers
+    body: bytes | None
+
+
+def redirect(
+    method: str, headers: Headers, body: bytes | None, status: int, *, is_same_origin: bool
+) -> Redirected | None:
+    """The request that follows one of the `REDIRECTS` (SPEC section 9); None: it is not followed.
+
+    301 to 303 become GET without a body, 307 and 308 keep both. Credentials are not sent to another origin,
+    nor is a header with a secret, whatever it is called; a body with one is no request for another origin.
+    """
+    if not is_same_origin:
+        headers = tuple([pair for pair in _without(headers, _CREDENTIALS) if type(pair[1]) is not FilledText])
+    if status in (307, 308):
+        has_secret = type(body) is FilledBody
+        return None if has_secret and not is_same_origin else Redirected(method, headers, body)
+    return Redirected(method if method == "HEAD" else "GET", _without(headers, _OF_BODY), None)
+
+
+def _without(headers: Headers, names: frozenset[str]) -> Headers:
+    return tuple([pair for pair in headers if pair[0].lower() not in names])
 
 
 def origin(url: str) -> str:

@@ -28,8 +28,9 @@ from scheduler_service.domain.records import (
 )
 from scheduler_service.domain.wire import Headers
 from scheduler_service.language.json_values import LARGE_BYTES
+from scheduler_service.language.value_masks import NO_MASK, SecretMask
 from scheduler_service.security.name_masks import Concealment, hide_query
-from scheduler_service.security.value_masks import NO_MASK, SecretMask, SecretMasks
+from scheduler_service.security.secrets import SecretMasks
 
 MASKED_HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key"})
 BODY_BYTES = 4_096

@@ -1,38 +1,33 @@
-"""The sources of secrets: settings, a file for each in a folder, and what the API has stored."""
+"""The sources of secrets (settings, a file for each in a folder, what the API has stored), and masks."""
 
 import itertools
 import json
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from scheduler_service.domain.job_key import DEFAULT_TENANT
-from scheduler_service.domain.secret_places import SECRET_NAME, Unfilled, fill_places
-from scheduler_service.domain.wire import OutboundRequest
+from scheduler_service.domain.secret_places import (
+    LEAST_CHARACTERS,
+    SECRET_NAME,
+    Unfilled,
+    fill_places,
+    secret_values,
+)
+from scheduler_service.domain.wire import AtSend, OutboundRequest
+from scheduler_service.language.value_masks import SecretMask
 from scheduler_service.ports.sending import Secrets
 
 TENANT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-LEAST_CHARACTERS = 4
-"""Of a value: what is shorter stands in every text, and could not be masked."""
 MOST_BYTES = 16_384
 """Of a value."""
 MOST_VALUES = 2
 MOST_FILES = 10_000
 """So many files are remembered."""
-
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_TELLING = (
-    "key", "keys", "token", "tokens", "secret", "secrets", "password", "passwords", "passwd", "pwd",
-    "passphrase", "credential", "credentials",
-)  # fmt: skip
-
-
-def speaks_of_secret(name: str) -> bool:
-    """Whether the name of a variable says that its value is a key, a token, a secret or a password."""
-    return any(word.lower().endswith(_TELLING) for word in _WORD.findall(name))
 
 
 def read_values(given: object) -> tuple[str, ...]:
@@ -247,3 +242,72 @@ class SecretSources:
             for one in source.list(tenant):
                 found.setdefault(one.name, one)
         return [found[name] for name in sorted(found)]
+
+
+MOST_FORMER = 2_000
+"""So many values of a tenant are remembered that no source has any more; those that one has always are."""
+MOST_CACHED = 1_000
+RENEWED_SECONDS = 1.0
+"""So long the values of a tenant are taken as they were; one that is sent is known at once."""
+
+
+class SecretMasks:
+    """The masks of all tenants. A value that was once seen stays hidden while the process runs; of those
+    that no source has any more, the newest `MOST_FORMER` of a tenant.
+
+    `environments` are the variables of templates by tenant: those whose names speak of secrets are hidden,
+    too.
+    """
+
+    def __init__(
+        self,
+        *,
+        sources: Iterable[Source],
+        environments: Mapping[str, Mapping[str, str]],
+        read_clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._sources = tuple(sources)
+        self._read_clock = read_clock
+        self._seen: dict[str, dict[str, None]] = {}
+        self._masks: dict[str, tuple[float, SecretMask | None]] = {}
+        self._of_requests: dict[tuple[str, ...], SecretMask] = {}
+        self._environments = {tenant: secret_values(given) for tenant, given in environments.items()}
+
+    def of_tenant(self, tenant: str) -> SecretMask | None:
+        """Hides all values of a tenant; None: it has none."""
+        now = self._read_clock()
+        known = self._masks.get(tenant)
+        if known is not None and now < known[0]:
+            return known[1]
+        before = self._seen.get(tenant, {})
+        seen = self._seen[tenant] = self._renew(tenant, before)
+        if known is not None and seen.keys() == before.keys():
+            mask = known[1]
+        else:
+            mask = SecretMask(seen, like=None if known is None else known[1]) if seen else None
+        if len(self._masks) >= MOST_CACHED:
+            self._masks.clear()
+        self._masks[tenant] = (now + RENEWED_SECONDS, mask)
+        return mask
+
+    def of_request(self, at_send: AtSend, find: Callable[[str, str], tuple[str, ...]]) -> SecretMask:
+        """Hides the values, as they are now, of the secrets that a job names. `find`: `Secrets.find`."""
+        values = tuple(value for name in at_send.names for value in find(at_send.tenant, name))
+        mask = self._of_requests.get(values)
+        if mask is None:
+            if len(self._of_requests) >= MOST_CACHED:
+                self._of_requests.clear()
+            mask = self._of_requests[values] = SecretMask(values)
+            seen = self._seen.setdefault(at_send.tenant, {})
+            if not seen.keys() >= set(values):
+                seen.update(dict.fromkeys(values))
+                self._masks.pop(at_send.tenant, None)
+        return mask
+
+    def _renew(self, tenant: str, seen: Mapping[str, None]) -> dict[str, None]:
+        """The values that are hidden from now on: former ones, the newest last, then all that are valid."""
+        valid = dict.fromkeys(self._environments.get(tenant, ()))
+        for source in self._sources:
+            valid.update(dict.fromkeys(source.values(tenant)))
+        former = [value for value in seen if value not in valid]
+        return dict.fromkeys(former[-MOST_FORMER:]) | valid

@@ -13,9 +13,10 @@ from pydantic import BaseModel, ValidationError
 
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.job_key import DEFAULT_TENANT
+from scheduler_service.domain.secret_places import speaks_of_secret
 from scheduler_service.security.name_masks import hide_login
 from scheduler_service.security.secret_vault import read_seal_key
-from scheduler_service.security.secrets import read_text, speaks_of_secret
+from scheduler_service.security.secrets import read_text
 from scheduler_service.settings.model import EgressSettings, Settings
 from scheduler_service.settings.otel_variables import SOURCE as OTEL_SOURCE
 from scheduler_service.settings.otel_variables import OtelError, read_otel, variables_of

@@ -4,11 +4,10 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from scheduler_service.domain.errors import PunctualError
-from scheduler_service.domain.secret_places import Unfilled
+from scheduler_service.domain.secret_places import Unfilled, mark_secrets
 from scheduler_service.domain.wire import AtSend, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.ports.sending import MayGo, NotSent, Secrets, Sender, always
-from scheduler_service.security.secrets import fill_request
-from scheduler_service.security.value_masks import SecretMasks
+from scheduler_service.security.secrets import SecretMasks, fill_request
 
 Look = Callable[[], Awaitable[object]]
 
@@ -24,6 +23,7 @@ class SendFailed(PunctualError):
 class CompletingSender:
     """`ports.sending.Sender` in front of another one, at no cost for requests to which nothing is added.
 
+    Of those that may be redirected it marks what has a masked value: that goes to no other origin.
     What comes back of others has no value of a secret that their job names: the answer is stored, and may be
     shown and handed on. Where one is missing, `look` returns when what other processes have stored up to now
     is known, or nobody can say.
@@ -39,7 +39,13 @@ class CompletingSender:
     def send(self, request: OutboundRequest, may_go: MayGo = always) -> Coroutine[Any, Any, Outcome]:
         """The outcome; a Fault `template` where a secret is missing. Raises as the sender behind it."""
         at_send = request.at_send
-        return self._send(request, may_go) if at_send is None else self._complete(request, at_send, may_go)
+        if at_send is not None:
+            return self._complete(request, at_send, may_go)
+        return self._send(self._mark(request) if request.redirects else request, may_go)
+
+    def _mark(self, request: OutboundRequest) -> OutboundRequest:
+        mask = self._masks.of_tenant(request.tenant)
+        return request if mask is None else mark_secrets(request, mask.finds)
 
     async def _complete(self, request: OutboundRequest, at_send: AtSend, may_go: MayGo) -> Outcome:
         filled = fill_request(request, self._secrets)
@@ -51,7 +57,7 @@ class CompletingSender:
         if isinstance(filled, Unfilled):
             return Fault(FaultKind.TEMPLATE, filled.message)
         try:
-            return mask.outcome(await self._send(filled, may_go))
+            return mask.outcome(await self._send(self._mark(filled) if filled.redirects else filled, may_go))
         except NotSent:
             raise
         except Exception as error:  # noqa: BLE001 - what is logged of it may have the address

@@ -13,9 +13,8 @@ import msgspec
 
 from scheduler_service import __version__
 from scheduler_service.domain.moments import rfc3339
-from scheduler_service.domain.secret_places import FilledBody, FilledText
-from scheduler_service.domain.wire import Answer, Fault, Headers, OutboundRequest, Outcome
-from scheduler_service.language.urls import quote_location
+from scheduler_service.domain.wire import Answer, Fault, OutboundRequest, Outcome
+from scheduler_service.language.urls import REDIRECTS, SIDECAR_HEADER, quote_location, redirect
 from scheduler_service.pacing.waiting_room import Room
 from scheduler_service.ports.clock import Clock
 from scheduler_service.ports.log import Log
@@ -42,7 +41,6 @@ from scheduler_service.transport.errors import (
 from scheduler_service.transport.request_bytes import APART_BYTES, Hop, RequestWriter, count_spans
 from scheduler_service.transport.response_parser import ParsedResponse
 from scheduler_service.transport.service_urls import Directory, InvocationDirectory, Located, ServiceUrls
-from scheduler_service.transport.sidecar_exchanges import SIDECAR_HEADER
 
 SIGNED_AT_ONCE = 262_144
 """A body of so many bytes is digested in less than a millisecond; a longer one beside the loop."""
@@ -90,9 +88,6 @@ _MAX_CACHED_URLS = 4096
 _MAX_CACHED_LENGTH = 512
 _STOPPING = "The scheduler is stopping and sends no more requests."
 MOST_ORIGINS = 20
-_FOLLOWED = frozenset({301, 302, 303, 307, 308})
-_CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie", "x-api-key", SIDECAR_HEADER})
-_OF_BODY = frozenset({"content-type", "content-encoding", "content-language", "content-location"})
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\]")
 
 
@@ -406,24 +401,20 @@ def _milliseconds(seconds: float) -> int:
 def follow(hop: Hop, reply: ParsedResponse) -> Hop | None:
     """The hop that a response redirects to, or None if it is not a redirect.
 
-    301 to 303 become GET without a body, 307 and 308 keep both; credentials are not sent to another origin,
-    nothing is signed for it, and only a service's own origin stays trusted: not that of the sidecar, where
-    its own API is. A body with a secret is not sent to another origin: such a redirect is not followed.
-    Raises RefusedTarget for a Location that is not plain http(s).
+    What goes along, `redirect` decides; nothing is signed for another origin, and only a service's own origin
+    stays trusted: not that of the sidecar, where its own API is. Raises RefusedTarget for a Location that is
+    not plain http(s).
     """
-    location = dict(reply.headers).get("location") if reply.status in _FOLLOWED else None
+    location = dict(reply.headers).get("location") if reply.status in REDIRECTS else None
     if location is None:
         return None
     target = _read_location(hop.target, location)
     is_same_site = target.site.origin == hop.target.site.origin and not hop.by_sidecar
-    headers = hop.headers if is_same_site else _without_credentials(hop.headers)
+    kept = redirect(hop.method, hop.headers, hop.body, reply.status, is_same_origin=is_same_site)
+    if kept is None:
+        return None
     trust, sign = (hop.trust, hop.sign) if is_same_site else (Trust.NONE, "")
-    if reply.status in (307, 308):
-        if type(hop.body) is FilledBody and not is_same_site:
-            return None
-        return Hop(hop.method, target, headers, hop.body, trust, sign=sign)
-    method = hop.method if hop.method == "HEAD" else "GET"
-    return Hop(method, target, _without(headers, _OF_BODY), None, trust, sign=sign)
+    return Hop(kept.method, target, kept.headers, kept.body, trust, sign=sign)
 
 
 def write_url(target: TargetAddress) -> str:
@@ -443,12 +434,3 @@ def _read_location(base: TargetAddress, location: str) -> TargetAddress:
         raise RefusedTarget(
             f"{base.site.origin} redirects to something that is not a URL: {error}."
         ) from error
-
-
-def _without(headers: Headers, names: frozenset[str]) -> Headers:
-    return tuple(pair for pair in headers if pair[0].lower() not in names)
-
-
-def _without_credentials(headers: Headers) -> Headers:
-    """Also without those that have a secret, whatever they are called."""
-    return tuple(pair for pair in _without(headers, _CREDENTIALS) if type(pair[1]) is not FilledText)

@@ -7,6 +7,7 @@ import sys
 from functools import cached_property
 
 from scheduler_service.domain.wire import Headers
+from scheduler_service.language.urls import SIDECAR_HEADER
 from scheduler_service.pacing.waiting_room import Room
 from scheduler_service.transport.addresses import read_site
 from scheduler_service.transport.connection import Deadlines
@@ -16,7 +17,6 @@ from scheduler_service.transport.egress_guard import EgressPolicy, Guard, Route,
 from scheduler_service.transport.errors import TimedOut, Unreached
 from scheduler_service.transport.response_parser import ParsedResponse
 
-SIDECAR_HEADER = "dapr-api-token"
 REFUSED_REMEDY = "dapr.api_token (or DAPR_API_TOKEN) has to be the DAPR_API_TOKEN of daprd"
 
 

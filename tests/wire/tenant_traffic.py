@@ -18,7 +18,7 @@ import httpx
 
 from scheduler_service.api.application import OPERATIONS
 from scheduler_service.domain.moments import SECOND, rfc3339
-from scheduler_service.security.value_masks import forms_of
+from scheduler_service.language.value_masks import forms_of
 from tests.unit.docs.roles import is_as_promised, table
 from tests.wire.service import data_of
 from tests.wire.target import Reply, Seen, Target

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from scheduler_service.security.value_masks import forms_of
+from scheduler_service.language.value_masks import forms_of
 from tests.wire.queue_work import claim, complete, create, trigger
 from tests.wire.service import World, data_of, definition, pointers, running
 from tests.wire.target import HELD, Reply, Seen

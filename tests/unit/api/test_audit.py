@@ -19,7 +19,7 @@ from scheduler_service.engine.program import Surroundings
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 from scheduler_service.security.key_ring import KeyRing
-from scheduler_service.security.value_masks import SecretMasks
+from scheduler_service.security.secrets import SecretMasks
 from scheduler_service.services.registry import DeclarationsFull
 from tests.manual_clock import ManualClock
 from tests.rows import each_row

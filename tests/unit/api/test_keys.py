@@ -11,7 +11,7 @@ import pytest
 from scheduler_service.domain.audit_acts import AuditEntry
 from scheduler_service.ports.errors import StoreUnavailable
 from scheduler_service.security.key_ring import KeyRing
-from scheduler_service.security.value_masks import SecretMasks
+from scheduler_service.security.secrets import SecretMasks
 from tests.manual_clock import ManualClock
 from tests.rows import each_row
 from tests.unit.api.stores import START

@@ -19,8 +19,8 @@ from scheduler_service.domain.records import (
     ResultKept,
     StepEnded,
 )
+from scheduler_service.language.value_masks import SecretMask
 from scheduler_service.security.kept_records import Masking, cut
-from scheduler_service.security.value_masks import SecretMask
 from tests.rows import each_row
 from tests.unit.security.secrets import MASKING, SECRET, masked_body, masked_exchange, step
 

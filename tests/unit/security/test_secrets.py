@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_service.domain.secret_places import speaks_of_secret
 from scheduler_service.security.secrets import (
     MOST_BYTES,
+    MOST_FORMER,
     SecretFiles,
+    SecretMasks,
     read_text,
     read_values,
-    speaks_of_secret,
 )
-from scheduler_service.security.value_masks import MOST_FORMER, SecretMasks
 from tests.rows import each_row
 
 

@@ -1,12 +1,12 @@
 """A request is completed when it is sent, and what comes back has nothing of it (SPEC section 14)."""
 
+import msgspec
 import pytest
 
-from scheduler_service.domain.secret_places import write_place
+from scheduler_service.domain.secret_places import FilledBody, FilledText, write_place
 from scheduler_service.domain.wire import Answer, AtSend, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.ports.sending import MayGo, NotSent, always
-from scheduler_service.security.secrets import GivenSecrets
-from scheduler_service.security.value_masks import SecretMasks
+from scheduler_service.security.secrets import GivenSecrets, SecretMasks
 from scheduler_service.transport.secret_completion import CompletingSender, SendFailed
 
 MARK = "secretabcdef"
@@ -107,3 +107,24 @@ async def test_a_secret_that_is_missing_is_looked_for_once_more() -> None:
             200, (("A", "***"),), b'"*** ***"', url="http://t/?k=***"
         )
     assert looks == [0, 1]
+
+
+async def test_what_is_masked_counts_as_a_secret_where_a_redirect_may_follow() -> None:
+    """A variable whose name speaks of one was rendered as any other, and would go to another origin."""
+    echo, source = Echo(), GivenSecrets(GIVEN)
+    masks = SecretMasks(
+        sources=[source], environments={"default": {"SHOP_TOKEN": "tok-1", "REGION": "north"}}
+    )
+    completing = CompletingSender(sender=echo, secrets=source, masks=masks)
+    headers = (("X-Shop", "Bearer tok-1"), ("X-Region", "north"), ("X-Own", "t0p-secret"))
+    plain = OutboundRequest("POST", "http://t/", headers, b'{"token":"tok-1"}', redirects=1)
+    for given in (plain, msgspec.structs.replace(plain, at_send=AtSend("default"))):
+        await completing.send(given)
+        sent = echo.sent.pop()
+        assert [type(value) for _, value in sent.headers] == [FilledText, str, FilledText]
+        assert type(sent.body) is FilledBody
+        assert sent == msgspec.structs.replace(given, at_send=sent.at_send)
+    await completing.send(msgspec.structs.replace(plain, redirects=0, body=b"none"))
+    assert {type(value) for _, value in echo.sent.pop().headers} == {str}
+    await completing.send(msgspec.structs.replace(plain, tenant="other"))
+    assert type(echo.sent.pop().body) is bytes

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import httpx
 
 from client_sdk import BlockingClient
-from scheduler_service.security.value_masks import forms_of
+from scheduler_service.language.value_masks import forms_of
 from tests.http_program import Asked, HttpProgram, Said
 from tests.wire.processes.process import PATIENCE, Process, bare_environment, run, serve
 

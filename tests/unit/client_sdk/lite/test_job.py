@@ -340,3 +340,68 @@ async def test_requests_are_signed_with_the_secrets_that_are_given(target: Targe
     for given, said in (({}, "there is no 'both'"), ({"both": "plain text"}, "cannot sign")):
         with pytest.raises(DefinitionRefused, match=said):
             LiteJob(definition, secrets=given)
+
+
+TOKEN, SHOP = "t0p-secret-1", "shop-token-2"
+CREDENTIALS = {
+    "Authorization": "Bearer x", "Cookie": "a=b", "X-Api-Key": "k", "Proxy-Authorization": "p",
+    "X-Own": "${secrets.A}", "X-Shop": "Basic ${SHOP_TOKEN}",
+}  # fmt: skip
+
+
+@each_row(
+    ("status", "body", "method", "error"),
+    [
+        (301, {"a": 1}, "GET", None),
+        (302, {"a": "${secrets.A}"}, "GET", None),
+        (303, {"a": "${SHOP_TOKEN}"}, "GET", None),
+        (307, {"a": 1}, "POST", None),
+        (308, {"a": "${secrets.A}"}, "", "308"),
+        (307, {"a": "${SHOP_TOKEN}"}, "", "307"),
+    ],
+)
+async def test_nothing_secret_follows_a_redirect_elsewhere(
+    status: int, body: Any, method: str, error: str | None
+) -> None:
+    """As from a service: no credential and no masked value goes there; at home all of it does."""
+    async with Target(lambda: 0) as target, Target(lambda: 0) as other:
+        target.answers("/home", Reply(status, headers={"Location": "/away"}))
+        target.answers("/away", Reply(status, headers={"Location": f"{other.url}/end"}))
+        step = {"headers": CREDENTIALS | {"X-Plain": "p"}, "body": body, "followRedirects": 2}
+        definition = {"request": [step | {"url": f"{target.url}/home"}]}
+        async with LiteJob(
+            definition, secrets={"A": TOKEN}, environment={"SHOP_TOKEN": SHOP, "REGION": "north"}
+        ) as job:
+            assert (await job.run()).error == error
+        [home] = target.at("/away")
+        assert {name.lower() for name in CREDENTIALS} <= home.headers.keys()
+        assert [seen.method for seen in other.seen] == ([method] if method else [])
+        for seen in other.seen:
+            assert seen.headers["x-plain"] == "p"
+            assert not {name.lower() for name in CREDENTIALS} & seen.headers.keys()
+            assert ("content-type" in seen.headers) is (method == "POST")
+            assert not any(one in f"{seen.headers}{seen.body!r}" for one in (TOKEN, SHOP))
+
+
+async def test_an_answer_has_no_secret(target: Target) -> None:
+    """A target that gives one back hands it on to no step, and it is in no result."""
+    target.always("/echo", lambda seen: Reply(body={"got": seen.json, "key": seen.headers["x-own"]}))
+    first = {"url": f"{target.url}/echo?k=${{secrets.A}}", "body": "${secrets.A}", "respEnvName": "R"}
+    second = {"url": f"{target.url}/next", "body": {"v": "${R.got}", "h": "${R.key}"}}
+    definition = {"request": [first | {"headers": {"X-Own": "${secrets.A}"}}, second]}
+    async with LiteJob(definition, secrets={"A": TOKEN}) as job:
+        ended = await job.run()
+    assert target.seen[0].json == TOKEN
+    assert target.seen[1].json == {"v": "***", "h": "***"}
+    assert TOKEN not in str(ended)
+
+
+@each_row("location", ["ftp://x/", "file:///etc/passwd", "http://[::1", "http://a@b/", "mailto:x"])
+async def test_a_redirect_to_what_is_no_url_is_refused(location: str) -> None:
+    """Before anything is sent, with the error of a service; not followed, it is an answer like any other."""
+    async with Target(lambda: 0) as target:
+        target.always("/run", Reply(302, headers={"Location": location}))
+        for hops, expected in ((1, ("egress", "egress")), (0, ("302", "http"))):
+            async with LiteJob({"request": [{"url": f"{target.url}/run", "followRedirects": hops}]}) as job:
+                ended = await job.run()
+            assert (ended.error, ended.failure_type) == expected

@@ -21,16 +21,9 @@ from scheduler_service.domain.records import (
     StepEnded,
 )
 from scheduler_service.domain.wire import Answer, AtSend, Fault, FaultKind
+from scheduler_service.language.value_masks import LEAST_PREFIX, SecretMask, escaped_anyhow, forms_of
 from scheduler_service.security.kept_records import Masking
-from scheduler_service.security.secrets import GivenSecrets
-from scheduler_service.security.value_masks import (
-    LEAST_PREFIX,
-    MOST_FORMER,
-    SecretMask,
-    SecretMasks,
-    escaped_anyhow,
-    forms_of,
-)
+from scheduler_service.security.secrets import MOST_FORMER, GivenSecrets, SecretMasks
 from tests.rows import each_row
 
 PLAIN = "t0p-Secret_of.the.shop"

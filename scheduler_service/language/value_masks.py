@@ -11,8 +11,7 @@ import base64
 import html
 import json
 import re
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html.entities import codepoint2name
 from typing import Any, TypeVar
 from unicodedata import normalize
@@ -23,15 +22,10 @@ import re2
 
 from scheduler_service.domain.feedback_tokens import MARK
 from scheduler_service.domain.records import Record
-from scheduler_service.domain.wire import Answer, AtSend, Outcome
+from scheduler_service.domain.secret_places import LEAST_CHARACTERS
+from scheduler_service.domain.wire import Answer, Outcome
 from scheduler_service.language.json_values import as_json, parse_json
-from scheduler_service.security.secrets import LEAST_CHARACTERS, Source, speaks_of_secret
 
-MOST_FORMER = 2_000
-"""So many values of a tenant are remembered that no source has any more; those that one has always are."""
-MOST_CACHED = 1_000
-RENEWED_SECONDS = 1.0
-"""So long the values of a tenant are taken as they were; one that is sent is known at once."""
 LEAST_PREFIX = 4
 """So many characters of a value at the end of an answer that was cut are hidden as well."""
 SAID = frozenset(
@@ -472,72 +466,3 @@ def _base64_forms(data: bytes) -> Iterable[bytes]:
                 yield inner.replace(b"+", b"-").replace(b"/", b"_")
                 written = encoded, _lower_escapes(encoded), text.replace("/", "\\/"), _escaped_by_dotnet(text)
                 yield from (one.encode() for one in (*written, *_escaped_for_html(text)))
-
-
-class SecretMasks:
-    """The masks of all tenants. A value that was once seen stays hidden while the process runs; of those
-    that no source has any more, the newest `MOST_FORMER` of a tenant.
-
-    `environments` are the variables of templates by tenant: those whose names speak of secrets are hidden,
-    too.
-    """
-
-    def __init__(
-        self,
-        *,
-        sources: Iterable[Source],
-        environments: Mapping[str, Mapping[str, str]],
-        read_clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._sources = tuple(sources)
-        self._read_clock = read_clock
-        self._seen: dict[str, dict[str, None]] = {}
-        self._masks: dict[str, tuple[float, SecretMask | None]] = {}
-        self._of_requests: dict[tuple[str, ...], SecretMask] = {}
-        self._environments = {
-            tenant: tuple(
-                value
-                for name, value in variables.items()
-                if speaks_of_secret(name) and len(value) >= LEAST_CHARACTERS
-            )
-            for tenant, variables in environments.items()
-        }
-
-    def of_tenant(self, tenant: str) -> SecretMask | None:
-        """Hides all values of a tenant; None: it has none."""
-        now = self._read_clock()
-        known = self._masks.get(tenant)
-        if known is not None and now < known[0]:
-            return known[1]
-        before = self._seen.get(tenant, {})
-        seen = self._seen[tenant] = self._renew(tenant, before)
-        if known is not None and seen.keys() == before.keys():
-            mask = known[1]
-        else:
-            mask = SecretMask(seen, like=None if known is None else known[1]) if seen else None
-        if len(self._masks) >= MOST_CACHED:
-            self._masks.clear()
-        self._masks[tenant] = (now + RENEWED_SECONDS, mask)
-        return mask
-
-    def of_request(self, at_send: AtSend, find: Callable[[str, str], tuple[str, ...]]) -> SecretMask:
-        """Hides the values, as they are now, of the secrets that a job names. `find`: `Secrets.find`."""
-        values = tuple(value for name in at_send.names for value in find(at_send.tenant, name))
-        mask = self._of_requests.get(values)
-        if mask is None:
-            if len(self._of_requests) >= MOST_CACHED:
-                self._of_requests.clear()
-            mask = self._of_requests[values] = SecretMask(values)
-            seen = self._seen.setdefault(at_send.tenant, {})
-            if not seen.keys() >= set(values):
-                seen.update(dict.fromkeys(values))
-                self._masks.pop(at_send.tenant, None)
-        return mask
-
-    def _renew(self, tenant: str, seen: Mapping[str, None]) -> dict[str, None]:
-        """The values that are hidden from now on: former ones, the newest last, then all that are valid."""
-        valid = dict.fromkeys(self._environments.get(tenant, ()))
-        for source in self._sources:
-            valid.update(dict.fromkeys(source.values(tenant)))
-        former = [value for value in seen if value not in valid]
-        return dict.fromkeys(former[-MOST_FORMER:]) | valid
