@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,7 @@ from scheduler_service.cli.serving import read_settings
 
 if TYPE_CHECKING:
     from scheduler_service.domain.audit_acts import OwnAct
+    from scheduler_service.domain.keys_and_roles import AccessKey
     from scheduler_service.settings import LoadedSettings, Settings
 
 app = Commands(no_args_is_help=True, help="Check, migrate, back up and restore the data folder.")
@@ -121,22 +122,53 @@ def backup(
 
 @app.command("restore")
 def restore(
-    folder: Annotated[Path, typer.Argument(metavar="DIR")], data: Data = None, config: Config = None
+    folder: Annotated[Path, typer.Argument(metavar="DIR")],
+    replaces: Annotated[
+        Path | None, typer.Option(help="The data folder until now: keys revoked there stay revoked.")
+    ] = None,
+    data: Data = None,
+    config: Config = None,
 ) -> None:
     """Copy the backup in DIR to a data folder that is empty or does not exist.
 
-    Example: punctual db restore backups/monday --data restored
+    Callers' keys are as they were in the backup; with --replaces, those revoked or rotated since stay so, and
+    sessions that were signed out.
+
+    Example: punctual db restore backups/monday --data restored --replaces data
     """
     settings, target = _settings(data, config)
     _refuse_server(settings, target)
     from scheduler_service.app.data_folder import history_address
     from scheduler_service.domain.audit_acts import OwnAct
     from scheduler_service.maintenance.backup import restore as restore_backup
+    from scheduler_service.maintenance.database_keys import carry_over, find_living
 
     history = history_address(settings, target)
-    found = restore_backup(folder, target, history, on_progress=CopyProgress())
+    ended: list[AccessKey] = []
+
+    def complete() -> None:
+        if replaces is not None:
+            ended.extend(carry_over(history, replaces))
+
+    found = restore_backup(folder, target, history, on_progress=CopyProgress(), complete=complete)
     note(f"{folder} is restored to {target}: the state of {found.made_at}")
-    _note_in_audit(history, OwnAct.RESTORE, {"madeAt": found.made_at, "punctual": found.punctual})
+    for key in ended:
+        note(f"{_key(key)} was {'revoked' if key.revoked_at else 'rotated'} since, and stays so")
+    # A history on a server was not restored here.
+    is_theirs = found.has_history and replaces is None
+    living = find_living(history) if is_theirs else []
+    if living:
+        note(
+            "these keys are valid, also what was revoked or rotated since the backup, and so are sessions "
+            "that were signed out: revoke what has to be ('punctual keys revoke'), or use --replaces: "
+            + ", ".join(map(_key, living))
+        )
+    given = {"madeAt": found.made_at, "punctual": found.punctual, "keysValid": [one.key_id for one in living]}
+    _note_in_audit(history, OwnAct.RESTORE, given | {"keysEnded": [one.key_id for one in ended]})
+
+
+def _key(key: Any) -> str:
+    return f"key {key.key_id} ({key.name} of {key.tenant})"
 
 
 def _note_in_audit(history: str, operation: "OwnAct", given: Mapping[str, object]) -> None:

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
@@ -75,9 +75,17 @@ def back_up(folder: Path, history: str, into: Path, *, now: int, on_progress: On
     return backup
 
 
-def restore(source: Path, folder: Path, history: str, *, on_progress: OnProgress) -> Backup:
+def restore(
+    source: Path,
+    folder: Path,
+    history: str,
+    *,
+    on_progress: OnProgress,
+    complete: Callable[[], None] = lambda: None,
+) -> Backup:
     """Copies the backup `source` to the data folder, which is empty or does not exist.
 
+    `complete` changes what was copied before a service can start on it; what it raises undoes the restore.
     Blocks. Raises StoreError; then the folder holds nothing new. Where the process dies meanwhile, no service
     starts on the folder.
     """
@@ -94,6 +102,7 @@ def restore(source: Path, folder: Path, history: str, *, on_progress: OnProgress
                 digest = _copy(source / name, places[name], size, on_progress)
                 _check_digest(source / name, digest, backup.digests.get(name, digest))
             check_folder(folder, history)  # refuses formats of a newer version
+            complete()
             for parent in {place.parent for place in places.values()}:
                 sync(parent)
             mark.unlink()

@@ -2,26 +2,32 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from client_sdk.models.requests import NewKey, Rotation
 from scheduler_service.api.bodies import read_model
 from scheduler_service.api.keys import check_among, key_wire, read_new_key
-from scheduler_service.app.data_folder import history_address
+from scheduler_service.app.data_folder import HISTORY_FILE, history_address
 from scheduler_service.app.process_setup import machine_user
 from scheduler_service.domain.audit_acts import ActKind
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.job_key import DEFAULT_TENANT
-from scheduler_service.domain.keys_and_roles import id_in
+from scheduler_service.domain.keys_and_roles import OF_SETTINGS, AccessKey, id_in
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.hosts.clock import SystemClock
 from scheduler_service.maintenance.audited_commands import audited_command
 from scheduler_service.maintenance.folder_formats import NOT_USED
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.sql.sqlite import file_of
-from scheduler_service.persistence.tables.key_secret_calendar_tables import SqlKeyTable
+from scheduler_service.persistence.tables.key_secret_calendar_tables import (
+    SqlKeyTable,
+    living_keys,
+    put_key,
+    read_keys,
+)
+from scheduler_service.ports.errors import StoreRefused
 from scheduler_service.security.key_ring import KeyRing
 from scheduler_service.settings import Settings
 
@@ -90,6 +96,47 @@ def rotate_key(settings: Settings, key_id: str, overlap_seconds: float) -> Row:
 
     _check_there(settings)
     return _with_ring(settings, rotate, "rotateKey", key_id)
+
+
+def find_living(history: str) -> Sequence[Any]:
+    """Id, tenant and name of each key that is valid in the database `history`. Raises StoreError."""
+    return living_keys(url=history, now=_now())
+
+
+def carry_over(history: str, replaced: Path) -> list[AccessKey]:
+    """Brings the keys of a restored history to what they are in the folder `replaced`, which stays as it is.
+
+    So what was revoked, rotated or signed out since the backup stays so; keys that were made since are not
+    taken over. Returns those that the backup had living, and that were revoked or have a new text.
+
+    Raises StoreError.
+    """
+    place = replaced / HISTORY_FILE
+    if not place.is_file():
+        raise StoreRefused(f"{place} is missing: name the data folder that the restored one replaces.")
+    before = {key.key_id: key for key in read_keys(url=history)}
+    newer = [
+        key
+        for key in read_keys(url=f"sqlite:///{place}")
+        if (key.key_id in before and key.version > before[key.key_id].version)
+        or (key.key_id == OF_SETTINGS and OF_SETTINGS not in before)
+    ]
+    if newer:
+        database = HistoryDatabase(url=history)
+        try:
+            with database.writing() as connection:
+                for key in newer:
+                    put_key(connection, key)
+        finally:
+            database.close()
+    now = _now()
+    return [
+        key
+        for key in newer
+        if (known := before.get(key.key_id)) is not None
+        and known.lives(now)
+        and (key.revoked_at is not None or key.rotations > known.rotations)
+    ]
 
 
 def _with_ring(

@@ -125,6 +125,33 @@ def has_keys(*, url: str) -> bool:
     return read_unopened(url, access_keys, _has_any, missing=False)
 
 
+def read_keys(*, url: str) -> Sequence[AccessKey]:
+    """All keys of a database whose service may not run; no table, no keys. Raises StoreUnavailable."""
+    return read_unopened(url, access_keys, _read_keys, missing=())
+
+
+def living_keys(*, url: str, now: int) -> Sequence[Any]:
+    """Id, tenant and name of the keys that are valid, also in tables of an older version.
+
+    Raises StoreUnavailable.
+    """
+    one = access_keys.c
+    selection = sa.select(one.key_id, one.tenant, one.name).where(
+        one.key_id != OF_SETTINGS,
+        one.revoked_at.is_(None),
+        sa.or_(one.expires_at.is_(None), one.expires_at > now),
+    )
+    return read_unopened(url, access_keys, lambda connection: connection.execute(selection).all(), missing=())
+
+
+def put_key(connection: sa.Connection, key: AccessKey) -> None:
+    """Writes a key as it is, whatever is there under its id."""
+    values = _key_values(key)
+    changing = sa.update(access_keys).where(access_keys.c.key_id == key.key_id).values(values)
+    if connection.execute(changing).rowcount == 0:
+        connection.execute(sa.insert(access_keys).values(values))
+
+
 def _has_any(connection: sa.Connection) -> bool:
     own = sa.select(access_keys.c.key_id).where(access_keys.c.key_id != OF_SETTINGS)
     return connection.execute(own.limit(1)).first() is not None

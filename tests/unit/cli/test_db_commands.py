@@ -1,19 +1,25 @@
 """punctual db: the formats of a data folder (SPEC section 16)."""
 
+import json
+import sqlite3
+from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 import msgspec
 import pytest
 
 from scheduler_service.app.data_folder import history_address
+from scheduler_service.domain.keys_and_roles import AccessKey
+from scheduler_service.maintenance.database_keys import make_key, revoke_key, rotate_key
 from scheduler_service.maintenance.doctor_folder import examine_jobs
 from scheduler_service.maintenance.folder_formats import migrate_folder
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
-from scheduler_service.persistence.tables.key_secret_calendar_tables import SqlCalendarTable
-from scheduler_service.settings import Settings
+from scheduler_service.persistence.tables.key_secret_calendar_tables import SqlCalendarTable, read_keys
+from scheduler_service.settings import Settings, load_settings
 from tests.rows import each_row
 from tests.unit.cli.running import Ran
 from tests.unit.maintenance.subjects import states, subject
@@ -115,3 +121,42 @@ def test_the_tables_of_a_server_are_migrated_and_checked(
     code, _, said = ran("db", "check")
     assert (code, "the database of store.url is up to date" in said) == (0, True), said
     assert not list(tmp_path.iterdir())
+
+
+def test_a_restore_says_which_keys_are_valid_again(ran: Ran, tmp_path: Path) -> None:
+    """With the folder that it replaces, what was revoked or rotated there stays so (SPEC section 14)."""
+    data = tmp_path / "data"
+    migrate_folder(data, history_address(Settings(), data))
+    settings = load_settings({"store.data": str(data)}, {}).settings
+    stays, gone, turned = [make_key(settings, {"name": name, "role": "admin"}) for name in NAMES]
+    assert ran("db", "backup", "made", "--data", str(data))[0] == 0
+    revoke_key(settings, gone["keyId"])
+    rotate_key(settings, turned["keyId"], 0)
+    fresh = make_key(settings, {"name": "since", "role": "admin"})
+
+    def restored(name: str, *options: str) -> tuple[str, dict[str, AccessKey], Any]:
+        code, _, said = ran("db", "restore", "made", "--data", name, *options)
+        assert code == 0, said
+        address = f"sqlite:///{tmp_path / name}/history.db"
+        with closing(sqlite3.connect(tmp_path / name / "history.db")) as connection:
+            (detail,) = connection.execute("SELECT detail FROM audit WHERE operation = 'restore'").fetchone()
+        return said, {key.key_id: key for key in read_keys(url=address)}, json.loads(detail)["given"]
+
+    said, found, audited = restored("bare")
+    for one in (stays, gone, turned):
+        assert f"key {one['keyId']} ({one['name']} of default)" in said
+        assert one["keyId"] in audited["keysValid"]
+    assert found[gone["keyId"]].revoked_at is None
+    said, found, audited = restored("carried", "--replaces", str(data))
+    assert f"key {gone['keyId']} (gone of default) was revoked since, and stays so" in said
+    assert f"key {turned['keyId']} (turned of default) was rotated since, and stays so" in said
+    assert (stays["keyId"] in said, fresh["keyId"] in found) == (False, False)
+    assert set(audited["keysEnded"]) == {gone["keyId"], turned["keyId"]}
+    before = {key.key_id: key for key in read_keys(url=f"sqlite:///{data}/history.db")}
+    assert found == {key_id: before[key_id] for key_id in found}
+    code, _, said = ran("db", "restore", "made", "--data", "wrong", "--replaces", str(tmp_path))
+    assert (code, "name the data folder that the restored one replaces" in said) == (3, True), said
+    assert not (tmp_path / "wrong" / "history.db").exists()
+
+
+NAMES = ("stays", "gone", "turned")

@@ -126,6 +126,20 @@ def test_a_folder_in_use_or_with_files_is_not_restored_to(data: Path, made: Path
     restore(made, target, beside(target), on_progress=say_nothing)
 
 
+def test_what_cannot_be_completed_is_not_restored(made: Path, tmp_path: Path) -> None:
+    """As where the keys of the folder before cannot be read: no service would start with revoked ones."""
+    target = tmp_path / "target"
+
+    def fail() -> None:
+        assert (target / RESTORING).exists(), "a process that dies now leaves no folder to start on"
+        raise StoreRefused("no such folder")
+
+    with pytest.raises(StoreRefused, match="no such folder"):
+        restore(made, target, beside(target), on_progress=say_nothing, complete=fail)
+    assert [place.name for place in target.iterdir()] == ["lock"]
+    restore(made, target, beside(target), on_progress=say_nothing)
+
+
 def test_half_a_backup_is_refused(made: Path, tmp_path: Path) -> None:
     """One whose list was never written, one without a file, one of a later format, one that is none."""
     listed = (made / LIST_FILE).read_text()
