@@ -1,9 +1,11 @@
 """One tenant's burst beside another's firings: `python -m tests.bench.tenants [burst] [a second] [option …]`.
 
 Both tenants have jobs with one POST to one target. The second one's firings are looked at alone, then around
-the moment at which the first one has all of its own.
+the moment at which the first one has all of its own. With `--apart` each has a service and a target of its
+own: what is late then is what the cores that they share make so.
 """
 
+import contextlib
 import sys
 import time
 from itertools import takewhile
@@ -11,24 +13,31 @@ from typing import Any
 
 from tests.bench.stage import TENANTS, figures, one_shot, show, stage
 
+APART = "--apart"
 SECONDS = 8
 """So long the second tenant fires in each part."""
 
 
 def main(burst: int = 10_000, rate: int = 50, *options: str) -> None:
     """Prints the lateness of the second tenant alone, beside the burst and while that is let go."""
-    with stage(TENANTS, *options) as on:
+    apart, given = APART in options, [option for option in options if option != APART]
+    with contextlib.ExitStack() as stack:
+        on = stack.enter_context(stage(*given, *([] if apart else [TENANTS])))
+        other = stack.enter_context(stage(*given)) if apart else on
         moment = int(time.time()) + 8 + burst // 600
         alone = _steady("alone", moment - SECONDS // 2, rate, on.target)
         moment += SECONDS + 4
         beside = _steady("beside", moment - SECONDS // 2, rate, on.target)
-        crowd = {f"crowd-{n}": one_shot(f"crowd-{n}", moment, on.target, 0) for n in range(burst)}
-        steady, many = on.keys
-        on.keys = (steady, steady)
+        crowd = {f"crowd-{n}": one_shot(f"crowd-{n}", moment, other.target, 0) for n in range(burst)}
+        keys = on.keys
+        on.keys = keys[:1] * 2
         on.create([job for job, _ in (*alone.values(), *beside.values())])
-        on.keys = (many, many)
-        on.create(list(crowd.values()))
-        arrivals = on.await_arrivals(burst + len(alone) + len(beside), moment + 60 - time.time())
+        on.keys = keys[1:] * 2
+        other.create(list(crowd.values()))
+        own = len(alone) + len(beside)
+        arrivals = on.await_arrivals(own if apart else burst + own, moment + 60 - time.time())
+        if apart:
+            arrivals += other.await_arrivals(burst, moment + 60 - time.time())
         late = [when for job, _, when in arrivals if job in crowd]
         meanwhile = {
             job: planned for job, (_, planned) in beside.items() if min(late) <= planned <= max(late)
