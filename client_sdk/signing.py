@@ -7,7 +7,7 @@ import hmac
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from client_sdk.errors import SignatureRefused
 
@@ -23,6 +23,25 @@ MOST_REPLAYS = 100_000
 _TIME_IN_ID = re.compile(r"\.\d{10,12}(?:\.|$)", re.ASCII)
 """A part of an id that may be a time: the id `a.1700000000` is signed as `a`, that time and a longer body."""
 ID, TIMESTAMP, SIGNATURE = HEADERS = "webhook-id", "webhook-timestamp", "webhook-signature"
+_KEY = "idempotency-key"
+
+
+def id_to_sign(headers: Iterable[tuple[str, str]]) -> str:
+    """The id that is signed: the request's own `webhook-id`, else its `Idempotency-Key`.
+
+    Without the blanks around it, as receivers take it. Raises ValueError: there is none, or not in ASCII.
+    """
+    named = {name.lower(): value for name, value in headers}
+    message_id = (named.get(ID) or named.get(_KEY) or "").strip(" \t")
+    if not message_id:
+        raise ValueError("the request has no Idempotency-Key, which is the id that is signed; give it one")
+    if not message_id.isascii():  # many receivers read headers as Latin-1, and would find another id
+        name = ID if named.get(ID) else "Idempotency-Key"
+        raise ValueError(
+            f"the {name} {message_id[:128]!r}, which is the id that is signed, has characters outside "
+            "ASCII, which receivers read differently; give the request another one"
+        )
+    return message_id
 
 
 class Signer:

@@ -12,7 +12,7 @@ import httpx
 import msgspec
 
 from client_sdk.decoding import CODINGS, read_decoded
-from client_sdk.signing import HEADERS, ID, Signer, read_named
+from client_sdk.signing import HEADERS, Signer, id_to_sign, read_named
 from client_sdk.trust import explain_tls, trusted
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.secret_places import (
@@ -28,6 +28,9 @@ from scheduler_service.language.charsets import as_utf8, charset_of
 from scheduler_service.language.urls import REDIRECTS, quote_location, redirect
 from scheduler_service.language.value_masks import SecretMask
 
+IDLE_SECONDS = 1.5
+"""So long a connection is kept, as by a service: less than by servers, which would close it under a call."""
+_IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 _IS_OWN: ContextVar[bool] = ContextVar("is_own", default=False)
 
 
@@ -62,6 +65,9 @@ class LiteSender:
             verify=trusted(ca),
             headers={"Accept-Encoding": CODINGS},
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+            limits=httpx.Limits(
+                max_connections=100, max_keepalive_connections=20, keepalive_expiry=IDLE_SECONDS
+            ),
             event_hooks={"response": [_set_location_aside]},
         )
         logging.getLogger("httpx").addFilter(_is_not_own)
@@ -89,6 +95,8 @@ class LiteSender:
             return Fault(FaultKind.TIMEOUT, f"{shown} did not answer in time", _since(started))
         except _RefusedLocation as error:
             return Fault(FaultKind.EGRESS, str(error), _since(started))
+        except _NotSigned as error:
+            return Fault(FaultKind.TEMPLATE, str(error), _since(started))
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             reason = explain_tls(error, ca="LiteJob(…, ca=FILE)") or str(error) or type(error).__name__
             text = f"{shown} could not be reached: {reason}"
@@ -102,7 +110,7 @@ class LiteSender:
         headers.append(("X-Scheduling-Deadline", rfc3339(until)))
         hop = msgspec.structs.replace(request, headers=tuple(headers))
         for left in range(request.redirects, -1, -1):
-            answer = await self._send_quietly(self._write(hop))
+            answer = await self._exchange(self._write(hop))
             try:
                 following = _follow(hop, answer) if left else None
             except _RefusedLocation:
@@ -118,21 +126,39 @@ class LiteSender:
         return Answer(answer.status_code, fields, body, truncated, _since(started), str(answer.url))
 
     def _write(self, hop: OutboundRequest) -> httpx.Request:
-        """The request of a hop, with a signature of now if it is signed; its own id stays."""
+        """The request of a hop, with a signature of now if it is signed. Raises _NotSigned."""
         headers = [*hop.headers]
         if hop.sign:
-            named = {name.lower(): value for name, value in headers}
-            message_id = named.get(ID) or named.get("idempotency-key", "")
+            try:
+                message_id = id_to_sign(headers)
+            except ValueError as why:
+                raise _NotSigned(f"{why}.") from None
             keys = read_named(hop.sign, self._secrets[hop.sign])
             headers = [pair for pair in headers if pair[0].lower() not in HEADERS]
             headers += self._signer.sign(keys, message_id, hop.body or b"")
         return self._http.build_request(
             hop.method,
             hop.url,
-            headers=[(name.encode(), value.encode()) for name, value in headers],
+            headers=[(name.encode(), value.strip(" \t").encode()) for name, value in headers],
             content=hop.body,
             timeout=None,
         )
+
+    async def _exchange(self, request: httpx.Request) -> httpx.Response:
+        """One answer; an idempotent request that a kept connection lost goes again (RFC 9110 9.2.2)."""
+        opened: list[str] = []
+
+        async def note(event: str, _: object) -> None:
+            if event.startswith("connection."):  # events of a kept one are those of its protocol
+                opened.append(event)
+
+        request.extensions["trace"] = note
+        while True:
+            try:
+                return await self._send_quietly(request)
+            except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+                if opened or request.method not in _IDEMPOTENT:
+                    raise
 
     async def _send_quietly(self, request: httpx.Request) -> httpx.Response:
         token = _IS_OWN.set(True)
@@ -154,6 +180,10 @@ class LiteSender:
         finally:
             await answer.aclose()
         return bytes(body), False
+
+
+class _NotSigned(Exception):
+    """A request has no id that can be signed."""
 
 
 class _RefusedLocation(Exception):

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlencode
 import msgspec
 
 from client_sdk.signing import HEADERS as OF_SIGNATURE
-from client_sdk.signing import ID, Signer, read_named
+from client_sdk.signing import Signer, id_to_sign, read_named
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.wire import Headers
 from scheduler_service.ports.sending import Secrets
@@ -22,7 +22,7 @@ RESTART_SECONDS = 2
 """A process that was killed may have signed in this second, with a time of the next one."""
 PARAMETER = "sign"
 FORM = "application/x-www-form-urlencoded"
-_KEY, _TYPE = "idempotency-key", "content-type"
+_TYPE = "content-type"
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -71,19 +71,10 @@ class RequestSigner:
         """`request` as it is sent now, signed with what `find` has found. Raises CannotSign."""
         if not keys:
             return sign_md5(request, self._md5_secret or "")
-        named = {name.lower(): value for name, value in request.headers}
-        # Receivers take a header's value without the blanks around it.
-        message_id = (named.get(ID) or named.get(_KEY) or "").strip(" \t")
-        if not message_id:
-            raise CannotSign(
-                "the request has no Idempotency-Key, which is the id that is signed; give it one"
-            )
-        if not message_id.isascii():  # many receivers read headers as Latin-1, and would find another id
-            name = ID if named.get(ID) else "Idempotency-Key"
-            raise CannotSign(
-                f"the {name} {message_id[:128]!r}, which is the id that is signed, has characters outside "
-                "ASCII, which receivers read differently; give the request another one"
-            )
+        try:
+            message_id = id_to_sign(request.headers)
+        except ValueError as why:
+            raise CannotSign(str(why)) from None
         own = tuple(pair for pair in request.headers if pair[0].lower() not in OF_SIGNATURE)
         signed = self._signer.sign(keys, message_id, request.body)
         return msgspec.structs.replace(request, headers=(*own, *signed))

@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -405,3 +406,36 @@ async def test_a_redirect_to_what_is_no_url_is_refused(location: str) -> None:
             async with LiteJob({"request": [{"url": f"{target.url}/run", "followRedirects": hops}]}) as job:
                 ended = await job.run()
             assert (ended.error, ended.failure_type) == expected
+
+
+@each_row(("method", "calls", "ended"), [("GET", 3, (None, None)), ("POST", 2, ("500", "connect"))])
+async def test_a_kept_connection_that_closes_is_replaced(
+    method: str, calls: int, ended: tuple[str | None, str | None]
+) -> None:
+    """What is idempotent goes again on a new one; of the rest nobody knows whether it was handled."""
+    seen: list[bytes] = []
+
+    async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 204 X\r\n\r\n")
+        with suppress(asyncio.IncompleteReadError):
+            seen.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.close()
+
+    async with await asyncio.start_server(answer_once, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        steps = [{"method": method, "url": f"{url}/{number}"} for number in (1, 2)]
+        async with LiteJob({"request": steps}) as job:
+            found = await job.run()
+        assert (found.error, found.failure_type, len(seen)) == (*ended, calls)
+        assert seen[1] == seen[-1]
+
+
+async def test_what_cannot_be_signed_is_not_sent(target: Target) -> None:
+    """An id that receivers read differently, with the error of a service."""
+    step = {"url": f"{target.url}/run", "sign": "one", "headers": {"Idempotency-Key": "${trigger.key}"}}
+    async with LiteJob({"request": [step]}, secrets={"one": NEW}) as job:
+        ended = await job.run({"key": "订"})
+        assert (ended.error, target.seen) == ("template", [])
+        assert (await job.run({"key": " a "})).error is None
+    assert target.seen[0].headers["webhook-id"] == "a"
