@@ -91,7 +91,7 @@ async def read_execution(request: ApiRequest) -> Response:
     assert parsed is not None, "the history has it"
     acts = await request.deps.security.audit.of_execution(request.caller.tenant, *parsed)
     shown = {**await _with_queue(request, execution), "acts": acts}
-    return succeed(await _as_seen(request, shown), warnings=behind)
+    return succeed(await as_seen(request, shown), warnings=behind)
 
 
 @ROUTES.add(
@@ -111,7 +111,10 @@ async def read_log(request: ApiRequest) -> Response:
     page = await request.deps.history.log(tenant, execution_id, limit=limit, cursor=cursor)
     if page is None:
         raise not_found(request, execution_id, behind)
-    return succeed(page.wire(), warnings=behind)
+    shown, hide = page.wire(), request.deps.security.masking.hide_in_line
+    if not request.caller.role.includes(Role.EDITOR):
+        shown["items"] = [{**one, "text": hide(str(one["text"]))} for one in page.items]
+    return succeed(shown, warnings=behind)
 
 
 @ROUTES.add(
@@ -240,7 +243,7 @@ async def _meant(request: ApiRequest, raw: bytes) -> str:
     return msgspec.json.decode(found, type=str) if isinstance(found, msgspec.Raw) else str(found)
 
 
-async def _as_seen(request: ApiRequest, execution: Wire) -> object:
+async def as_seen(request: ApiRequest, execution: Wire) -> object:
     """For those who may not edit without plain credentials; operators replay with `params`, and see them."""
     role, masking = request.caller.role, request.deps.security.masking
     text = b"" if role.includes(Role.EDITOR) else ENCODER.encode(execution)

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from client_sdk.models import answers
 from scheduler_service.api import parameters
 from scheduler_service.api.audit_writing import Way
-from scheduler_service.api.executions import find_execution
+from scheduler_service.api.executions import as_seen, find_execution
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.request import ApiRequest, Routes
 from scheduler_service.api.request_room import WaitingLine
@@ -148,7 +148,8 @@ async def _show_children(
         more = len(page) == PAGE
         after = page[-1].job_id if page else after
     following = write_cursor(mark, ChildPlace(last)) if more else None
-    return succeed({"items": items, "nextCursor": following}, warnings=behind)
+    shown = [await as_seen(request, one) for one in items]
+    return succeed({"items": shown, "nextCursor": following}, warnings=behind)
 
 
 async def _children(request: ApiRequest, parent: str, execution: int | None) -> AsyncIterator[CatalogueEntry]:

@@ -29,6 +29,7 @@ _PARAMETER = re.compile(r"([?&#;]|^)([^=&#?;]*)=([^&#]*)")
 
 _MEMBER = re.compile(r'"([^"\\]{1,128})"(\s*:\s*)("(?:[^"\\]|\\.)*"?|[-+.0-9eE]+)')
 """A member of JSON whose value is a text or a number, which may be cut."""
+_ADDRESS = re.compile(r"[^\s?]+\?\S+")
 _QUERY = re.compile(r"\?.*", re.DOTALL)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/+|/+")
 
@@ -240,6 +241,10 @@ class DefinitionMasking:
             return b"[" + b",".join(self.hide_in(bytes(one)) for one in items) + b"]"
         return _encode_change(self.hide(msgspec.json.decode(text)))
 
+    def hide_in_line(self, line: str) -> str:
+        """A sentence of the log without plain credentials in its addresses."""
+        return _ADDRESS.sub(lambda match: str(self.hide(match[0], "url")), line)
+
     def find_plain(self, text: bytes) -> list[tuple[str, str]]:
         """(pointer, value) of each plain credential of a definition in JSON."""
         found: list[tuple[str, str]] = []
@@ -254,7 +259,10 @@ class DefinitionMasking:
                 return self._hide_plain(str(value), path, found) or value
             return self._hide_in_text(value, name, path, found) if isinstance(value, str) else value
         if isinstance(value, dict):
-            return {one: self._hide(member, one, (*path, one), found) for one, member in value.items()}
+            kept = name if self._tells(name) else ""  # all below such a member is secret
+            return {
+                one: self._hide(member, kept or one, (*path, one), found) for one, member in value.items()
+            }
         if isinstance(value, list):
             return [self._hide(one, name, (*path, index), found) for index, one in enumerate(value)]
         return value
@@ -271,7 +279,10 @@ class DefinitionMasking:
         hidden = text
         if text.lstrip()[:1] in ("{", "["):
             try:
-                hidden = json.dumps(self._hide(json.loads(text), name, (), inner), ensure_ascii=False)
+                shown = json.dumps(self._hide(json.loads(text), name, (), inner), ensure_ascii=False)
+                hidden = shown.encode(
+                    "utf-8", "replace"
+                ).decode()  # half a surrogate pair may be escaped in it
             except (ValueError, RecursionError):  # the begin of one, which was cut
                 hidden = _MEMBER.sub(partial(self._hide_member, inner), text)
         elif (name.lower().endswith("url") and "?" in text) or (name == "body" and "=" in text):

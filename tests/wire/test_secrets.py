@@ -325,6 +325,11 @@ async def test_plain_credentials_in_the_history_are_for_editors() -> None:
         data_of(await admin.post("/jobs/one", json=definition(request=steps)), 201)
         execution = data_of(await admin.post("/jobs/one/trigger", json={"password": plain}))["executionId"]
         await world.settle()
+        child = {"parentJob": "one", "parentJobExecution": 1}
+        data_of(await admin.post("/jobs/two", json=definition(request=steps, **child)), 201)
+        data_of(await admin.post("/jobs/two/trigger", json={"password": plain}))
+        await world.settle()
+        children = "/main/getChildJobLogs?parentJobId=one&execution=1"
         for role, params in (("viewer", "***"), ("operator", plain), ("editor", plain)):
             made = data_of(await admin.post("/keys", json={"name": role, "role": role}), 201)
             caller = world.caller(headers={"Authorization": f"Bearer {made['key']}"})
@@ -335,6 +340,9 @@ async def test_plain_credentials_in_the_history_are_for_editors() -> None:
             assert (plain in text) is (role == "editor"), text
             assert "/echo?sessionToken=" in text
             assert '"shop' in text.replace("\\", "")
+            texts = [(await caller.get(path)).text for path in (f"/executions/{execution}/log", children)]
+            assert all(f"{step['url'].partition('?')[0]}" in text for step in steps for text in texts)
+            assert role == "operator" or [plain in text for text in texts] == [role == "editor"] * 2
 
 
 async def test_a_hidden_variable_names_no_queue() -> None:

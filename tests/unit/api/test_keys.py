@@ -367,6 +367,28 @@ async def test_a_body_that_comes_late_is_judged_by_then(keyed: Keyed) -> None:
     assert len(keyed.table.rows) == 1
 
 
+@each_row(
+    ("body", "shown"),
+    [
+        ('{"password": "canary", "a": "\\ud800"}', '{"password": "***", "a": "?"}'),
+        (
+            {"password": {"value": "canary", "of": ["canary"]}, "n": 1},
+            {"password": {"value": "***", "of": ["***"]}, "n": 1},
+        ),
+    ],
+)
+async def test_no_body_keeps_a_plain_credential_or_a_job(body: object, shown: object) -> None:
+    """Half a surrogate pair, escaped in JSON in a text; a credential of several members: seen, updated."""
+    keyed = Keyed()
+    viewer, editor = [(await keyed.make(role=role))[1] for role in ("viewer", "editor")]
+    posted = definition(request=[{"url": "http://a.test/", "body": body}])
+    assert await keyed.status("/jobs/j1", editor, "POST", json=posted) == 201
+    seen = (await keyed.client.get("/jobs/j1", headers=viewer)).json()["data"]
+    assert seen["definition"]["request"][0]["body"] == shown
+    assert await keyed.status("/jobs/j1/update", editor, "POST", json=definition()) == 200
+    assert "canary" not in (await keyed.client.get("/audit", headers=ADMIN)).text
+
+
 async def test_plain_credentials_of_a_definition_are_for_editors() -> None:
     """Others and the audit have `***`, which nobody can post; whoever posts one is told of secrets."""
     canary, keyed = "canary-7f3a", Keyed()
