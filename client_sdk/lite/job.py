@@ -150,7 +150,7 @@ class LiteJob:
         Each `cancelUrl` is called before, for `CANCEL_SECONDS` at most. A job that is closed runs no more.
         """
         self._is_closed = True
-        for number in list(self._ends):
+        for number in sorted(self._ends, reverse=True):  # the end of one would begin another that waits
             self._take(CancelRequested(number, "closed"))
         if self._alarm is not None:
             self._alarm.cancel()

@@ -14,6 +14,7 @@ import pytest
 
 from client_sdk.errors import Invalid, SdkError, SignatureRefused
 from client_sdk.lite import DefinitionRefused, LiteJob
+from client_sdk.lite import job as lite_job
 from client_sdk.lite.job import MOST_WAITING, LiteNotifications
 from client_sdk.lite.sender import LiteSender
 from client_sdk.models import JobDefinition, RequestStep
@@ -207,6 +208,21 @@ async def test_leaving_at_once_calls_the_cancel_url(more: dict[str, Any], state:
             await until(lambda: target.seen)
         assert (await running_job).state == state
         assert len(target.at("/cancel")) == 1
+
+
+async def test_leaving_waits_for_no_answer_to_a_cancel(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only so long that it is sent; what waits for its turn is cancelled before it begins."""
+    monkeypatch.setattr(lite_job, "CANCEL_SECONDS", 0.2)
+    target.answers("/run", HELD)
+    target.answers("/cancel", HELD)
+    step = {"request": [{"url": f"{target.url}/run"}], "cancelUrl": {"url": f"{target.url}/cancel"}}
+    async with LiteJob(step | {"overlapPolicy": "queue"}) as job:
+        runs = [asyncio.create_task(job.run()) for _ in range(3)]
+        await until(lambda: target.held)
+    assert [(await one).state for one in runs] == ["cancelled"] * 3
+    assert [one.path for one in target.seen] == ["/run", "/cancel"]
 
 
 async def _second(job: LiteJob) -> Any:
