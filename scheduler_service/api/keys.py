@@ -82,7 +82,8 @@ async def read_key(request: ApiRequest) -> Response:
 async def revoke_key(request: ApiRequest) -> Response:
     """Revoke a key: it ends within a second at every node, with its sessions and open streams."""
     ring, key = _ring(request), _find(request)
-    async with ring.revoking:  # else two admins' keys end each other
+    async with ring.revoking:  # else two admins' keys end each other; at two nodes they still may, within ms
+        await ring.load()
         _check_way_in(request, key)
         request.tell_audit(changed=key.revoked_at is None)
         await request.ask_audit_of(key.tenant)
