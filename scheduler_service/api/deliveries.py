@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from client_sdk.models import answers
 from scheduler_service.api import parameters
+from scheduler_service.api.executions import as_seen
 from scheduler_service.api.key_scopes import sees
 from scheduler_service.api.query_filters import DELIVERY_FILTERS, delivery_query
 from scheduler_service.api.request import BEHIND, OF_JOBS, ApiRequest, PostedBody, Routes
@@ -42,7 +43,9 @@ async def list_deliveries(request: ApiRequest) -> Response:
         await delivery_query(request), limit=request.query["limit"], cursor=request.query["cursor"]
     )
     behind = await request.catch_up(query.job_id)
-    return succeed((await request.deps.history.deliveries(query)).wire(), warnings=behind)
+    page = await request.deps.history.deliveries(query)
+    items = [await as_seen(request, one) for one in page.items]
+    return succeed({**page.wire(), "items": items}, warnings=behind)
 
 
 @ROUTES.add(

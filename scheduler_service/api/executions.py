@@ -113,7 +113,10 @@ async def read_log(request: ApiRequest) -> Response:
         raise not_found(request, execution_id, behind)
     shown, hide = page.wire(), request.deps.security.masking.hide_in_line
     if not request.caller.role.includes(Role.EDITOR):
-        shown["items"] = [{**one, "text": hide(str(one["text"]))} for one in page.items]
+        size = sum(len(str(one["text"])) for one in page.items)
+        shown["items"] = await work_by_size(
+            size, lambda: [{**one, "text": hide(str(one["text"]))} for one in page.items]
+        )
     return succeed(shown, warnings=behind)
 
 
@@ -244,7 +247,10 @@ async def _meant(request: ApiRequest, raw: bytes) -> str:
 
 
 async def as_seen(request: ApiRequest, execution: Wire) -> object:
-    """For those who may not edit without plain credentials; operators replay with `params`, and see them."""
+    """An execution, or a delivery, for its caller: plain credentials are for who may edit.
+
+    Operators see `params`, with which they replay.
+    """
     role, masking = request.caller.role, request.deps.security.masking
     text = b"" if role.includes(Role.EDITOR) else ENCODER.encode(execution)
     if not masking.may_have_plain(text):
@@ -252,7 +258,8 @@ async def as_seen(request: ApiRequest, execution: Wire) -> object:
 
     def hide() -> object:
         given = msgspec.json.decode(text)
-        kept = {"params": given.pop("params")} if role.includes(Role.OPERATOR) else {}
+        replays = "params" in given and role.includes(Role.OPERATOR)
+        kept = {"params": given.pop("params")} if replays else {}
         return {name: masking.hide(value, name) for name, value in given.items()} | kept
 
     return await work_by_size(len(text), hide)

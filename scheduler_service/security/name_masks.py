@@ -29,7 +29,7 @@ _PARAMETER = re.compile(r"([?&#;]|^)([^=&#?;]*)=([^&#]*)")
 
 _MEMBER = re.compile(r'"([^"\\]{1,128})"(\s*:\s*)("(?:[^"\\]|\\.)*"?|[-+.0-9eE]+)')
 """A member of JSON whose value is a text or a number, which may be cut."""
-_ADDRESS = re.compile(r"[^\s?]+\?\S+")
+_WORD = re.compile(r"\S+")
 _QUERY = re.compile(r"\?.*", re.DOTALL)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/+|/+")
 
@@ -203,6 +203,8 @@ def _tells(name: str) -> bool:
     return folded.endswith(_ENDS) or folded in _WHOLE
 
 
+_VALUES = frozenset(("default", "const", "enum", "examples"))
+"""Members of a schema that have a value."""
 MOST_CHANGES = 50
 VALUE_BYTES = 512
 """A longer value is shown by its first letters."""
@@ -243,7 +245,11 @@ class DefinitionMasking:
 
     def hide_in_line(self, line: str) -> str:
         """A sentence of the log without plain credentials in its addresses."""
-        return _ADDRESS.sub(lambda match: str(self.hide(match[0], "url")), line)
+        return _WORD.sub(self._hide_word, line) if "?" in line else line
+
+    def _hide_word(self, match: re.Match[str]) -> str:
+        word = match[0]
+        return str(self.hide(word, "url")) if "?" in word else word
 
     def find_plain(self, text: bytes) -> list[tuple[str, str]]:
         """(pointer, value) of each plain credential of a definition in JSON."""
@@ -260,9 +266,9 @@ class DefinitionMasking:
             return self._hide_in_text(value, name, path, found) if isinstance(value, str) else value
         if isinstance(value, dict):
             kept = name if self._tells(name) else ""  # all below such a member is secret
-            return {
-                one: self._hide(member, kept or one, (*path, one), found) for one, member in value.items()
-            }
+            is_schema = path[:1] == ("paramsSchema",)  # but for what a schema says of a value
+            names = {one: one if is_schema and one not in _VALUES else kept or one for one in value}
+            return {one: self._hide(value[one], own, (*path, one), found) for one, own in names.items()}
         if isinstance(value, list):
             return [self._hide(one, name, (*path, index), found) for index, one in enumerate(value)]
         return value

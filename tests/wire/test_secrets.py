@@ -322,7 +322,8 @@ async def test_plain_credentials_in_the_history_are_for_editors() -> None:
             {"url": f"{world.target.url}/echo?sessionToken={plain}", "body": {"password": plain}},
             {"url": f"{world.target.url}/echo", "headers": {"X-Shop-Secret": plain}, "body": long},
         ]
-        data_of(await admin.post("/jobs/one", json=definition(request=steps)), 201)
+        told = [{"url": f"{world.target.url}/told?sessionToken={plain}"}]
+        data_of(await admin.post("/jobs/one", json=definition(request=steps, notification=told)), 201)
         execution = data_of(await admin.post("/jobs/one/trigger", json={"password": plain}))["executionId"]
         await world.settle()
         child = {"parentJob": "one", "parentJobExecution": 1}
@@ -340,9 +341,13 @@ async def test_plain_credentials_in_the_history_are_for_editors() -> None:
             assert (plain in text) is (role == "editor"), text
             assert "/echo?sessionToken=" in text
             assert '"shop' in text.replace("\\", "")
-            texts = [(await caller.get(path)).text for path in (f"/executions/{execution}/log", children)]
-            assert all(f"{step['url'].partition('?')[0]}" in text for step in steps for text in texts)
-            assert role == "operator" or [plain in text for text in texts] == [role == "editor"] * 2
+            texts = [
+                (await caller.get(path)).text
+                for path in (f"/executions/{execution}/log", "/deliveries", children)
+            ]
+            assert ["/told" in texts[1], "/echo" in texts[0], "/echo" in texts[2]] == [True] * 3
+            assert [plain in text for text in texts[:2]] == [role == "editor"] * 2
+            assert (plain in texts[2]) is (role != "viewer")
 
 
 async def test_a_hidden_variable_names_no_queue() -> None:

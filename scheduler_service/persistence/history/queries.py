@@ -33,6 +33,7 @@ class ExecutionQuery(msgspec.Struct, frozen=True, kw_only=True):
     state: ExecutionState | None = None
     error: str | None = None
     triggered_by: TriggeredBy | None = None
+    uid: str | None = None
     execute_number: int | None = None
     planned_from: int | None = None
     planned_to: int | None = None
@@ -163,6 +164,8 @@ def other_conditions(query: ExecutionQuery, without: frozenset[str]) -> Iterator
         yield table.error == query.error
     if query.triggered_by is not None:
         yield table.triggered_by == query.triggered_by.value
+    if query.uid is not None:
+        yield table.uid == query.uid
     if query.execute_number is not None:
         yield table.execute_number == query.execute_number
 

@@ -238,6 +238,7 @@ class MemoryHistory:
         items = [_run(uid, job_id, record) for (uid, _), (job_id, record) in self.runs.items()]
         items = [item for item in items if query.job_id in (None, item["jobId"])]
         items = [item for item in items if query.execute_number in (None, item["executeNumber"])]
+        items = [item for item in items if item["executionId"].startswith(query.uid or "")]
         items = [item for item in items if query.state in (None, item["state"])]
         items = [item for item in items if query.job_ids is None or item["jobId"] in query.job_ids]
         return ListPage(items[::-1][: query.limit])

@@ -191,6 +191,22 @@ def test_plain_credentials_of_a_definition_are_found_and_hidden() -> None:
     assert DEFINITIONS.hide({"body": cut}) == {"body": '{"n": 1, "pin":"***", "token" : "***"'}
 
 
+def test_of_a_schema_values_alone_are_hidden() -> None:
+    """Its form says what a parameter is like, and forms are made of it."""
+    text = {"type": "string", "maxLength": 20, "default": "canary", "enum": ["canary"]}
+    schema = {"type": "object", "properties": {"password": text, "n": {"type": "integer"}}}
+    shown = DEFINITIONS.hide({"paramsSchema": schema})
+    hidden = text | {"default": "***", "enum": ["***"]}
+    assert shown == {"paramsSchema": schema | {"properties": {"password": hidden, "n": {"type": "integer"}}}}
+
+
+def test_a_line_of_the_log_has_no_plain_credential() -> None:
+    """Its addresses are found among words, however long these are."""
+    line = "POST http://a.test/x?n=1&sessionToken=canary was answered 500: " + "a" * 4_000
+    assert DEFINITIONS.hide_in_line(line) == line.replace("canary", "***")
+    assert DEFINITIONS.hide_in_line("no token here") == "no token here"
+
+
 def test_a_secret_of_which_a_part_is_hidden_anyway_is_hidden_whole() -> None:
     """A URL with a user, say: once that is hidden nobody finds the rest of the value any more."""
     value = "postgres://shop:PASS@db.intern/shop?password=abc"
