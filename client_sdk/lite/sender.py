@@ -31,6 +31,8 @@ from scheduler_service.language.value_masks import SecretMask
 IDLE_SECONDS = 1.5
 """So long a connection is kept, as by a service: less than by servers, which would close it under a call."""
 _IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
+_PROTOCOLS = frozenset({"http11", "http2"})
+"""Prefixes of the trace events of a kept connection; a new one has those of what opens it, too (httpcore)."""
 _IS_OWN: ContextVar[bool] = ContextVar("is_own", default=False)
 
 
@@ -145,20 +147,22 @@ class LiteSender:
         )
 
     async def _exchange(self, request: httpx.Request) -> httpx.Response:
-        """One answer; an idempotent request that a kept connection lost goes again (RFC 9110 9.2.2)."""
-        opened: list[str] = []
+        """One answer; an idempotent request that a kept connection lost goes once more (RFC 9110 9.2.2).
+
+        That it was a kept one is known from the trace alone: a transport that has none sends once.
+        """
+        traced: set[str] = set()
 
         async def note(event: str, _: object) -> None:
-            if event.startswith("connection."):  # events of a kept one are those of its protocol
-                opened.append(event)
+            traced.add(event.partition(".")[0])
 
         request.extensions["trace"] = note
-        while True:
-            try:
-                return await self._send_quietly(request)
-            except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
-                if opened or request.method not in _IDEMPOTENT:
-                    raise
+        try:
+            return await self._send_quietly(request)
+        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+            if not traced or traced - _PROTOCOLS or request.method not in _IDEMPOTENT:
+                raise
+        return await self._send_quietly(request)
 
     async def _send_quietly(self, request: httpx.Request) -> httpx.Response:
         token = _IS_OWN.set(True)
