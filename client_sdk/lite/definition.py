@@ -101,11 +101,14 @@ def _refuse(posted: Mapping[str, Any]) -> Iterable[Flaw]:
 
 
 def _refuse_feedback(posted: Mapping[str, Any]) -> Iterable[Flaw]:
-    """What hands out an address for feedback, which nobody serves.
+    """What hands out an address for feedback that nobody serves, or waits for feedback without a limit.
 
-    An asynchronous job without `checkUrl` is none of it: its target may answer with `Location` (SPEC section
-    5), and its warning says what becomes of it otherwise.
+    An asynchronous job without `checkUrl` is refused only where `timeoutSeconds` is 0: its target may answer
+    with `Location` (SPEC section 5), but where it does not, only the limit ends the execution.
     """
+    if posted.get("async") and posted.get("checkUrl") is None and posted.get("timeoutSeconds") == 0:
+        text = f"without checkUrl and time limit a job may wait for feedback without end, which {UNSERVED}"
+        yield Flaw("/timeoutSeconds", "needs_server", f"{text}: give a limit, add checkUrl, or {GIVE}")
     singles = ((f"/{name}", posted.get(name)) for name in ("checkUrl", "cancelUrl"))
     for pointer, value in (*singles, *_objects_in(posted, "request"), *_objects_in(posted, "notification")):
         if FEEDBACK.search(json.dumps(value, default=str)):

@@ -82,11 +82,11 @@ class LiteJob:
     `timer`, `qos` and all else that needs a server are refused. `services` are the addresses behind
     `service://name`, `environment` the variables of templates. Nothing outlives the process. Use it in
     `async with`: leaving it calls each `cancelUrl`, and waits for notifications that are still retried. What
-    names a feedback URL is refused, unless the caller serves it: `feedback_url` is then the base of feedback
-    URLs, and what is posted there must be passed to `feedback`. `ca` is a file of certificates that are
-    trusted, beside those of the system. `secrets`: what `sign` and `${secrets.NAME}` name, each a text, or
-    two while one replaces the other. `warnings` are about its definition; they are logged, too. Raises
-    DefinitionRefused.
+    names a feedback URL, or waits for feedback without a limit, is refused, unless the caller serves it:
+    `feedback_url` is then the base of feedback URLs, and what is posted there must be passed to `feedback`.
+    `ca` is a file of certificates that are trusted, beside those of the system. `secrets`: what `sign` and
+    `${secrets.NAME}` name, each a text, or two while one replaces the other. `warnings` are about its
+    definition; they are logged, too. Raises DefinitionRefused.
     """
 
     def __init__(

@@ -48,6 +48,11 @@ async def test_timer_and_qos_are_refused(target: Target) -> None:
             "/checkUrl",
             "leave it out, give feedback_url and hand what is posted there to LiteJob.feedback",
         ),
+        (
+            {"async": True, "timeoutSeconds": 0},
+            "/timeoutSeconds",
+            "give a limit, add checkUrl, or give feedback",
+        ),
         ({"request": [{"url": "queue://work"}]}, "/request/0/url", "from which instances claim"),
         ({"request": [{"url": "Queue://work"}]}, "/request/0/url", "from which instances claim"),
     ],
@@ -64,9 +69,11 @@ def test_what_a_process_alone_cannot_keep_is_refused(
 
 
 def test_feedback_is_taken_where_the_caller_serves_it() -> None:
-    """Then nothing of it is refused; a text that only looks like a feedback URL never is."""
+    """Then nothing of it is refused; neither is a text that only looks like a feedback URL, nor a check."""
     step = {"url": "http://x/", "headers": {"To": "${schedulingFeedbackUrl}"}}
-    assert LiteJob({"async": True, "request": [step]}, feedback_url="http://me.test")
+    endless = {"async": True, "timeoutSeconds": 0, "request": [step]}
+    assert LiteJob(endless, feedback_url="http://me.test")
+    assert LiteJob(endless | {"request": [{"url": "http://x/"}], "checkUrl": "http://x/check"})
     assert LiteJob({"request": [{"url": "http://x/", "body": "$${schedulingFeedbackUrl}"}]})
 
 
