@@ -221,8 +221,7 @@ class ClusterTurns:
             cached.cut_off = True
         await self._turn.load(cached)
         if cached.cut_off and cached.document is not None:
-            uid = cached.document.head.uid
-            self._handovers.note(cached.job_id, uid, self._store.flights(cached.job_id))
+            self._handovers.note(cached.job_id, cached.document, self._store.flights(cached.job_id))
         entry = cached.entry
         if cached.document is None and entry is not None and entry.state is not JobState.DESTROYED:
             await self._restore(cached)

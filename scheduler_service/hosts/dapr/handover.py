@@ -29,7 +29,7 @@ class Handovers:
         self._expected: dict[str, tuple[int, int]] = {}  # since when, and when it was last asked for
         self._given_up: dict[str, frozenset[Holder]] = {}
         self._calls: dict[str, dict[Holder, tuple[Token, ...]]] = {}
-        self._gone: dict[str, tuple[Token, ...]] = {}
+        self._gone: dict[str, frozenset[Token]] = {}
         self._job_ids: dict[str, str] = {}
 
     def is_expected(self, job_id: str, document: Document | None) -> bool:
@@ -61,13 +61,20 @@ class Handovers:
         self._given_up[job_id] = self._given_up.get(job_id, frozenset()) | _holders(document)
         self._expected.pop(job_id, None)
 
-    def note(self, job_id: str, uid: str, flights: Flights) -> None:
-        """The job was loaded: its calls in flight from other nodes go on where they are."""
-        others = self._others()
+    def note(self, job_id: str, document: Document, flights: Flights) -> None:
+        """The job was loaded: its calls in flight from other nodes go on where they are.
+
+        While a handover is awaited that is each second. Calls of executions that have ended are forgotten.
+        """
+        uid, others = document.head.uid, self._others()
         calls = {holder: tokens for holder, tokens in flights if tokens and holder in others}
         if calls:
             self._calls[uid], self._job_ids[uid] = calls, job_id
         self._add_gone(uid, (one for one in flights if one[0] not in others and one[0] != self._own))
+        gone = self._gone.pop(uid, None)
+        if gone is not None:
+            live = {run.execute_number for run in document.head.opens if run.state in LIVE}
+            self._gone[uid] = frozenset(token for token in gone if token.execute_number in live)
 
     def drop_call(self, uid: str, holder: Holder, token: Token) -> None:
         """A call that was in flight from `holder` was not sent there."""
@@ -92,12 +99,12 @@ class Handovers:
 
     def calls_gone(self, uid: str) -> tuple[Token, ...]:
         """The calls of this life that were in flight from nodes that have died since."""
-        return self._gone.get(uid, ())
+        return tuple(self._gone.get(uid, ()))
 
     def _add_gone(self, uid: str, flights: Iterable[tuple[Holder, tuple[Token, ...]]]) -> None:
-        tokens = tuple(token for _, some in flights for token in some)
+        tokens = frozenset(token for _, some in flights for token in some)
         if tokens:
-            self._gone[uid] = (*self._gone.get(uid, ()), *tokens)
+            self._gone[uid] = self._gone.get(uid, frozenset()) | tokens
 
     def jobs_with_lost_calls(self) -> list[str]:
         """The jobs here with calls that were in flight from a node that has died."""

@@ -2,13 +2,18 @@
 
 import asyncio
 
+import msgspec
 import pytest
 from dapr.clients.exceptions import DaprInternalError
 
+from scheduler_service.domain.document import Document
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Started, Taken
 from scheduler_service.domain.turn_events import FeedbackArrived, Paused, Triggered
+from scheduler_service.domain.wire import CallKind, Holder, Token
+from scheduler_service.engine.document_bytes import decode
 from scheduler_service.engine.template_scope import feedback_token
+from scheduler_service.hosts.dapr.handover import Handovers
 from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreStopping, StoreUnavailable, StoreUncertain
@@ -379,6 +384,25 @@ async def test_a_node_dies_over_a_call_of_a_job_that_it_gave_away(
     await cluster.advance(15_000)
     assert cluster.sender.urls() == [FIRST] * sent
     assert cluster.executions(here) == {1: state}
+
+
+async def test_a_call_that_is_gone_is_known_once_while_its_execution_lives(cluster: DaprHouse) -> None:
+    """The job is noted each second while a handover is awaited, and its row may name the call no more."""
+    await cluster.create(**asynchronous(timeoutSeconds=600, qos=1))
+    await cluster.trigger()
+    stored = await cluster.host.store.load("job")
+    assert stored is not None
+    assert stored.document is not None
+    runs = decode(stored.document)
+    ended = Document(msgspec.structs.replace(runs.head, opens=()))
+    call = Token(runs.head.uid, 1, 1, CallKind.STEP, 0)
+    flights = ((Holder("dead", "1"), (call,)),)
+    handovers = Handovers(own=Holder("one", "1"), others=frozenset, stopping=frozenset)
+    for named in (flights, flights, ()):
+        handovers.note("job", runs, named)
+        assert handovers.calls_gone(call.uid) == (call,)
+    handovers.note("job", ended, flights)
+    assert handovers.calls_gone(call.uid) == ()
 
 
 @pytest.mark.parametrize(("is_told", "pause"), [(True, 9_000), (False, 11_000)])
