@@ -205,7 +205,9 @@ class _BulkJobs:
             if not self._is_json:
                 raise
             self._results[index] = _refuse(id_of(text), problem)
-            return None
+        except StoreError as error:
+            self._results[index] = self._conclude(id_of(text) or "", error)
+        return None
 
     async def _check_in_full(self, text: bytes) -> PostedDefinition:
         await self._insist_on_json()

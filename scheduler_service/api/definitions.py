@@ -1,6 +1,7 @@
 """From a posted body to a checked definition, with the text that is kept of it, and its warnings."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from functools import lru_cache
@@ -12,10 +13,11 @@ import msgspec
 from client_sdk.models import JobDefinition, ModelError, parse_definition, point_to_posted
 from scheduler_service.api.bodies import read_json, refuse_repeated_name
 from scheduler_service.api.dependencies import ApiDependencies
-from scheduler_service.api.responses import FoundFlaw, invalid, invalid_all
+from scheduler_service.api.responses import ApiProblem, FoundFlaw, invalid, invalid_all
 from scheduler_service.domain.errors import DefinitionError, Problem
+from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.feedback_tokens import MARK
-from scheduler_service.domain.job_key import DEFAULT_TENANT, TRIALS
+from scheduler_service.domain.job_key import DEFAULT_TENANT, TRIALS, write_job_key
 from scheduler_service.engine.compile import Compiled
 from scheduler_service.engine.compile_cache import (
     SERVICE_OPTIONS,
@@ -23,18 +25,20 @@ from scheduler_service.engine.compile_cache import (
     CachedDefinition,
     Members,
     posted_active,
+    read_active,
     read_members,
     with_service_options,
 )
 from scheduler_service.engine.definition_checks import find_further, find_too_many
 from scheduler_service.engine.program import Program, Target, weigh
 from scheduler_service.engine.warnings import find_missing_secrets
-from scheduler_service.hosts.work_thread import work_apart
+from scheduler_service.hosts.work_thread import work_apart, work_by_size
 from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.language.json_scan import count_colons
 from scheduler_service.language.json_values import LARGE_BYTES
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.delivery import Definition
+from scheduler_service.security.callers import Caller
 
 SCHEMA = "paramsSchema"
 CREATOR = frozenset(("creator", "creatorName"))
@@ -61,7 +65,7 @@ class Creator(msgspec.Struct, frozen=True, gc=False):
     """The creator of a job whose definition names none (SPEC section 2), and the tenant of the job.
 
     `is_bound`: a definition that is declared may name no other one. `options`: those of the service to which
-    the job belongs, as `Service.options_of_jobs`.
+    the job belongs, as `Service.options_of_jobs`. `caller`: what it does not see of jobs is not compared.
     """
 
     creator: str
@@ -69,12 +73,14 @@ class Creator(msgspec.Struct, frozen=True, gc=False):
     tenant: str = DEFAULT_TENANT
     is_bound: bool = False
     options: bytes = b""
+    caller: Caller | None = None
 
 
 class PostedDefinition(msgspec.Struct, frozen=True, gc=False):
     """A definition that may go into a turn, with its warnings. `active` None: not posted.
 
     `has_creator`: it names its creator itself, and both by name and by id. `hosts`: to whom it sends.
+    `masked`: where it has `***` as a credential.
     """
 
     definition: Definition
@@ -82,6 +88,7 @@ class PostedDefinition(msgspec.Struct, frozen=True, gc=False):
     active: bool | None
     has_creator: bool
     hosts: Hosts
+    masked: tuple[str, ...] = ()
 
     @property
     def job_id(self) -> str:
@@ -118,8 +125,20 @@ class DefinitionChecks:
         self._lookup = BatchLookup(cache=cache, now=deps.clock.now().wall, tenant=by.tenant)
 
     async def check(self, raw: bytes, job_id: str | None = None) -> PostedDefinition:
-        """As `check_posted`."""
+        """As `check_posted`. Raises StoreUnavailable where it is compared with the job that is stored."""
         raw = self._with_options(raw)
+        try:
+            checked = await self._check(raw, job_id)
+        except ApiProblem as problem:
+            same = await self._find_same(raw, job_id, problem)
+            if same is None:
+                raise
+            checked = same
+        if checked.masked:
+            await self._refuse_lost(checked)
+        return checked
+
+    async def _check(self, raw: bytes, job_id: str | None) -> PostedDefinition:
         if len(raw) > LARGE_BYTES:
             return (await work_apart(lambda: self._compile(raw, _read_posted(self._by, raw, job_id))))[0]
         posted = _read_posted(self._by, raw, job_id)
@@ -135,9 +154,52 @@ class DefinitionChecks:
         return checked
 
     def find(self, raw: bytes) -> PostedDefinition | None:
-        """As `check`, for a definition whose shape is cached; else None."""
+        """As `check`, for a definition whose shape is cached and that has no `***`; else None."""
         raw = self._with_options(raw)
-        return None if len(raw) > LARGE_BYTES else self._find(raw, _read_posted(self._by, raw, None))
+        found = None if len(raw) > LARGE_BYTES else self._find(raw, _read_posted(self._by, raw, None))
+        return None if found is None or found.masked else found
+
+    async def _find_same(
+        self, raw: bytes, job_id: str | None, problem: ApiProblem
+    ) -> PostedDefinition | None:
+        """The definition that its job has already: names that are refused of others are warned of."""
+        named = id_of(raw) if job_id is None else job_id
+        if named is None or {one["code"] for one in problem.errors} != {"control"}:
+            return None
+        stored, posted = await self._read_stored(named), _read_posted(self._by, raw, job_id)
+        text = posted.write(raw)
+        new, old = msgspec.json.decode(text), msgspec.json.decode(stored or b"{}")
+        if old != new | {name: old.get(name) for name in CREATOR & posted.added.keys()}:
+            return None
+        program = await self._deps.definitions.compiler.stored(text, self._by.tenant)
+        active = read_active(text) if "active" in posted.members else None
+        same = self._conclude(raw, posted, CachedDefinition(program, (), active))
+        warnings = (*(Problem(**error) for error in problem.errors), *same.warnings)
+        return msgspec.structs.replace(same, warnings=warnings)
+
+    async def _refuse_lost(self, checked: PostedDefinition) -> None:
+        """Raises ApiProblem (422) where it has `***` and its job another credential, which would be lost."""
+        stored = await self._read_stored(checked.job_id) or b"{}"
+        find = self._deps.security.masking.find_plain
+        before = await work_by_size(len(stored), lambda: find(stored))
+        kept = {pointer for pointer, value in before if value != MARK}
+        more = Counter(checked.masked) - Counter(pointer for pointer, value in before if value == MARK)
+        text = "is hidden, so that its value would be lost; write it, or ${secrets.NAME}"
+        lost = [Problem(pointer, "masked", f"{pointer} {text}") for pointer in more if pointer in kept]
+        if lost:
+            raise invalid_all(lost)
+
+    async def _read_stored(self, job_id: str) -> bytes | None:
+        """The definition of this job, where the caller sees one. Raises StoreUnavailable."""
+        entry, caller = (
+            await self._deps.catalogue.get(write_job_key(self._by.tenant, job_id)),
+            self._by.caller,
+        )
+        if entry is None or entry.state is JobState.DESTROYED:
+            return None
+        if caller is not None and not caller.covers(entry.creator, entry.labels):
+            return None
+        return await self._deps.store.definition(entry.uid, entry.revision)
 
     def _with_options(self, raw: bytes) -> bytes:
         if not self._by.options and SERVICE_OPTIONS not in raw:
@@ -188,27 +250,20 @@ class DefinitionChecks:
         return self._conclude(raw, posted, self._lookup.complete(found)), compiled
 
     def _conclude(self, raw: bytes, posted: "_PostedMembers", found: CachedDefinition) -> PostedDefinition:
-        text = msgspec.json.encode(posted.members) if posted.had_null else add_members(raw, posted.added)
+        text = posted.write(raw)
         flaws = found.warnings
         if found.program.secrets:
             flaws = (*flaws, *find_missing_secrets(found.program))
         warnings = _point(flaws, decode_json(raw)) if flaws else ()
+        plain = self._deps.security.masking.find_plain(raw)
         return PostedDefinition(
             Definition(text, found.program, weigh(text)),
-            (*warnings, *self._find_plain(raw)),
+            (*warnings, *(_warn_of_plain(pointer, value) for pointer, value in plain[:MOST_PLAIN])),
             found.active,
             has_creator=CREATOR.isdisjoint(posted.added),
             hosts=_hosts_of(found.program),
+            masked=tuple(pointer for pointer, value in plain if value == MARK),
         )
-
-    def _find_plain(self, raw: bytes) -> list[Problem]:
-        """A warning for each credential that stands in it. Raises ApiProblem (422) where one is `***`."""
-        plain = self._deps.security.masking.find_plain(raw)
-        if masked := [pointer for pointer, value in plain if value == MARK]:
-            text = "is hidden, so that its value would be lost; write it, or ${secrets.NAME}"
-            raise invalid_all([Problem(pointer, "masked", f"{pointer} {text}") for pointer in masked])
-        text = "stands here for all who may edit; store it as a secret and write ${secrets.NAME}"
-        return [Problem(pointer, "plain_secret", f"{pointer} {text}") for pointer, _ in plain[:MOST_PLAIN]]
 
     def _find_further(self, error: ModelError, value: dict[str, object], size: int) -> Iterable[Problem]:
         """What is wrong with its texts beside its form, unless it is large."""
@@ -240,6 +295,10 @@ class _PostedMembers(msgspec.Struct, frozen=True, gc=False):
     colons: int
     had_null: bool = False
 
+    def write(self, raw: bytes) -> bytes:
+        """The text to keep of `raw`, of which they are."""
+        return msgspec.json.encode(self.members) if self.had_null else add_members(raw, self.added)
+
 
 def _read_posted(by: Creator, raw: bytes, job_id: str | None) -> _PostedMembers:
     members, colons = read_members(raw) or {}, count_colons(raw)
@@ -260,6 +319,15 @@ def _left_out(by: Creator, job_id: str | None, members: Members) -> dict[str, by
     known |= {"creator": by.creator, "creatorName": by.name}
     absent = (name for name in known if bytes(members.get(name, _NULL)) == b"null")
     return {name: msgspec.json.encode(known[name]) for name in absent}
+
+
+def _warn_of_plain(pointer: str, value: str) -> Problem:
+    """A credential that stands in a definition, or the `***` that somebody was shown of one."""
+    if value == MARK:
+        text = f"is {MARK}, as hidden values are shown, and is sent so; write its value, or ${{secrets.NAME}}"
+        return Problem(pointer, "masked", f"{pointer} {text}")
+    text = "stands here for all who may edit; store it as a secret and write ${secrets.NAME}"
+    return Problem(pointer, "plain_secret", f"{pointer} {text}")
 
 
 def _find_reserved(definition: JobDefinition) -> tuple[FoundFlaw, ...]:

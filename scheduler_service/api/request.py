@@ -210,7 +210,8 @@ class ApiRequest:
     def creator(self) -> Creator:
         """The creator of the jobs for which the caller names none."""
         name = self.caller.service or self.caller.name
-        return Creator(name, name, self.caller.tenant, options=self._options_of_owner())
+        options = self._options_of_owner()
+        return Creator(name, name, self.caller.tenant, options=options, caller=self.caller)
 
     def _options_of_owner(self) -> bytes:
         """Those of the service whose key or header sends a definition; `read_owner` refuses a wrong one."""

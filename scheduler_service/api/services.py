@@ -84,6 +84,7 @@ async def put_service(request: ApiRequest) -> Response:
     if request.query["force"] and request.caller.is_narrow:
         message = "force may replace jobs of others, so it needs a key of the whole tenant"
         raise refuse(HTTPStatus.FORBIDDEN, "/force", "scope", message)
+    await deps.services.registry.catch_up()  # what is declared now is not judged again
     posted, service, timers, warnings = await _read_registered(request)
     known = deps.services.registry.find(service.tenant, name)
     registered, is_new = await deps.services.registry.register(service, timers)
@@ -143,8 +144,9 @@ async def _read_registered(
         options=_write_options(posted.options),
         vouched=vouched,
     )
-    by = Creator(name, name, service.tenant, request.caller.is_narrow)
-    timers, warnings = await read_declaration(deps, by, registration.timers)
+    by = Creator(name, name, service.tenant, request.caller.is_narrow, caller=request.caller)
+    digest = None if known is None else known.digest
+    timers, warnings = await read_declaration(deps, by, registration.timers, current_digest=digest)
     return posted, service, timers, warnings
 
 
@@ -295,7 +297,7 @@ async def put_instance(request: ApiRequest) -> Response:
     )
     service = deps.services.registry.find(tenant, name)
     digest = None if service is None else service.digest
-    by = Creator(name, name, tenant, request.caller.is_narrow)
+    by = Creator(name, name, tenant, request.caller.is_narrow, caller=request.caller)
     timers, warnings = await read_declaration(deps, by, registration.timers, current_digest=digest)
     registered, is_new = await deps.services.registry.announce(instance, timers)
     log_warnings(deps, name, warnings)

@@ -270,7 +270,7 @@ class Registry:
         return await self._table.timers(tenant, name)
 
     async def register(self, given: Service, timers: TimerDeclaration | None) -> tuple[Service, bool]:
-        """Stores a service; `timers` None leaves its timers unchanged.
+        """Stores a service; `timers` None, or without `text`, leaves its timers unchanged.
 
         Returns what is stored, and whether the service is new. Raises StoreUnavailable, DeclarationsFull.
         """
@@ -344,7 +344,7 @@ class Registry:
             service = self.find(instance.tenant, instance.service)
             if service is None:
                 new = Service(tenant=given.tenant, name=given.service, keeps=self.keeps)
-                await self._keep(new, timers if timers is not None and timers.text is not None else None)
+                await self._keep(new, timers)
             elif timers is not None and timers.text is not None and self._is_new(service, given):
                 await self._keep(service, timers)
         known = self.instances.get(given.tenant, given.service, given.instance_id)
@@ -376,7 +376,7 @@ class Registry:
         before = given if known is None else known
         kept = msgspec.structs.replace(
             given,
-            digest=before.digest if timers is None else timers.digest,
+            digest=before.digest if timers is None or timers.text is None else timers.digest,
             created_at=now if known is None else known.created_at,
             updated_at=before.updated_at,
             removed_at=None,

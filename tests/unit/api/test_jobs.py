@@ -1,5 +1,6 @@
 """Jobs over the wire: create, read, list, update, pause, destroy; pages, timers (SPEC section 10)."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 from scheduler_service.api.application import create_api
 from scheduler_service.api.authentication import Authentication
 from scheduler_service.ports.catalogue import LONGEST_READ
+from scheduler_service.ports.delivery import Definition
 from tests.unit.api.world import World, definition, pointers
 
 
@@ -106,6 +108,25 @@ async def test_the_same_definition_again_is_200_another_409(client: httpx.AsyncC
     other = await client.post("/jobs/j1", json=definition(jobName="other"))
     assert other.status_code == 409
     assert pointers(other) == [("/jobId", "conflict")]
+
+
+async def test_what_was_accepted_before_is_unchanged(client: httpx.AsyncClient, world: World) -> None:
+    """A name that is refused by now stays that of its job (SPEC section 2); a change names another one."""
+    old = definition(jobId="j1", jobName="a\tjob")
+    text = json.dumps(old).encode()
+    await world.create_all(
+        [Definition(text, await world.deps.definitions.compiler.stored(text, "default"))], ""
+    )
+    unnamed = {name: value for name, value in old.items() if not name.startswith("creator")}
+    for sent in (old, unnamed):
+        same = await client.post("/jobs/j1", json=sent)
+        assert (same.status_code, [one["code"] for one in same.json()["warnings"]]) == (200, ["control"])
+        (one,) = (await client.post("/jobs", json=[sent])).json()["data"]["items"]
+        assert one["status"] == "unchanged"
+    for other in ({"jobId": "j2"}, {"maxRetries": 1}, {"jobName": "b\tjob"}):
+        changed = old | other
+        refused = await client.post(f"/jobs/{changed['jobId']}", json=changed)
+        assert (refused.status_code, pointers(refused)) == (422, [("/jobName", "control")])
 
 
 async def test_what_is_wrong_in_a_text_is_wrong_with_the_text(client: httpx.AsyncClient) -> None:

@@ -390,7 +390,7 @@ async def test_no_body_keeps_a_plain_credential_or_a_job(body: object, shown: ob
 
 
 async def test_plain_credentials_of_a_definition_are_for_editors() -> None:
-    """Others and the audit have `***`, which nobody can post; whoever posts one is told of secrets."""
+    """Others and the audit have `***`, which replaces none of them; whoever posts one is told of secrets."""
     canary, keyed = "canary-7f3a", Keyed()
     places = {"url": f"http://a.test/?api_key={canary}", "headers": {"Authorization": canary}}
     plain = definition(request=[{**places, "body": {"password": canary, "n": 1}}])
@@ -419,10 +419,15 @@ async def test_plain_credentials_of_a_definition_are_for_editors() -> None:
     seen = (await keyed.client.get("/jobs/j1", headers=viewer)).json()["data"]["definition"]
     refused = await keyed.client.post("/jobs/j1/update", json=seen, headers=editor)
     assert (refused.status_code, {code for _, code in pointers(refused)}) == (422, {"masked"})
-    several = await keyed.client.post(
-        "/jobs?onExisting=update", json=[{**seen, "jobId": "j2"}], headers=editor
-    )
-    assert several.json()["data"]["items"][0]["status"] == "refused"
+    many = "/jobs?onExisting=update"
+    for job, status in (("j1", "refused"), ("j2", "created"), ("j2", "unchanged"), ("j2", "updated")):
+        sent = [{**seen, "jobId": job, "maxRetries": 1 if status == "updated" else 5}]
+        (one,) = (await keyed.client.post(many, json=sent, headers=editor)).json()["data"]["items"]
+        masked = [flaw["code"] for flaw in one["warnings"] if flaw["code"] == "masked"]
+        assert (one["status"], len(masked)) == (status, 0 if status == "refused" else 3)
+    _, part = await keyed.make(role="editor", service="other")
+    hidden = {"timers": [{**seen, "jobId": "j1", "creator": "other"}]}
+    assert await keyed.status("/services/other", part, "PUT", json=hidden) == 201, "as if it were not there"
     again = await keyed.client.put("/services/1", json={"timers": [{**seen, "jobId": "d1"}]}, headers=editor)
     assert (again.status_code, pointers(again)[0]) == (422, ("/timers/0/request/0/url", "masked"))
     kept = (await keyed.client.get("/jobs/j1", headers=editor)).json()["data"]["definition"]

@@ -142,6 +142,37 @@ async def test_an_instance_declares_jobs_for_its_service(world: World, client: h
 
 
 @pytest.mark.parametrize("path", [PATH, f"{PATH}/instances/a"])
+async def test_what_was_declared_before_is_not_judged_again(
+    path: str, world: World, client: httpx.AsyncClient
+) -> None:
+    """Nor is a job of it that stays as it is beside a new one (SPEC section 2); a changed one is."""
+    old = declared("a", jobName="a\tjob")
+    text = json.dumps([old]).encode()
+    service = Service(tenant="default", name="billing")
+    await world.registry.register(service, TimerDeclaration(digest_of(text), text))
+    await world.scan()
+    same = await client.put(path, content=b'{"timers":%s}' % text, headers=JSON)
+    assert (same.is_success, same.json()["warnings"]) == (True, [])
+    changed = await client.put(path, json={"timers": [old | {"maxRetries": 1}]})
+    assert (changed.status_code, pointers(changed)) == (422, [("/timers/0/jobName", "control")])
+    more = await client.put(path, json={"timers": [old, declared("b")]})
+    warned = [(one["pointer"], one["code"]) for one in more.json()["warnings"]]
+    assert (more.status_code, warned) == (200, [("/timers/0/jobName", "control")])
+    assert (await client.get("/jobs/b")).status_code == 200
+
+
+async def test_a_declaration_that_was_not_read_replaces_none(world: World) -> None:
+    """Another node declares others, or removes the service, while one is compared with what was in force."""
+    service, registry = Service(tenant="default", name="billing"), world.registry
+    new, unread = TimerDeclaration(b"new", b'[{"jobId": "b"}]'), TimerDeclaration(b"old")
+    await registry.register(service, new)
+    assert (await registry.register(service, unread))[0].digest == b"new"
+    assert await registry.timers("default", "billing") == new.text
+    await registry.remove("default", "billing")
+    assert (await registry.register(service, unread))[0].digest == b""
+
+
+@pytest.mark.parametrize("path", [PATH, f"{PATH}/instances/a"])
 async def test_a_registration_is_scanned_at_once(path: str, world: World, client: httpx.AsyncClient) -> None:
     """Its jobs exist when it is answered; changed ones are updated, removed ones paused (SPEC section 13)."""
     first = await client.put(path, json={"timers": [declared("a"), declared("b")]})

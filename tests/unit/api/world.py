@@ -28,7 +28,7 @@ from scheduler_service.domain.moments import Now
 from scheduler_service.domain.replies import Recalled, Refusal, Reply
 from scheduler_service.domain.turn_events import CallEnded, Created, Event, Updated
 from scheduler_service.domain.wire import Answer, Holder
-from scheduler_service.engine.compile import Compiled, compile_definition
+from scheduler_service.engine.compile import Compiled, compile_definition, compile_stored
 from scheduler_service.engine.compile_cache import CompileCache
 from scheduler_service.engine.decide import decide
 from scheduler_service.engine.decision import Job
@@ -329,8 +329,8 @@ class PlainCompiler:
         return compile_definition(definition, self.around(tenant))
 
     async def stored(self, text: bytes, tenant: str) -> Program:
-        """As if it were posted."""
-        return self.posted(parse_definition(json.loads(text)), tenant).program
+        """As the product compiles it."""
+        return compile_stored(parse_definition(json.loads(text)), self.around(tenant)).program
 
     def options(self, tenant: str) -> Mapping[str, object]:
         """None."""
