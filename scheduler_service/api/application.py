@@ -215,7 +215,8 @@ class Endpoint:
     async def _handle(self, operation: ApiOperation, request: ApiRequest) -> Response:
         try:
             if not operation.is_open:
-                await _check_rights(request)
+                if request.caller.is_narrow:
+                    await check_sight(request)
                 request.when_read = _check_rights
             if operation.audit_way is not Way.REQUEST or request.note is None:
                 return await operation.handler(request)
@@ -274,7 +275,10 @@ class Endpoint:
 
 
 async def _check_rights(request: ApiRequest) -> None:
-    """Whether the caller still is one, and sees what the path names. Raises ApiProblem (401, 404, 409)."""
+    """Whether the caller still is one, and sees what the path names. Raises ApiProblem (401, 404, 409).
+
+    A body takes as long as its sender likes.
+    """
     request.deps.security.authentication.check_ended(request.caller)
     if request.caller.is_narrow:
         await check_sight(request)

@@ -91,7 +91,8 @@ async def prepare(caller: Inside | Run, change: str, number: int = 0) -> Subject
         return Subject(path)
     if change == "makeKey":
         return Subject("/keys")
-    made = await caller.ask("POST", "/keys", json={"name": f"k{number}", "role": "viewer"}, headers=ADMIN)
+    key = {"name": f"{change} {number}", "role": "viewer"}
+    made = await caller.ask("POST", "/keys", json=key, headers=ADMIN)
     data = made.json()["data"]
     return Subject(f"/keys/{data['keyId']}", data["key"], data["keyId"])
 
