@@ -123,6 +123,21 @@ async def test_a_refusal_that_passes_is_not_kept_under_a_key(client: httpx.Async
     assert again.json()["data"]["items"][0]["status"] == "created"
 
 
+async def test_an_item_that_cannot_be_compared_is_refused_alone(
+    client: httpx.AsyncClient, world: World
+) -> None:
+    """One with `***` needs the job that is stored; those beside it are made."""
+
+    async def fail(job_id: str) -> None:
+        raise StoreUnavailable("away")
+
+    masked = [{"url": "http://a.test/", "headers": {"Cookie": "***"}}]
+    world.catalogue.get = fail  # type: ignore[method-assign, assignment]
+    sent = [named("a", request=masked), named("b")]
+    one, other = (await client.post("/jobs", json=sent)).json()["data"]["items"]
+    assert (one["jobId"], one["problem"]["status"], other["status"]) == ("a", 503, "created")
+
+
 async def test_a_key_outlives_a_crash_within_its_request(client: httpx.AsyncClient, world: World) -> None:
     """It is durable before anything is done: another body is refused, the same one is done to its end."""
     headers = {"Idempotency-Key": "k"}

@@ -110,9 +110,12 @@ async def test_the_same_definition_again_is_200_another_409(client: httpx.AsyncC
     assert pointers(other) == [("/jobId", "conflict")]
 
 
-async def test_what_was_accepted_before_is_unchanged(client: httpx.AsyncClient, world: World) -> None:
+@pytest.mark.parametrize("length", [1, 40_000])
+async def test_what_was_accepted_before_is_unchanged(
+    client: httpx.AsyncClient, world: World, length: int
+) -> None:
     """A name that is refused by now stays that of its job (SPEC section 2); a change names another one."""
-    old = definition(jobId="j1", jobName="a\tjob")
+    old = definition(jobId="j1", jobName="a\tjob", jobDescription="x" * length)
     text = json.dumps(old).encode()
     await world.create_all(
         [Definition(text, await world.deps.definitions.compiler.stored(text, "default"))], ""
