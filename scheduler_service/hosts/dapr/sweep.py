@@ -99,12 +99,20 @@ class Sweep:
     async def _run(self) -> None:
         while True:
             try:
+                await self.take_adopted()
                 if await self._has_lease():
                     await self.sweep()
                 self._outage.succeed()
             except StoreError as error:
                 self._outage.fail(str(error))
             await self._clock.sleep(PERIOD_MS)
+
+    async def take_adopted(self) -> None:
+        """Takes the deliveries that an earlier round adopted without an answer. Raises StoreError.
+
+        Another node may have the lease by now, and cannot adopt them.
+        """
+        self._take_over((), await self._store.adopted_in_doubt(self._heartbeat.others, self._holder))
 
     async def sweep(self) -> None:
         """One round. Raises StoreError."""

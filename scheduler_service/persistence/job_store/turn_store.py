@@ -1,5 +1,6 @@
 """What turns and sweeps write and read in the shared database; the claim of a turn is its commit."""
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
 from functools import partial
@@ -58,7 +59,7 @@ from scheduler_service.persistence.sql.job_tables import (
 )
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.cluster import ClaimedJob, QueueTurn, TurnClaim, Unbegun
-from scheduler_service.ports.errors import DeliveryUnreadable, StoreConflict, StoreError
+from scheduler_service.ports.errors import DeliveryUnreadable, StoreConflict, StoreError, StoreUncertain
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import REMEMBERED_MS, Commit, NoteDamaged, Remembered, Settlement
 
@@ -127,6 +128,7 @@ class TurnStore:
         self._database = database
         self._plan = plan
         self._definitions: dict[tuple[str, int], bytes] = {}
+        self._in_doubt: dict[str, Delivery] = {}
         keys, among = json_rows(_KEYS).c, database.dialect.among
         its = among((_text.uid, _text.revision), (keys.name, keys.number))
         self._definitions_all = partial(_definitions_all, _TEXTS.where(its))
@@ -249,19 +251,48 @@ class TurnStore:
     ) -> list[Delivery]:
         """Makes `holder` the sender of deliveries whose node is not among `alive`; at most `limit`.
 
-        `note_damaged` is told of those that cannot be read.
+        `note_damaged` is told of those that cannot be read. Raises StoreUncertain where they may be the
+        `holder`'s: `adopted_in_doubt` has them then.
         """
-        found: list[Delivery] = []
-        for row in await self._adopt(DEAD_SENDERS, ABANDONED_DELIVERIES, outbox, alive, holder, limit):
-            try:
-                found += read_deliveries([(row.delivery_id.encode(), row.content)])
-            except DeliveryUnreadable as error:
-                note_damaged(error)
+        rows: list[sa.Row[Any]] = []
+        try:
+            await self._adopt(DEAD_SENDERS, ABANDONED_DELIVERIES, outbox, alive, holder, limit, rows)
+        except StoreUncertain:
+            self._in_doubt |= _deliveries_of(rows, note_damaged)
+            raise
+        found = _deliveries_of(rows, note_damaged)
+        for delivery_id in found:
+            self._in_doubt.pop(delivery_id, None)
+        return list(found.values())
+
+    async def adopted_in_doubt(self, alive: Iterable[Holder], holder: Holder) -> list[Delivery]:
+        """Deliveries that `adopt` has made `holder`'s though it ended with StoreUncertain; each once.
+
+        To be asked for each second: nobody else adopts what is a living node's. No query while none is in
+        doubt; those that a node among `alive` has, or that are done, are in doubt no more.
+        """
+        if not self._in_doubt:
+            return []
+        table = outbox.c
+        columns = sa.select(table.delivery_id, table.node, table.boot)
+        kept = columns.where(table.delivery_id.in_(self._in_doubt), table.done_at.is_(None))
+        holders = {name: Holder(node, boot) for name, node, boot in await self._database.rows(kept)}
+        found = [one for name, one in self._in_doubt.items() if holders.get(name) == holder]
+        living = {None, holder, *alive}
+        self._in_doubt = {
+            name: one for name, one in self._in_doubt.items() if holders.get(name) not in living
+        }
         return found
 
     async def adopt_records(self, alive: Iterable[Holder], holder: Holder, limit: int) -> list[Batch]:
-        """The same for records of deliveries, which the history may not have yet."""
-        rows = await self._adopt(DEAD_TELLERS, ABANDONED_RECORDS, untold, alive, holder, limit)
+        """The same for records of deliveries, which the history may not have yet.
+
+        Where nobody says whether they are the `holder`'s, they are returned as well: the history takes each
+        record once, whoever brings it.
+        """
+        rows: list[sa.Row[Any]] = []
+        with contextlib.suppress(StoreUncertain):
+            await self._adopt(DEAD_TELLERS, ABANDONED_RECORDS, untold, alive, holder, limit, rows)
         return read_batches(row.content for row in rows)
 
     async def written(self, keys: Sequence[tuple[str, int]]) -> None:
@@ -335,25 +366,28 @@ class TurnStore:
         alive: Iterable[Holder],
         holder: Holder,
         limit: int,
-    ) -> Sequence[sa.Row[Any]]:
-        """What nodes that are not `alive` left in `table`; from now on it is the `holder`'s."""
+        found: list[sa.Row[Any]],
+    ) -> None:
+        """What nodes that are not `alive` left in `table` is the `holder`'s from now on, and in `found`.
+
+        There it is, too, where nobody says whether it was written.
+        """
         holders = await self._database.read(lambda connection: read_dead(connection, dead, alive))
         if not holders:
-            return []
+            return
         key = tuple(table.primary_key)
         is_its = (column == sa.bindparam(f"its_{column.name}") for column in key)
         adopt = sa.update(table).where(*is_its).values(node=holder.node, boot=holder.boot)
 
-        def work(connection: sa.Connection) -> list[sa.Row[Any]]:
-            found: list[sa.Row[Any]] = []
+        def work(connection: sa.Connection) -> None:
+            found.clear()  # it is repeated where another write of its transaction fails
             for one in holders:
-                found += connection.execute(left, {**one, "most": limit - len(found)})
+                found.extend(connection.execute(left, {**one, "most": limit - len(found)}))
             if found:
                 keys = [{f"its_{one.name}": row._mapping[one.name] for one in key} for row in found]
                 connection.execute(adopt, keys)
-            return found
 
-        return await self._database.write(work)
+        await self._database.write(work)
 
     def write_claims(
         self, connection: sa.Connection, claims: Sequence[TurnClaim]
@@ -407,6 +441,17 @@ class TurnStore:
         for upsert, rows in tables:
             if rows:
                 self._database.dialect.insert_many(connection, upsert, rows)
+
+
+def _deliveries_of(rows: Iterable[sa.Row[Any]], note_damaged: NoteDamaged) -> dict[str, Delivery]:
+    """Those of rows of the outbox by id, but for what cannot be read."""
+    found: list[Delivery] = []
+    for row in rows:
+        try:
+            found += read_deliveries([(row.delivery_id.encode(), row.content)])
+        except DeliveryUnreadable as error:
+            note_damaged(error)
+    return {one.delivery_id: one for one in found}
 
 
 def forget_job(connection: sa.Connection, job_id: str) -> bool:

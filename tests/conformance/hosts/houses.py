@@ -59,7 +59,7 @@ class DaprNode:
         host: DaprHost,
         client: StandInClient,
         history: MemoryHistory,
-        shared: TurnStore,
+        shared: ProcessStore,
         parts: DaprParts,
     ) -> None:
         self.name = process.name

@@ -125,6 +125,7 @@ class ProcessStore(TurnStore):
 
     def __init__(self, *, database: JobDatabase, process: Process) -> None:
         super().__init__(database=database)
+        self.database = database
         self._process = process
 
     async def claim(self, claim: TurnClaim) -> None:

@@ -1,9 +1,11 @@
 """The tables of a cluster in each database, opened as the suites of stores open a store."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Self
 
 import pytest
+import sqlalchemy as sa
 
 from scheduler_service.hosts.dapr.cluster_jobs import claim_of
 from scheduler_service.persistence.cluster.nodes import Nodes, SharedEvents
@@ -12,7 +14,7 @@ from scheduler_service.persistence.common.packing import read_row_state
 from scheduler_service.persistence.job_store.database import JobDatabase
 from scheduler_service.persistence.job_store.turn_store import TurnStore
 from scheduler_service.persistence.queues.sql_queues import SqlQueues
-from scheduler_service.ports.errors import StoreError
+from scheduler_service.ports.errors import StoreError, StoreUncertain
 from scheduler_service.ports.state import Commit, Settlement, StoredJob
 from tests.unit.persistence.samples import ONE
 from tests.unit.persistence.servers import shared_urls
@@ -74,3 +76,25 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[Any]:
     store = await ClusterStore.open(url)
     yield store
     await store.close()
+
+
+@contextmanager
+def unheard(database: JobDatabase, *, is_written: bool) -> Iterator[None]:
+    """Nobody says of any write whether it was done; it was, or was undone."""
+    write = database.write
+
+    async def lose(work: Callable[[sa.Connection], object]) -> object:
+        def run(connection: sa.Connection) -> StoreUncertain:
+            work(connection)
+            error = StoreUncertain("the server is gone")
+            if is_written:
+                return error  # it is raised once the transaction is committed
+            raise error
+
+        return await write(run)
+
+    database.write = lose  # type: ignore[assignment, method-assign]
+    try:
+        yield
+    finally:
+        database.write = write  # type: ignore[method-assign]

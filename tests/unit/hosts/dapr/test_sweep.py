@@ -1,7 +1,10 @@
 """The sweep finds what a dead node or a missing sidecar left."""
 
+from typing import Any
+
 import pytest
 
+from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.turn_events import Activated, Paused
 from scheduler_service.domain.wire import Holder
 from scheduler_service.hosts.dapr.first_turns import FirstRings
@@ -9,7 +12,8 @@ from scheduler_service.hosts.dapr.sidecar import ALARM
 from scheduler_service.hosts.dapr.sweep import Sweep
 from scheduler_service.ports.errors import StoreError
 from tests.conformance.hosts.houses import DaprHouse
-from tests.unit.persistence.samples import claim
+from tests.unit.persistence.cluster_store import unheard
+from tests.unit.persistence.samples import claim, delivery
 
 pytestmark = pytest.mark.anyio
 HERD = 20
@@ -96,6 +100,30 @@ async def test_a_job_is_rung_again_for_another_claim(cluster: DaprHouse) -> None
     await cluster.node.shared.claim_all([claim(live=1, expected=1, holder=new, at=now + 1_000)])
     await sweep.sweep()
     assert rung == ["job", "job"]
+
+
+@pytest.mark.parametrize("has_lease", [True, False])
+async def test_a_delivery_that_was_adopted_without_an_answer_is_sent(
+    cluster: DaprHouse, has_lease: bool
+) -> None:
+    """Nobody else adopts it while this node lives, which looks it up whoever sweeps by now."""
+    shared, adopt = cluster.node.shared, cluster.node.shared.adopt
+
+    async def refuse(*given: object) -> bool:
+        return False
+
+    async def lose(*given: Any) -> list[Delivery]:
+        shared.adopt = adopt  # type: ignore[method-assign]
+        if not has_lease:
+            cluster.node.nodes.lease = refuse  # type: ignore[assignment, method-assign]
+        with unheard(shared.database, is_written=True):
+            return await adopt(*given)
+
+    shared.adopt = lose  # type: ignore[assignment, method-assign]
+    await shared.keep([delivery(1, durable=True)], [], Holder("gone", "1"))
+    await cluster.advance(5_000)
+    assert cluster.sender.urls() == [delivery(1).request.url]
+    assert await shared.deliveries("", 10) == []
 
 
 async def test_a_node_that_stops_leaves_the_sweep_to_another_one_at_once(cluster: DaprHouse) -> None:

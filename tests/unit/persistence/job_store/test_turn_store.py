@@ -8,11 +8,15 @@ import sqlalchemy as sa
 from scheduler_service.domain.execution import DeliveryState
 from scheduler_service.domain.moments import Due, Now
 from scheduler_service.domain.records import DeliveryRecord
+from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.job_store.job_store_schema import outbox
+from scheduler_service.persistence.job_store.turn_store import TurnStore
+from scheduler_service.ports.errors import StoreUncertain
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import NOTHING, Remembered, Settlement
 from tests.unit.persistence import damaged_deliveries
-from tests.unit.persistence.cluster_store import ClusterStore
+from tests.unit.persistence.cluster_store import ClusterStore, unheard
+from tests.unit.persistence.damaged_deliveries import raise_damaged
 from tests.unit.persistence.hearing import heard
 from tests.unit.persistence.samples import ONE, TWO, claim, delivery, entry
 
@@ -58,6 +62,37 @@ async def test_a_damaged_delivery_holds_up_none_behind_it(store: ClusterStore) -
     adopted = await store.shared.adopt([TWO], TWO, 10, lambda error: damaged.append(error.delivery_id))
     assert sorted(one.delivery_id for one in adopted) == ["d2", "d5"]
     assert sorted(damaged) == list(damaged_deliveries.DAMAGED)
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+async def test_an_adoption_of_which_nobody_heard_is_looked_up(store: ClusterStore, is_written: bool) -> None:
+    """What was written is handed over once; what was not stays the dead node's until it is adopted."""
+    record = DeliveryRecord("d3", 1, 1, "succeed", "http://t", DeliveryState.DELIVERED)
+    batch = Batch("uid", "job", "default", -257, 5, (record,))
+    await store.shared.keep([delivery(1), delivery(2)], [], ONE)
+    await store.shared.settle([Settlement(delivery(3), done=True, batch=batch)], 5, ONE)
+    with unheard(store.database, is_written=is_written):
+        assert await store.shared.adopt_records([TWO], TWO, 10) == [batch]
+        with pytest.raises(StoreUncertain):
+            await store.shared.adopt([TWO], TWO, 10, raise_damaged)
+    await store.shared.settle([Settlement(delivery(2), done=True)], 5, ONE)
+    late, again = ([delivery(1)], []) if is_written else ([], [delivery(1)])
+    assert await store.shared.adopted_in_doubt([], TWO) == late
+    assert await store.shared.adopt([TWO], TWO, 10, raise_damaged) == again
+    assert await store.shared.adopted_in_doubt([], TWO) == []
+
+
+async def test_a_doubtful_adoption_ends_when_another_node_has_it(store: ClusterStore) -> None:
+    """Should that node die, it is adopted like all else, and not handed over beside that."""
+    three = Holder("three", "3")
+    await store.shared.keep([delivery(1)], [], ONE)
+    with unheard(store.database, is_written=False), pytest.raises(StoreUncertain):
+        await store.shared.adopt([TWO], TWO, 10, raise_damaged)
+    other = TurnStore(database=store.database)
+    assert await other.adopt([TWO, three], three, 10, raise_damaged) == [delivery(1)]
+    assert await store.shared.adopted_in_doubt([three], TWO) == []
+    assert await store.shared.adopt([TWO], TWO, 10, raise_damaged) == [delivery(1)]
+    assert await store.shared.adopted_in_doubt([], TWO) == []
 
 
 async def test_a_delivery_that_is_done_does_not_come_back(store: ClusterStore) -> None:
