@@ -29,6 +29,7 @@ from scheduler_service.persistence.sql.database import Database
 from scheduler_service.ports.clock import Alarm
 from scheduler_service.ports.cluster import TURNS_IN_ROWS, Node
 from scheduler_service.ports.delivery import Command
+from scheduler_service.ports.errors import StoreStopping
 from scheduler_service.ports.state import StoredJob
 from scheduler_service.security.kept_records import Masking
 from tests.conformance.hosts.standin import NOT_PERIODIC, Call, StandIn, StandInClient, name_of
@@ -246,7 +247,8 @@ class SimulatedStandIn(StandIn):
         if actor_id in manager._active_actors:
             return
         with contextlib.suppress(DaprInternalError):  # dead by now
-            await manager.fire_reminder(ActorId(actor_id), ALARM, NOT_PERIODIC)
+            with contextlib.suppress(StoreStopping):
+                await manager.fire_reminder(ActorId(actor_id), ALARM, NOT_PERIODIC)
             if actor_id in manager._active_actors:
                 await manager.deactivate_actor(ActorId(actor_id))
 

@@ -8,4 +8,6 @@ SEEDS: dict[tuple[str, int], str] = {
     ("siblings", 357): "records that the history had stayed where their deletion was refused once",
     ("dapr", 360): "a node that came back went on from before turns of which daprd had refused the states",
     ("dapr", 77): "turns of qos 0 were numbered anew where a job came back to its node",
+    ("dapr", 5001081): "a node did not know of notifications whose adoption the database did not confirm",
+    ("dapr", 5000849): "a reminder that went astray to a node that stopped broke the sidecars",
 }
