@@ -84,8 +84,12 @@ class LastTurns:
         `calls_go_on`; else their answers will not come. Raises StoreError: it may be repeated.
         """
         try:
-            if cached.doubt is not None:
-                await self._turn.resolve(cached, cached.doubt)
+            doubt = cached.doubt
+            if doubt is not None:
+                await self._turn.resolve(cached, doubt)
+                is_taken_up = not cached.cut_off or cached.committed == doubt.commit.sequence
+                if calls_go_on and not is_taken_up:
+                    return False
             if not cached.is_live or not await self._store.begin(cached.job_id, will_commit=True):
                 return False
             await self._claim(cached, calls_go_on=calls_go_on)
@@ -174,9 +178,12 @@ class Deactivation:
             self._tasks.start(self._local.alarms.ring(job_id))  # its alarm waits where it lives now
 
     async def _give_away(self, cached: CachedJob) -> bool:
-        """Whether something was handed over."""
+        """Whether something was handed over; a turn in doubt is settled, also of a job not yet taken up here.
+
+        Its deliveries are this node's, and nobody else would send them.
+        """
         end = self._clock.now().steady + LONGEST_DOUBT_MS
-        while not cached.cut_off and not self._sidecar.is_left:
+        while (cached.doubt is not None or not cached.cut_off) and not self._sidecar.is_left:
             try:
                 return await self._last_turns.hand_over(cached, calls_go_on=True)
             except StoreError as error:

@@ -476,3 +476,27 @@ async def test_a_job_that_leaves_takes_its_watches_along(cluster: DaprHouse, qos
     lost = [keys["executions"] for event, keys in cluster.log if event == "instance_lost"]
     assert sorted(lost, key=str) == [0, 1]
     assert [one.error for one in cluster.finished(job_id)] == ["instance_lost"]
+
+
+async def test_a_turn_in_doubt_is_settled_though_its_job_moves_before_it_was_taken_up(
+    cluster: DaprHouse,
+) -> None:
+    """The node that found it lost has its notification in the outbox, and no other node would send it."""
+    hook = "http://hook.test/told"
+    told = {"url": hook, "stateEquals": ["finalFailed"], "guarantee": "outbox"}
+    cluster.sender.hold(FIRST)
+    await cluster.create(request=STEPS[:1], notification=[told])
+    await cluster.trigger()
+    two = cluster.node = await cluster.add("two")
+    lose_next_claim(cluster, is_written=True)
+    await cluster.crash("one")
+    for _ in range(400):  # until its answer was lost, and not until the turn is repeated
+        if "alarm_not_taken" in [event for event, _ in cluster.log]:
+            break
+        await cluster.advance(50)
+    await cluster.add("three")
+    cluster.world.active["job"] = "three"
+    await two.host.deactivate("job")
+    await cluster.advance(5_000)
+    assert cluster.sender.urls() == [FIRST, hook]
+    assert await two.shared.deliveries("", 10) == []
