@@ -139,8 +139,7 @@ class OpenDatabase:
 
     def close(self) -> None:
         """Closes all connections; one that is in use in another thread, when that has done with it."""
-        engine = self.dialect.engine
-        self._is_closed = True
+        was_closed, self._is_closed = self._is_closed, True
         if self._own is not None:
             self._own.close()
         # Who is in a statement gives the connection back after it: no wait for a server that stands still.
@@ -149,9 +148,10 @@ class OpenDatabase:
                 self._give_kept_back()
             finally:
                 self._keeping.release()
-        # The pool would keep what is given back later, and leave it to the collector to find it open.
-        if not sa.event.contains(engine.pool, "checkin", _close_returned):
-            sa.event.listen(engine.pool, "checkin", _close_returned)
+        # The pool would keep what is given back later, and leave it to the collector to find it open. Whether
+        # it listens already SQLAlchemy tells by the pool's `id`, which another one may have had.
+        if not was_closed:
+            sa.event.listen(self.dialect.engine.pool, "checkin", _close_returned)
         self.dialect.dispose()
 
     def _borrowed(self) -> contextlib.AbstractContextManager[sa.Connection]:
