@@ -99,7 +99,7 @@ class Sweep:
     async def _run(self) -> None:
         while True:
             try:
-                await self.take_adopted()
+                await self.take_doubtful()
                 if await self._has_lease():
                     await self.sweep()
                 self._outage.succeed()
@@ -107,12 +107,12 @@ class Sweep:
                 self._outage.fail(str(error))
             await self._clock.sleep(PERIOD_MS)
 
-    async def take_adopted(self) -> None:
-        """Takes the deliveries that an earlier round adopted without an answer. Raises StoreError.
+    async def take_doubtful(self) -> None:
+        """Takes the deliveries that this node has, though no answer to it said so. Raises StoreError.
 
         Another node may have the lease by now, and cannot adopt them.
         """
-        self._take_over((), await self._store.adopted_in_doubt(self._heartbeat.others, self._holder))
+        self._take_over((), await self._store.deliveries_in_doubt(self._heartbeat.others, self._holder))
 
     async def sweep(self) -> None:
         """One round. Raises StoreError."""

@@ -187,9 +187,16 @@ class TurnStore:
     async def keep(
         self, deliveries: Sequence[Delivery], answers: Sequence[Remembered], holder: Holder
     ) -> None:
-        """Keeps answers of no turn, and what a state of 0.1.0 has; a delivery that is there stays."""
+        """Keeps answers of no turn, and what a state of 0.1.0 has; a delivery that is there stays.
+
+        Raises StoreUncertain where they may be the `holder`'s: `deliveries_in_doubt` has them then.
+        """
         kept, sent = [answer_of(one) for one in answers], [delivery_of(one, holder) for one in deliveries]
-        await self._database.write(lambda one: self.insert(one, (ANSWERS, kept), (DELIVERIES, sent)))
+        try:
+            await self._database.write(lambda one: self.insert(one, (ANSWERS, kept), (DELIVERIES, sent)))
+        except StoreUncertain:
+            self._in_doubt |= {one.delivery_id: one for one in deliveries}
+            raise
 
     async def enqueue(self, turn: QueueTurn) -> None:
         """Writes into the queues what a state of 0.1.0 wants there, once for a turn, however often."""
@@ -209,6 +216,8 @@ class TurnStore:
         is_own = (table.node == holder.node) & (table.boot == holder.boot) & table.done_at.is_(None)
         asked = sa.select(table.delivery_id).where(table.delivery_id.in_(ids), is_own)
         known = set(await self._database.scalars(asked))
+        for delivery_id in known:
+            self._in_doubt.pop(delivery_id, None)
         return [one for one in deliveries if one.delivery_id in known]
 
     async def settle(self, settlements: Sequence[Settlement], now: int, holder: Holder) -> None:
@@ -252,7 +261,7 @@ class TurnStore:
         """Makes `holder` the sender of deliveries whose node is not among `alive`; at most `limit`.
 
         `note_damaged` is told of those that cannot be read. Raises StoreUncertain where they may be the
-        `holder`'s: `adopted_in_doubt` has them then.
+        `holder`'s: `deliveries_in_doubt` has them then.
         """
         rows: list[sa.Row[Any]] = []
         try:
@@ -265,23 +274,24 @@ class TurnStore:
             self._in_doubt.pop(delivery_id, None)
         return list(found.values())
 
-    async def adopted_in_doubt(self, alive: Iterable[Holder], holder: Holder) -> list[Delivery]:
-        """Deliveries that `adopt` has made `holder`'s though it ended with StoreUncertain; each once.
+    async def deliveries_in_doubt(self, alive: Iterable[Holder], holder: Holder) -> list[Delivery]:
+        """Deliveries that `adopt` or `keep` made `holder`'s, and ended with StoreUncertain; each once.
 
         To be asked for each second: nobody else adopts what is a living node's. No query while none is in
         doubt; those that a node among `alive` has, or that are done, are in doubt no more.
         """
         if not self._in_doubt:
             return []
-        table = outbox.c
+        table, asked = outbox.c, tuple(self._in_doubt)
         columns = sa.select(table.delivery_id, table.node, table.boot)
-        kept = columns.where(table.delivery_id.in_(self._in_doubt), table.done_at.is_(None))
+        kept = columns.where(table.delivery_id.in_(asked), table.done_at.is_(None))
         holders = {name: Holder(node, boot) for name, node, boot in await self._database.rows(kept)}
-        found = [one for name, one in self._in_doubt.items() if holders.get(name) == holder]
-        living = {None, holder, *alive}
-        self._in_doubt = {
-            name: one for name, one in self._in_doubt.items() if holders.get(name) not in living
-        }
+        living, found = {None, holder, *alive}, list[Delivery]()
+        for name in asked:
+            its = holders.get(name)
+            one = self._in_doubt.pop(name, None) if its in living else None
+            if one is not None and its == holder:  # else it has been handed over meanwhile
+                found.append(one)
         return found
 
     async def adopt_records(self, alive: Iterable[Holder], holder: Holder, limit: int) -> list[Batch]:
