@@ -92,7 +92,7 @@ async def list_alerts(request: ApiRequest) -> Response:
     data = {
         "configured": list(reader.configured),
         "open": [_open_wire(line) for line in lines],
-        "openCount": total - len(found) + len(lines),
+        "openCount": total if is_for_all else len(lines),
     }
     return succeed(data)
 

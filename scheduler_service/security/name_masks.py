@@ -286,9 +286,7 @@ class DefinitionMasking:
         if text.lstrip()[:1] in ("{", "["):
             try:
                 shown = json.dumps(self._hide(json.loads(text), name, (), inner), ensure_ascii=False)
-                hidden = shown.encode(
-                    "utf-8", "replace"
-                ).decode()  # half a surrogate pair may be escaped in it
+                hidden = shown.encode("utf-8", "replace").decode()  # half a surrogate pair may be in it
             except (ValueError, RecursionError):  # the begin of one, which was cut
                 hidden = _MEMBER.sub(partial(self._hide_member, inner), text)
         elif (name.lower().endswith("url") and "?" in text) or (name == "body" and "=" in text):

@@ -243,6 +243,16 @@ def judge_always(url: str) -> str | None:
     return None if address is None else refuse_always(address)
 
 
+def judge_vouched(policy: EgressPolicy, url: str) -> str | None:
+    """Why `policy` lets no request to `url` through, for which a service's key vouches, or None.
+
+    A name is looked up when it is connected to.
+    """
+    site = read_url(url).site
+    reason = policy.refuse_denied_name(site.host)
+    return reason if reason or site.address is None else policy.refuse_denied(site.address)
+
+
 class Resolver(Protocol):
     """Looks up host names."""
 
@@ -251,13 +261,6 @@ class Resolver(Protocol):
 
         Raises OSError when there are none, UnicodeError for what can be no name.
         """
-
-
-def judge_vouched(policy: EgressPolicy, url: str) -> str | None:
-    """The same of an address for which a service's key vouches: what `policy` denies is refused, too."""
-    site = read_url(url).site
-    reason = policy.refuse_denied_name(site.host)
-    return reason if reason or site.address is None else policy.refuse_denied(site.address)
 
 
 class Trust(enum.IntEnum):

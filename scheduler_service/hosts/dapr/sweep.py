@@ -76,7 +76,6 @@ class Sweep:
         self._staying: frozenset[Holder] = frozenset()
         self._prune_at = self._leased_until = 0
         self._task: asyncio.Task[None] | None = None
-        self.rung = 0
 
     def start(self) -> None:
         """Begins to sweep, once a second, while this node has the lease."""
@@ -165,5 +164,4 @@ class Sweep:
     async def _ring_all(self, job_ids: list[str]) -> None:
         for start in range(0, len(job_ids), RINGS_AT_ONCE):
             some = job_ids[start : start + RINGS_AT_ONCE]
-            self.rung += len(some)
             await asyncio.gather(*map(self._ring, some))
