@@ -40,7 +40,7 @@ from scheduler_service.api.audit_writing import AuditNote, Way, audited
 from scheduler_service.api.authentication import Authenticate, check_role, check_tenant
 from scheduler_service.api.bodies import ClientGone
 from scheduler_service.api.dependencies import ApiDependencies
-from scheduler_service.api.key_scopes import check_scope, check_sight
+from scheduler_service.api.key_scopes import check_scope, check_service, check_sight
 from scheduler_service.api.openapi import describe
 from scheduler_service.api.pages import FrontPage, Reference
 from scheduler_service.api.parameters import check_length, read_query
@@ -243,6 +243,8 @@ class Endpoint:
         check_role(caller, operation.role)
         if caller.is_narrow:
             check_scope(caller, operation, scope["path_params"].get("name"))
+        elif operation.by_service and self._deps.security.authentication.needs_key:
+            check_service(caller)
         if not operation.is_open:
             scope[ROLE] = caller.role.value
         for name, value in scope["path_params"].items():

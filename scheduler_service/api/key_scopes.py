@@ -33,6 +33,19 @@ def check_scope(caller: Caller, operation: ApiOperation, service: str | None) ->
         raise absent("/name", f"there is no {service!r}")
 
 
+def check_service(caller: Caller) -> None:
+    """Refuses the work of a service's processes to keys of people, of any role.
+
+    Raises ApiProblem (403).
+    """
+    if caller.service is None and not caller.is_operator:
+        message = (
+            "instances and workers show a key of their service, or server.key: 'punctual keys create NAME "
+            "--role editor --service SERVICE', where a worker's SERVICE is the name of its queue"
+        )
+        raise refuse(HTTPStatus.FORBIDDEN, "/Authorization", "scope", message)
+
+
 async def check_sight(request: ApiRequest) -> None:
     """Refuses jobs and executions that such a key does not see, as if they were not there.
 

@@ -344,6 +344,8 @@ class ApiOperation:
     `is_open`: no key is needed, since the request has a token of its own or the answer is no secret.
     `of_platform`: it is about the whole service, which is for the tenant `default`; 404 for others.
     `scopes`: which keys for a part of a tenant may use it, each for its own part; it is 403 for others.
+    `by_service`: it is the work of a service's processes; where callers need a key, that is a key of the
+    service or the one of the settings, and 403 for other keys of whatever role.
     `media_type` is that of its answer; only JSON is in the envelope, of other ones `data` is a part.
     `audit` says how its changes are written down, `kind` what they are about; by default each operation that
     may change something is written down as its request.
@@ -366,6 +368,7 @@ class ApiOperation:
     is_open: bool = False
     of_platform: bool = False
     scopes: frozenset[KeyScope] = frozenset()
+    by_service: bool = False
     is_busy: bool = False
     waits: Callable[["ApiRequest"], Awaitable[None]] | None = None
     answer_line: WaitingLine | None = None

@@ -37,6 +37,7 @@ ROLES: Mapping[str, Mapping[str, Any]] = {
     "admin": {"role": "admin"},
     "shop": {"role": "editor", "service": "shop"},
     "ops": {"role": "editor", "labels": ["team:ops"]},
+    "work": {"role": "editor", "service": "work"},
 }
 IDS = ("executionId", "deliveryId", "lease", "keyId", "operationId", "uid")
 FOR_ALL = frozenset({"/metrics", "/settings", "/nodes", "/alerts"})
@@ -417,10 +418,16 @@ class Traffic:
             rounds -= 1
             act, role = tenant.next_act(), tenant.random.choice(list(ROLES))
             if tenant.random.random() < 0.4:
-                role = "admin"
+                role = self._may(act)
             await self._do(tenant, act, role)
             if tenant.random.random() < 0.15:
                 await self._try_foreign(tenant, act, role)
+
+    def _may(self, act: Act) -> str:
+        """A key that may do it: the worker's of a queue, else an admin's."""
+        if not self._table[act.route].by_service:
+            return "admin"
+        return "work" if act.path.startswith(("/queues/work", "/leases")) else "shop"
 
     async def _do(self, tenant: Tenant, act: Act, role: str) -> None:
         headers = {"Idempotency-Key": "the same"} if tenant.random.random() < 0.1 else {}
@@ -484,7 +491,7 @@ class Traffic:
             code = next((one["code"] for one in errors if one["pointer"] == "/Authorization"), "")
         if isinstance(act.body, dict) and act.body.get("action") == "label":
             row = row._replace(role="editor")  # of the actions of a bulk request, these change jobs
-        kind = {"shop": "service editor", "ops": "labels editor"}.get(role, role)
+        kind = {"shop": "service editor", "work": "service editor", "ops": "labels editor"}.get(role, role)
         promised = is_as_promised(row, kind, answer.status_code, code)
         assert promised, (self.seed, tenant.name, role, act, answer.text)
 

@@ -23,13 +23,28 @@ class Tenant:
     """A caller of one tenant, whose every text says which one it is."""
 
     def __init__(self, world: World, name: str, key: str) -> None:
-        self.name = name
+        self.name, self._world = name, world
         self.client = world.caller(headers={"Authorization": f"Bearer {key}"})
+
+    async def register(self, service: str) -> None:
+        """An instance of a service, by a key of that."""
+        caller = await by_service(self._world, self.client, service)
+        data_of(
+            await caller.put(f"/services/{service}/instances/i", json={"address": self._world.target.url}),
+            201,
+        )
 
     def job(self, **members: Any) -> dict[str, Any]:
         """A definition that says whose it is."""
         marked = {"jobName": f"of {self.name}", "creator": self.name, "creatorName": self.name}
         return definition(**marked, labels={"mark": self.name}, **members)
+
+
+async def by_service(world: World, admin: httpx.AsyncClient, service: str) -> httpx.AsyncClient:
+    """A caller with a new key of a service."""
+    wanted = {"name": f"a {service}", "role": "editor", "service": service}
+    key = data_of(await admin.post("/keys", json=wanted), 201)["key"]
+    return world.caller(headers={"Authorization": f"Bearer {key}"})
 
 
 async def make(world: World, name: str) -> Tenant:
@@ -95,8 +110,7 @@ async def test_a_job_of_a_tenant_does_all_that_one_of_default_does() -> None:
     env = {"default": {"PLACE": "default"}, "crimson": {"PLACE": "crimson"}}
     async with running(server={"key": KEY}, env=env) as world:
         red, blue = [await make(world, name) for name in TENANTS]
-        at = {"address": world.target.url}
-        data_of(await red.client.put("/services/shop/instances/i", json=at), 201)
+        await red.register("shop")
         reported = {
             "request": [{"url": "service://shop/run/${PLACE}?back=${schedulingFeedbackUrl}"}],
             "async": True,
@@ -124,11 +138,10 @@ async def test_a_job_of_a_tenant_does_all_that_one_of_default_does() -> None:
 async def test_metrics_name_nothing_of_a_tenant() -> None:
     """Of services, queues and pauses they name those of `default`, and count no other under the same name."""
     async with running(server={"key": KEY}) as world:
-        red, whole = await make(world, "crimson"), world.caller(headers={"Authorization": f"Bearer {KEY}"})
-        for client, names in ((whole, ("shop",)), (red.client, ("shop", "crimson-only"))):
-            for name in names:
-                at = {"address": world.target.url}
-                data_of(await client.put(f"/services/{name}/instances/i", json=at), 201)
+        red, own = await make(world, "crimson"), Tenant(world, "default", KEY)
+        whole = own.client
+        for tenant, name in ((own, "shop"), (red, "shop"), (red, "crimson-only")):
+            await tenant.register(name)
         queued = red.job(request=[{"url": "queue://crimson-work"}])
         data_of(await red.client.post("/jobs/crimson-job", json=queued), 201)
         data_of(await red.client.post("/jobs/crimson-job/trigger"))
@@ -147,14 +160,14 @@ async def test_a_service_opens_no_way_that_the_egress_policy_closes() -> None:
     async with running(server={"key": KEY}, egress={}) as world:
         start = world.caller(headers={"Authorization": f"Bearer {KEY}"})
         at = {"address": world.target.url}
-        for tenant, of_key, status, state, code in (
-            ("crimson", {}, 422, "terminated", "no_instance"),
-            ("azure", {"service": "shop"}, 201, "succeeded", None),
+        for tenant, of_key, statuses, state, code in (
+            ("crimson", {}, (422, 403), "terminated", "no_instance"),
+            ("azure", {"service": "shop"}, (201, 201), "succeeded", None),
         ):
             wanted = {"name": "a", "role": "editor", "tenant": tenant, **of_key}
             key = data_of(await start.post("/keys", json=wanted), 201)["key"]
             caller = world.caller(headers={"Authorization": f"Bearer {key}"})
-            for path in ("/services/shop", "/services/shop/instances/i"):
+            for path, status in zip(("/services/shop", "/services/shop/instances/i"), statuses, strict=True):
                 assert (await caller.put(path, json=at)).status_code == status
             job = definition(request=[{"url": "service://shop/run"}], timeoutSeconds=5, maxRetries=0)
             del job["creator"], job["creatorName"]
@@ -186,7 +199,9 @@ async def test_a_stream_and_a_claim_end_with_their_key(tmp_path: Path) -> None:
     settings = Settings.model_validate({"server": {"key": KEY}, "store": {"data": str(tmp_path)}})
     async with running(server=settings.server.model_dump(), store={"data": str(tmp_path)}) as world:
         admin = world.caller(headers={"Authorization": f"Bearer {KEY}"})
-        made = data_of(await admin.post("/keys", json={"name": "worker", "role": "editor"}), 201)
+        made = data_of(
+            await admin.post("/keys", json={"name": "worker", "role": "editor", "service": "q"}), 201
+        )
         worker = {"Authorization": f"Bearer {made['key']}"}
         caller = world.caller(headers=worker)
         claim = asyncio.ensure_future(
@@ -392,8 +407,12 @@ async def test_declared_jobs_are_under_the_same_limit() -> None:
     async with two(jobs=2) as on:
         timers = [definition(jobId=f"job-{number}") for number in range(5)]
         at = {"address": on.world.target.url, "timers": timers}
-        for path in ("shop", "shop", "shop?force=true", "shop/instances/one"):
-            answer = await on.small.put(f"/services/{path}", json=at)
+        worker = await by_service(on.world, on.small, "shop")
+        for caller, path in (
+            *((on.small, path) for path in ("shop", "shop", "shop?force=true")),
+            (worker, "shop/instances/one"),
+        ):
+            answer = await caller.put(f"/services/{path}", json=at)
             assert answer.status_code in (200, 201), answer.text
             (warning,) = [one for one in answer.json()["warnings"] if one["code"] == "limit"]
             assert warning["message"].startswith("3 of the declared jobs are not made")

@@ -256,25 +256,24 @@ async def test_no_role_vouches_for_a_private_address() -> None:
             made = await client.post("/keys", json={"name": name, "role": role, **wanted}, headers=start)
             keys[name] = {"Authorization": f"Bearer {made.json()['data']['key']}"}
         private, again = {"address": "http://10.0.0.7/"}, {"address": "http://10.0.0.7/", "tags": ["x"]}
+        for name in ("editor", "chief"):
+            answer = await client.put(PATH, json=private, headers=keys[name])
+            assert (answer.status_code, pointers(answer)) == (422, [("/address", "invalid")])
+            assert "10.0.0.7 is private. Or register it with a key of the service 'billing'." in answer.text
+            answer = await client.put(f"{PATH}/instances/a", json=private, headers=keys[name])
+            assert (answer.status_code, pointers(answer)) == (403, [("/Authorization", "scope")])
+            assert "--role editor --service SERVICE" in answer.text
         for path in (PATH, f"{PATH}/instances/a"):
-            for name in ("editor", "chief"):
-                answer = await client.put(path, json=private, headers=keys[name])
-                assert (answer.status_code, pointers(answer)) == (422, [("/address", "invalid")])
-                assert (
-                    "10.0.0.7 is private. Or register it with a key of the service 'billing'." in answer.text
-                )
             for own in (keys["billing"], start):
                 assert (await client.put(path, json=private, headers=own)).status_code < 300
-            assert (await client.put(path, json=again, headers=keys["editor"])).status_code == 200
+        assert (await client.put(PATH, json=again, headers=keys["editor"])).status_code == 200
         service = world.registry.find("default", "billing")
         instance = world.registry.instances.get("default", "billing", "a")
         assert service is not None
         assert instance is not None
         assert (service.vouched, service.tags, instance.vouched) == (True, ("x",), True)
-        moved = {"address": "http://x.test"}
-        for path in (PATH, f"{PATH}/instances/a"):
-            assert (await client.put(path, json=moved, headers=keys["editor"])).status_code == 200
-            assert (await client.put(path, json=private, headers=keys["editor"])).status_code == 422
+        for given, status in (({"address": "http://x.test"}, 200), (private, 422)):
+            assert (await client.put(PATH, json=given, headers=keys["editor"])).status_code == status
         assert world.registry.find("default", "billing") == msgspec.structs.replace(
             service, address="http://x.test", tags=(), vouched=False, updated_at=world.wall
         )

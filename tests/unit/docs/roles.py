@@ -12,6 +12,7 @@ class Row(NamedTuple):
     role: str
     service: bool
     labels: bool
+    by_service: bool
     is_of_platform: bool
 
 
@@ -34,6 +35,8 @@ def expected(row: Row, kind: str) -> tuple[int, str] | None:
     part, _, role = kind.rpartition(" ")
     if ROLES.index("admin" if kind == "other tenant" else role) < ROLES.index(row.role):
         return 403, "role"
+    if row.by_service and part != "service":
+        return 403, "scope"
     if (part == "service" and not row.service) or (part == "labels" and not row.labels):
         return 403, "scope"
     return None
@@ -53,7 +56,8 @@ def table() -> dict[str, Row]:
     found: dict[str, Row] = {}
     for role, part, routes in (cells for cells in rows(section) if cells[2].startswith("`")):
         name, _, tenant = role.partition(" of ")
-        scopes = (part in ("both", "`service`"), part == "both")
+        by_service = part == "`service` alone"
+        scopes = (by_service or part in ("both", "`service`"), part == "both", by_service)
         line = [route.strip("`") for route in routes.split(", ")]
         assert line == sorted(line, key=lambda route: route.split(" ")[::-1]), role
         assert found.keys().isdisjoint(line), role

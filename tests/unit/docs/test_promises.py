@@ -59,9 +59,9 @@ def test_each_section_of_the_contract_is_there() -> None:
 def row_of(operation: ApiOperation) -> Row:
     """What the code says of an operation."""
     if operation.is_open:
-        return Row(operation.route, "none", True, True, operation.of_platform)
-    scopes = (KeyScope.SERVICE in operation.scopes, KeyScope.LABELS in operation.scopes)
-    return Row(operation.route, operation.role.value, *scopes, operation.of_platform)
+        return Row(operation.route, "none", True, True, False, operation.of_platform)
+    narrow = (KeyScope.SERVICE in operation.scopes, KeyScope.LABELS in operation.scopes)
+    return Row(operation.route, operation.role.value, *narrow, operation.by_service, operation.of_platform)
 
 
 def test_the_table_is_that_of_the_code() -> None:

@@ -23,7 +23,7 @@ async def test_it_ends_everywhere(tmp_path: Path) -> None:
     with serve(tmp_path / "data", "--workers", "2", **environ) as process:
         url, admin = await asyncio.to_thread(process.wait_for_url), {"Authorization": f"Bearer {KEY}"}
         async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=60) as http:
-            wanted = {"name": "worker", "role": "editor"}
+            wanted = {"name": "worker", "role": "editor", "service": "q"}
             made = data_of(await http.post("/keys", json=wanted, headers=admin), 201)
             own = {"Authorization": f"Bearer {made['key']}"}
             signed_in = await http.post("/session", json={"key": made["key"]})
