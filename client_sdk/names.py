@@ -3,22 +3,6 @@
 import re
 from urllib.parse import quote
 
-OF_PROXIES = frozenset(
-    [
-        "forwarded",
-        "via",
-        "x-real-ip",
-        "x-client-ip",
-        "x-cluster-client-ip",
-        "true-client-ip",
-        "fastly-client-ip",
-        "fly-client-ip",
-        "x-envoy-external-address",
-        "x-original-forwarded-for",
-    ]
-)
-"""Headers by which a proxy says that it passes a request on; others begin with `PREFIXES_OF_PROXIES`."""
-PREFIXES_OF_PROXIES = "x-forwarded-", "cf-", "x-amzn-trace"
 JOB_ID = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"
 INSTANCE_ID = JOB_ID
 SERVICE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"

@@ -11,8 +11,8 @@ from typing import Any
 
 from client_sdk.client.connection import Connection
 from client_sdk.errors import Invalid, NotWanted, SdkError, SignatureRefused
-from client_sdk.names import OF_PROXIES, PREFIXES_OF_PROXIES
 from client_sdk.outages import OutageLog
+from client_sdk.proxy_headers import OF_PROXIES, PREFIXES_OF_PROXIES
 from client_sdk.signing import Verifier
 from client_sdk.target.declaration import (
     FEEDBACK_HEADER,

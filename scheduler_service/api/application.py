@@ -16,14 +16,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scheduler_service.api import (
     audit,
-    bulk,
-    bulk_jobs,
+    bulk_operations,
     calendars,
     deliveries,
     events,
     executions,
     firings,
     health,
+    job_arrays,
     jobs,
     keys,
     legacy_main,
@@ -55,7 +55,7 @@ from scheduler_service.api.responses import (
     refuse,
     store_problem,
 )
-from scheduler_service.domain.feedback_tokens import mask_tokens
+from scheduler_service.domain.token_masks import mask_tokens
 from scheduler_service.hosts.work_thread import work_apart
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.log import Log
@@ -71,7 +71,7 @@ NO_ROUTE = "none"
 OTHER_METHOD = "other"
 _MODULES = (
     jobs,
-    bulk_jobs,
+    job_arrays,
     queues,
     services,
     firings,
@@ -80,7 +80,7 @@ _MODULES = (
     executions,
     results,
     statistics,
-    bulk,
+    bulk_operations,
     deliveries,
     health,
     legacy_main,

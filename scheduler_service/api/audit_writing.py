@@ -19,7 +19,7 @@ from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.parameters import Values
 from scheduler_service.api.responses import ENCODER, refusal_of
 from scheduler_service.domain.audit_acts import Act, ActKind, ActOutcome, AuditEntry, name_in_audit
-from scheduler_service.domain.feedback_tokens import mask_tokens_in
+from scheduler_service.domain.token_masks import mask_tokens_in
 from scheduler_service.ports.errors import StoreError, StoreUnavailable, StoreUncertain
 from scheduler_service.security.callers import Caller
 

@@ -8,30 +8,18 @@ from http import HTTPStatus
 import msgspec
 from starlette.types import Scope
 
-from client_sdk.names import OF_PROXIES, PREFIXES_OF_PROXIES
+from client_sdk.proxy_headers import OF_PROXIES, PREFIXES_OF_PROXIES
 from scheduler_service.api.bodies import header, only_header
-from scheduler_service.api.cookies import (
-    check_console,
-    check_host,
-    check_origin,
-    session_cookies,
-)
+from scheduler_service.api.cookies import SESSION_MS, check_console, check_host, check_origin, session_cookies
 from scheduler_service.api.responses import ApiProblem, absent, refuse
 from scheduler_service.domain.audit_acts import START_KEY
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.keys_and_roles import AccessKey
 from scheduler_service.domain.moments import SECOND, Now
-from scheduler_service.security.callers import (
-    SESSION_MS,
-    Caller,
-    Role,
-    Session,
-    SessionSeal,
-    WrongKeys,
-    read_address,
-)
+from scheduler_service.security.callers import Caller, Role, Session, SessionSeal
 from scheduler_service.security.key_ring import KeyRing, digest_session
-from scheduler_service.security.trusted_proxies import Proxies
+from scheduler_service.security.trusted_proxies import Proxies, read_address
+from scheduler_service.security.wrong_keys import WrongKeys
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _OF_PROXIES = frozenset(name.encode() for name in OF_PROXIES)

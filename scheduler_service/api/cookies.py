@@ -9,9 +9,10 @@ from starlette.types import Scope
 
 from scheduler_service.api.bodies import header
 from scheduler_service.api.responses import refuse
-from scheduler_service.security.callers import SESSION_MS
 
 COOKIE = "punctual_session"
+SESSION_MS = 12 * 3_600_000
+"""After so long a browser signs in again."""
 MOST_COOKIES = 4
 """So many cookies of this name are looked at: browsers send one for each path that fits."""
 READING = frozenset({"GET", "HEAD"})

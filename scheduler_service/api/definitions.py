@@ -16,8 +16,8 @@ from scheduler_service.api.dependencies import ApiDependencies
 from scheduler_service.api.responses import ApiProblem, FoundFlaw, invalid, invalid_all
 from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.execution import JobState
-from scheduler_service.domain.feedback_tokens import MARK
 from scheduler_service.domain.job_key import DEFAULT_TENANT, TRIALS, write_job_key
+from scheduler_service.domain.token_masks import MARK
 from scheduler_service.engine.compile import Compiled
 from scheduler_service.engine.compile_cache import (
     SERVICE_OPTIONS,

@@ -28,10 +28,10 @@ from scheduler_service.api.responses import ApiProblem, invalid, invalid_all, no
 from scheduler_service.api.statistics import END_OF_TIMERS, count_planned
 from scheduler_service.domain.errors import DefinitionError, ExpressionError
 from scheduler_service.domain.execution import FailureType
-from scheduler_service.domain.feedback_tokens import MARK
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.moments import DAY, HOUR, rfc3339
 from scheduler_service.domain.secret_places import speaks_of_secret
+from scheduler_service.domain.token_masks import MARK
 from scheduler_service.engine.answer_rules import RULE_MEMBERS
 from scheduler_service.engine.compile import below_timer, bind_timer, compile_posted_timer
 from scheduler_service.engine.program import Program, Surroundings

@@ -11,7 +11,7 @@ import msgspec
 
 from scheduler_service.api.responses import ENCODER, ApiProblem, invalid, no_job, refuse
 from scheduler_service.domain.execution import JobState
-from scheduler_service.engine.template_scope import feedback_token
+from scheduler_service.engine.feedback_url import feedback_token
 from scheduler_service.hosts.processes.shards import Shard
 from scheduler_service.ports.catalogue import Catalogue
 from scheduler_service.ports.state import Remembered, RequestStore

@@ -16,8 +16,8 @@ from scheduler_service.domain.execution import (
     FiringOutcome,
     TriggeredBy,
 )
-from scheduler_service.domain.feedback_tokens import MARK
 from scheduler_service.domain.secret_places import hide_places
+from scheduler_service.domain.token_masks import MARK
 from scheduler_service.domain.wire import Fault, Headers, OutboundRequest, Outcome
 
 

@@ -15,7 +15,7 @@ from urllib.parse import quote, quote_plus
 
 import msgspec
 
-from scheduler_service.domain.feedback_tokens import MARK as SHOWN
+from scheduler_service.domain.token_masks import MARK as SHOWN
 from scheduler_service.domain.wire import OutboundRequest
 
 SECRET_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")

@@ -8,7 +8,7 @@ masked: these texts are shown in lists, notifications and logs.
 import re
 from typing import TypeVar
 
-from scheduler_service.domain.feedback_tokens import mask_tokens
+from scheduler_service.domain.token_masks import mask_tokens
 
 Said = TypeVar("Said", str, str | None)
 MARK = "…"

@@ -13,16 +13,16 @@ from scheduler_service.domain.execution import (
     FailureType,
     FiringOutcome,
 )
-from scheduler_service.domain.feedback_tokens import MARK
 from scheduler_service.domain.records import AttemptEnded, AttemptStarted, Audited, ResultKept
+from scheduler_service.domain.token_masks import MARK
 from scheduler_service.domain.tracing import ATTEMPT
 from scheduler_service.domain.wire import CallKind, Token
+from scheduler_service.engine.feedback_url import feedback_token
 from scheduler_service.engine.notification_events import notify_end
 from scheduler_service.engine.outbound_requests import Refused, make_request
 from scheduler_service.engine.parts.dispatch import abandon_parts
 from scheduler_service.engine.parts.watches import stop_watching
 from scheduler_service.engine.retry import Failure, GiveUp, judge
-from scheduler_service.engine.template_scope import feedback_token
 from scheduler_service.engine.turn_state import TurnState, replace
 
 STEP, CHECK = CallKind.STEP, CallKind.CHECK  # a lookup in the enum costs ten times as much

@@ -29,6 +29,7 @@ from scheduler_service.engine.attempt import (
     succeed,
 )
 from scheduler_service.engine.decision import SMALL_BYTES
+from scheduler_service.engine.feedback_url import feedback_token
 from scheduler_service.engine.notification_events import OWN_FAULT, answer_event, failure_event, notify
 from scheduler_service.engine.outbound_requests import (
     Refused,
@@ -42,7 +43,6 @@ from scheduler_service.engine.parts.dispatch import dispatch_step
 from scheduler_service.engine.program import Step
 from scheduler_service.engine.retry import Failure, GiveUp
 from scheduler_service.engine.target_reports import find_header, message_of, read_retry_after, settle
-from scheduler_service.engine.template_scope import feedback_token
 from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.language.urls import origin, quote_location
 

@@ -10,6 +10,7 @@ from scheduler_service.domain.tracing import CHECK, trace_in, trace_of
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.engine.answer_rules import code_in, find_unmet
 from scheduler_service.engine.attempt import Broken, fail
+from scheduler_service.engine.feedback_url import feedback_token
 from scheduler_service.engine.notification_events import OWN_FAULT, failure_event, notify, report_event
 from scheduler_service.engine.outbound_requests import (
     Refused,
@@ -29,7 +30,6 @@ from scheduler_service.engine.target_reports import (
     read_retry_after,
     settle,
 )
-from scheduler_service.engine.template_scope import feedback_token
 from scheduler_service.engine.turn_state import TurnState
 from scheduler_service.language.json_values import parse_json
 

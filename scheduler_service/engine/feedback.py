@@ -18,10 +18,10 @@ from scheduler_service.domain.execution import ExecutionState
 from scheduler_service.domain.records import FeedbackSeen
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken, Unchanged
 from scheduler_service.domain.turn_events import FeedbackArrived
+from scheduler_service.engine.feedback_url import feedback_token
 from scheduler_service.engine.notification_events import notify, report_event
 from scheduler_service.engine.parts.join import Verdicts, settle_reports
 from scheduler_service.engine.target_reports import UnreadableReport, has_decided, read_report, settle
-from scheduler_service.engine.template_scope import feedback_token
 from scheduler_service.engine.turn_state import TurnState, replace
 
 FEEDBACK_STATUS = "200"

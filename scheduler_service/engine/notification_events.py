@@ -15,9 +15,9 @@ from scheduler_service.domain.tracing import DELIVERY
 from scheduler_service.domain.wire import Answer, OutboundRequest
 from scheduler_service.engine.answer_rules import texts_of
 from scheduler_service.engine.decision import SMALL_BYTES
+from scheduler_service.engine.feedback_url import token_in
 from scheduler_service.engine.outbound_requests import Refused, make_request
 from scheduler_service.engine.program import Notification, Program
-from scheduler_service.engine.template_scope import token_in
 from scheduler_service.engine.turn_state import NotificationEvent, TurnState
 from scheduler_service.language.expression import NOTIFY_BODY
 from scheduler_service.language.json_values import NOT_TEXT, as_json, parse_json, parse_response

@@ -4,10 +4,10 @@ import msgspec
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import DeliveryState
-from scheduler_service.domain.feedback_tokens import MARK
 from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.records import DeliveryRecord, DeliveryTry, exchange_of, hide_token
 from scheduler_service.domain.secret_places import hide_places
+from scheduler_service.domain.token_masks import MARK
 from scheduler_service.domain.tracing import DELIVERY, span_of, trace_of
 from scheduler_service.domain.wire import Answer, OutboundRequest, Outcome
 from scheduler_service.engine.answer_rules import UNSUCCESSFUL, code_in, find_unmet, rule_of

@@ -10,9 +10,9 @@ import msgspec
 
 from scheduler_service.domain.document import Open, Report
 from scheduler_service.domain.execution import FailureType
-from scheduler_service.domain.feedback_tokens import MARK
 from scheduler_service.domain.moments import SECOND, as_moment
 from scheduler_service.domain.texts import cut_error, cut_message, cut_progress, cut_status
+from scheduler_service.domain.token_masks import MARK
 from scheduler_service.domain.wire import Answer, Headers
 from scheduler_service.engine.answer_rules import UNJUDGED, text_in
 from scheduler_service.engine.attempt import Broken, fail, keep_result, succeed

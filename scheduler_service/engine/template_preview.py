@@ -6,8 +6,8 @@ from urllib.parse import quote
 import msgspec
 
 from scheduler_service.domain.errors import DefinitionError, ExpressionError, Problem
-from scheduler_service.domain.feedback_tokens import MARK as SHOWN
 from scheduler_service.domain.moments import rfc3339
+from scheduler_service.domain.token_masks import MARK as SHOWN
 from scheduler_service.domain.wire import Answer
 from scheduler_service.engine.answer_rules import RULE_MEMBERS, code_in, rule_of, text_in
 from scheduler_service.engine.program import Surroundings

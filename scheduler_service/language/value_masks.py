@@ -20,9 +20,9 @@ from urllib.parse import quote, quote_plus
 import msgspec
 import re2
 
-from scheduler_service.domain.feedback_tokens import MARK
 from scheduler_service.domain.records import Record
 from scheduler_service.domain.secret_places import LEAST_CHARACTERS
+from scheduler_service.domain.token_masks import MARK
 from scheduler_service.domain.wire import Answer, Outcome
 from scheduler_service.language.json_values import as_json, parse_json
 

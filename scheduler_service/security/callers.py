@@ -1,31 +1,18 @@
-"""Who sends a request (SPEC section 14): roles and callers, sessions of the console, and wrong keys."""
+"""Who sends a request (SPEC section 14): callers, and their sessions of the console."""
 
 import base64
 import hmac
-import re
-from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from hashlib import sha256
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 import msgspec
 
 from scheduler_service.domain.keys_and_roles import Role as Role
 
-SESSION_MS = 12 * 3_600_000
-"""After so long a browser signs in again."""
 LONGEST = 1_024
 """A longer text is no session; nothing of it is read."""
 _VERSION = "1"
 _PURPOSE = b"punctual session 1"
-WINDOW_MS = 60_000
-PER_ADDRESS = 10
-IN_ALL = 100
-MOST_ADDRESSES = 1_000
-MAPPED_BITS = 96
-_WRITTEN = re.compile(r"\[([^\]]*)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{1,5}|[0-9A-Fa-f:.]+(?:%.*)?")
-"""An address as proxies write it: in brackets, with a port, or alone."""
 
 
 class Caller(msgspec.Struct, frozen=True, gc=False):
@@ -124,78 +111,3 @@ class SessionSeal:
 
 def _base64(value: bytes) -> str:
     return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
-
-
-@dataclass(slots=True)
-class _Window:
-    began: int
-    failures: int = 0
-
-
-class WrongKeys:
-    """Counts failures in windows of a minute. Times are in ms, of a clock that is never set back.
-
-    Of an IPv6 address the first 64 bits count: one caller has all the others. At most 1,000 addresses are
-    kept; whoever uses more of them meets the limit of all together.
-    """
-
-    def __init__(self) -> None:
-        self._by_address: OrderedDict[str, _Window] = OrderedDict()
-        self._all = _Window(0)
-
-    def wait(self, address: str, now: int) -> int:
-        """For how many ms this address may not try; 0: it may."""
-        own = self._by_address.get(_source(address))
-        waits = [_left(self._all, IN_ALL, now)]
-        if own is not None:
-            waits.append(_left(own, PER_ADDRESS, now))
-        return max(waits)
-
-    def fail(self, address: str, now: int) -> None:
-        """One more failure."""
-        source = _source(address)
-        window = self._by_address.setdefault(source, _Window(now))
-        for one in (window, self._all):
-            if now - one.began >= WINDOW_MS:
-                one.began, one.failures = now, 0
-            one.failures += 1
-        self._by_address.move_to_end(source)
-        if len(self._by_address) > MOST_ADDRESSES:
-            self._by_address.popitem(last=False)
-
-    def succeed(self, address: str) -> None:
-        """The failures of this address are forgotten: it had the key after all."""
-        self._by_address.pop(_source(address), None)
-
-
-def _left(window: _Window, most: int, now: int) -> int:
-    return max(window.began + WINDOW_MS - now, 0) if window.failures >= most else 0
-
-
-def _source(address: str) -> str:
-    known = read_address(address)
-    if known is None:
-        return address
-    return str(known) if known.version == 4 else str(ip_network((known, 64), strict=False))
-
-
-def read_address(text: str) -> IPv4Address | IPv6Address | None:
-    """The address in a text, which may have a port, brackets or a zone; None: there is none.
-
-    One that stands for an IPv4 address (`::ffff:192.0.2.1`) is that one.
-    """
-    found = _WRITTEN.fullmatch(text.strip())
-    try:
-        known = ip_address((found[1] or found[2] or found[0]).partition("%")[0] if found else "")
-    except ValueError:
-        return None
-    return getattr(known, "ipv4_mapped", None) or known
-
-
-def read_network(text: str) -> IPv4Network | IPv6Network:
-    """An address or a network (CIDR); one of mapped addresses is that of IPv4. Raises ValueError."""
-    network = ip_network(text, strict=False)
-    mapped = getattr(network.network_address, "ipv4_mapped", None)
-    if mapped is None or network.prefixlen < MAPPED_BITS:
-        return network
-    return IPv4Network((mapped, network.prefixlen - MAPPED_BITS))

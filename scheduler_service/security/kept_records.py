@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from scheduler_service.domain.execution import DeliveryState, ExecutionState
-from scheduler_service.domain.feedback_tokens import MARK, tokens_in
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.records import (
     AttemptEnded,
@@ -26,6 +25,7 @@ from scheduler_service.domain.records import (
     hide_in_answer,
     without_params,
 )
+from scheduler_service.domain.token_masks import MARK, tokens_in
 from scheduler_service.domain.wire import Headers
 from scheduler_service.language.json_values import LARGE_BYTES
 from scheduler_service.language.value_masks import NO_MASK, SecretMask

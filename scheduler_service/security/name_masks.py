@@ -11,8 +11,8 @@ import msgspec
 import re2
 
 from client_sdk.models import write_pointer
-from scheduler_service.domain.feedback_tokens import MARK, mask_tokens, mask_tokens_in
 from scheduler_service.domain.json_differences import find_differences
+from scheduler_service.domain.token_masks import MARK, mask_tokens, mask_tokens_in
 from scheduler_service.language.value_masks import SecretMask
 
 # The parameter of a feedback URL that authenticates the report (SPEC section 5).

@@ -1,11 +1,20 @@
 """Proxies that are believed: from which address a request comes, and as whom they have signed it in."""
 
+import re
 from collections.abc import Iterable, Sequence
-from ipaddress import IPv6Network, collapse_addresses
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    collapse_addresses,
+    ip_address,
+    ip_network,
+)
 
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.keys_and_roles import Role
-from scheduler_service.security.callers import Caller, read_address, read_network
+from scheduler_service.security.callers import Caller
 
 LONGEST_USER = 128
 MOST_HOPS = 20
@@ -14,6 +23,9 @@ WIDEST = {4: 8, 6: 16}
 """By version of the protocol: a network with a shorter prefix is more than a company has."""
 _OWN = IPv6Network("fc00::/7")
 """Private networks of IPv6, as 10.0.0.0/8 of IPv4."""
+MAPPED_BITS = 96
+_WRITTEN = re.compile(r"\[([^\]]*)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{1,5}|[0-9A-Fa-f:.]+(?:%.*)?")
+"""An address as proxies write it: in brackets, with a port, or alone."""
 
 
 class Proxies:
@@ -79,3 +91,25 @@ def find_widest(addresses: Iterable[str]) -> str | None:
             if one.prefixlen < bits and not (isinstance(one, IPv6Network) and one.subnet_of(_OWN)):
                 return str(one)
     return None
+
+
+def read_address(text: str) -> IPv4Address | IPv6Address | None:
+    """The address in a text, which may have a port, brackets or a zone; None: there is none.
+
+    One that stands for an IPv4 address (`::ffff:192.0.2.1`) is that one.
+    """
+    found = _WRITTEN.fullmatch(text.strip())
+    try:
+        known = ip_address((found[1] or found[2] or found[0]).partition("%")[0] if found else "")
+    except ValueError:
+        return None
+    return getattr(known, "ipv4_mapped", None) or known
+
+
+def read_network(text: str) -> IPv4Network | IPv6Network:
+    """An address or a network (CIDR); one of mapped addresses is that of IPv4. Raises ValueError."""
+    network = ip_network(text, strict=False)
+    mapped = getattr(network.network_address, "ipv4_mapped", None)
+    if mapped is None or network.prefixlen < MAPPED_BITS:
+        return network
+    return IPv4Network((mapped, network.prefixlen - MAPPED_BITS))

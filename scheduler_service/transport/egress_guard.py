@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from scheduler_service.security.callers import read_network
+from scheduler_service.security.trusted_proxies import read_network
 from scheduler_service.transport.addresses import Address, Site, read_url
 from scheduler_service.transport.errors import (
     MachineExhausted,

@@ -31,10 +31,10 @@ from scheduler_service.domain.step_parts import (
 )
 from scheduler_service.domain.tracing import STEP
 from scheduler_service.domain.wire import CallKind, OutboundRequest, Token
+from scheduler_service.engine.feedback_url import feedback_url
 from scheduler_service.engine.outbound_requests import Refused, make_request, sent_again
 from scheduler_service.engine.parts.step_options import read_queue
 from scheduler_service.engine.program import Program, Routing, Step
-from scheduler_service.engine.template_scope import feedback_url
 from scheduler_service.engine.turn_state import TurnState, replace
 
 SERIALS = 1 << 20

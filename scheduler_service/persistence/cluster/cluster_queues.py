@@ -10,7 +10,7 @@ from scheduler_service.domain.step_parts import PartEnd
 from scheduler_service.persistence.job_store.counters_and_leases import renew
 from scheduler_service.persistence.job_store.database import JobDatabase
 from scheduler_service.persistence.job_store.job_store_schema import marks
-from scheduler_service.persistence.queues.part_leases import extend_leases, renew_lease, sweep_leases
+from scheduler_service.persistence.queues.lease_statements import extend_leases, renew_lease, sweep_leases
 from scheduler_service.persistence.queues.sql_queues import SqlQueues
 
 MARK = "queues"

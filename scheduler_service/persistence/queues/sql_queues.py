@@ -20,8 +20,8 @@ from scheduler_service.domain.leases import (
     Swept,
 )
 from scheduler_service.domain.step_parts import PartEnd
-from scheduler_service.persistence.queues.part_claims import claim_parts
-from scheduler_service.persistence.queues.part_leases import (
+from scheduler_service.persistence.queues.claim_statements import claim_parts
+from scheduler_service.persistence.queues.lease_statements import (
     MAX_COMPLETIONS,
     Name,
     complete_lease,

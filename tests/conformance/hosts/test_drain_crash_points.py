@@ -14,7 +14,7 @@ from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.replies import Taken
 from scheduler_service.domain.turn_events import FeedbackArrived
 from scheduler_service.domain.wire import Answer
-from scheduler_service.engine.template_scope import feedback_token
+from scheduler_service.engine.feedback_url import feedback_token
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError
 from tests.conformance.hosts.deaths import live_through

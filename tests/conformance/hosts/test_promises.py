@@ -42,7 +42,7 @@ from scheduler_service.domain.turn_events import (
     Updated,
 )
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
-from scheduler_service.engine.template_scope import feedback_token
+from scheduler_service.engine.feedback_url import feedback_token
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.state import Remembered
 from tests.conformance.hosts.houses import AnyHouse, DaprHouse, DaprNode

@@ -9,7 +9,7 @@ from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.records import ExecutionRecord
 from scheduler_service.domain.replies import Started, Taken
 from scheduler_service.domain.turn_events import CancelRequested, Created, FeedbackArrived, Triggered
-from scheduler_service.engine.template_scope import feedback_token
+from scheduler_service.engine.feedback_url import feedback_token
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.conformance.hosts.houses import DaprHouse, DaprNode, moved

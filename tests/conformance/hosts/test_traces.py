@@ -6,7 +6,7 @@ from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.records import AttemptEnded
 from scheduler_service.domain.replies import Started, Taken
 from scheduler_service.domain.turn_events import FeedbackArrived, Triggered
-from scheduler_service.engine.template_scope import feedback_token
+from scheduler_service.engine.feedback_url import feedback_token
 from scheduler_service.telemetry.spans import Span, spans_of
 from tests.conformance.hosts.houses import AnyHouse
 from tests.otlp_collector import check_tree

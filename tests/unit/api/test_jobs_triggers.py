@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from scheduler_service.domain.effects import Call
-from scheduler_service.engine.template_scope import feedback_token
+from scheduler_service.engine.feedback_url import feedback_token
 from tests.unit.api.stores import START
 from tests.unit.api.world import KEY, World, definition, pointers
 

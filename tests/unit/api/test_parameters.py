@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from scheduler_service.api.application import OPERATIONS
-from scheduler_service.api.bulk_work import read_filter
+from scheduler_service.api.bulk_actions import read_filter
 from scheduler_service.api.parameters import MOST_REPEATED, Parameter
 from scheduler_service.api.query_filters import JOB_FILTERS
 from scheduler_service.api.request import LONGEST_IN_PATH, ApiOperation

@@ -25,7 +25,7 @@ from scheduler_service.api.request_room import (
 )
 from scheduler_service.api.responses import ApiProblem
 from scheduler_service.engine.decision import Job
-from scheduler_service.engine.template_scope import feedback_token
+from scheduler_service.engine.feedback_url import feedback_token
 from tests.rows import each_row
 from tests.unit.api.world import KEY, World, definition, pointers
 

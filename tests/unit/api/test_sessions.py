@@ -6,9 +6,11 @@ from typing import Any
 import httpx
 import pytest
 
+from scheduler_service.api.cookies import SESSION_MS
 from scheduler_service.domain.keys_and_roles import OF_SETTINGS, AccessKey
-from scheduler_service.security.callers import PER_ADDRESS, SESSION_MS, Role, Session, SessionSeal
+from scheduler_service.security.callers import Role, Session, SessionSeal
 from scheduler_service.security.key_ring import MOST_ENDED, KeyRing
+from scheduler_service.security.wrong_keys import PER_ADDRESS
 from tests.manual_clock import ManualClock
 from tests.unit.api.stores import START
 from tests.unit.api.world import World, definition, pointers

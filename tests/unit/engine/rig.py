@@ -28,9 +28,9 @@ from scheduler_service.engine.compile import compile_definition
 from scheduler_service.engine.decide import decide
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.document_bytes import decode, encode
+from scheduler_service.engine.feedback_url import feedback_token
 from scheduler_service.engine.job_summary import Summary, due, summarize
 from scheduler_service.engine.program import Program, Surroundings
-from scheduler_service.engine.template_scope import feedback_token
 
 START = 1_700_000_000_000  # 2023-11-14T22:13:20Z
 STEADY = 5_000_000

@@ -8,8 +8,8 @@ from scheduler_service.domain.records import AttemptEnded, Noted, ResultKept, St
 from scheduler_service.domain.replies import Started
 from scheduler_service.domain.turn_events import Activated, CallEnded, Paused, Replay, Triggered
 from scheduler_service.domain.wire import Fault, FaultKind
+from scheduler_service.engine.feedback_url import feedback_token
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.engine.template_scope import feedback_token
 from tests.rows import each_row
 from tests.unit.engine.parts.service_rig import SHARDED, answer, parted, parts_of, steps_of
 from tests.unit.engine.rig import TWO, Rig, retried

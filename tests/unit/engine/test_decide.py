@@ -36,10 +36,10 @@ from scheduler_service.domain.turn_events import (
 )
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, Outcome, Token
 from scheduler_service.engine.document_bytes import decode, durable_contexts, encode
+from scheduler_service.engine.feedback_url import feedback_token
 from scheduler_service.engine.job_summary import due
 from scheduler_service.engine.parts.dispatch import SERIALS
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.engine.template_scope import feedback_token
 from tests.unit.engine.rig import Rig, program
 
 STEPS = [

@@ -9,7 +9,7 @@ from scheduler_service.domain.records import AttemptEnded, FeedbackSeen, ResultK
 from scheduler_service.domain.replies import RefusalCode, Taken, Unchanged
 from scheduler_service.domain.turn_events import FeedbackArrived, Triggered
 from scheduler_service.domain.wire import CallKind
-from scheduler_service.engine.template_scope import feedback_token
+from scheduler_service.engine.feedback_url import feedback_token
 from tests.rows import each_row
 from tests.unit.engine.rig import CHECK, Rig, feedback, polled, started
 

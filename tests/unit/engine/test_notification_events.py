@@ -6,8 +6,8 @@ from scheduler_service.domain.document import Document
 from scheduler_service.domain.records import DeliveryRecord, Noted
 from scheduler_service.domain.turn_events import CancelRequested, FeedbackArrived, Triggered
 from scheduler_service.domain.wire import FaultKind
+from scheduler_service.engine.feedback_url import feedback_token
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.engine.template_scope import feedback_token
 from tests.rows import each_row
 from tests.unit.engine.rig import Rig
 

@@ -18,7 +18,7 @@ from scheduler_service.domain.turn_events import (
 )
 from scheduler_service.domain.wire import Answer, Holder
 from scheduler_service.engine.document_bytes import decode, encode, without_contexts
-from scheduler_service.engine.template_scope import feedback_token
+from scheduler_service.engine.feedback_url import feedback_token
 from tests.rows import each_row
 from tests.unit.engine.rig import CHAIN, START, Rig, running
 

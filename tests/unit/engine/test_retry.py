@@ -9,9 +9,9 @@ from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.records import AttemptEnded
 from scheduler_service.domain.turn_events import FeedbackArrived, Replay, Triggered
 from scheduler_service.engine.compile import compile_definition
+from scheduler_service.engine.feedback_url import feedback_token
 from scheduler_service.engine.program import Policy, Surroundings
 from scheduler_service.engine.retry import Failure, GiveUp, Retry, judge, plan_retries
-from scheduler_service.engine.template_scope import feedback_token
 from scheduler_service.timing.backoff import JITTERS, WAIT_MAX
 from tests.rows import each_row
 from tests.unit.engine.rig import TWO, Rig, definition, retried

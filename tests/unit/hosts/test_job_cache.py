@@ -36,8 +36,8 @@ from scheduler_service.domain.turn_events import (
     Updated,
 )
 from scheduler_service.domain.wire import Answer, OutboundRequest
+from scheduler_service.engine.feedback_url import feedback_token
 from scheduler_service.engine.program import weigh
-from scheduler_service.engine.template_scope import feedback_token
 from scheduler_service.hosts.host_dependencies import DEFAULT_LIMITS, HostLimits
 from scheduler_service.hosts.job_cache import CachedJob, JobCache, LockedJob, OpenBytes, weigh_open
 from scheduler_service.language.json_values import LARGE_BYTES

@@ -5,7 +5,7 @@ from typing import Any
 from scheduler_service.domain.effects import CallPart
 from scheduler_service.domain.records import StepEnded
 from scheduler_service.domain.turn_events import FeedbackArrived
-from scheduler_service.engine.template_scope import feedback_token
+from scheduler_service.engine.feedback_url import feedback_token
 from tests.unit.engine.rig import Rig
 
 SHARDED = {

@@ -17,7 +17,7 @@ from scheduler_service.domain.turn_events import (
     Unsent,
 )
 from scheduler_service.domain.wire import Answer, Fault, FaultKind
-from scheduler_service.engine.template_scope import feedback_token
+from scheduler_service.engine.feedback_url import feedback_token
 from tests.rows import each_row
 from tests.unit.engine.parts.service_rig import (
     BROADCAST,

@@ -18,8 +18,8 @@ from scheduler_service.domain.turn_events import (
     Resumed,
     Updated,
 )
+from scheduler_service.engine.feedback_url import feedback_token
 from scheduler_service.engine.program import Surroundings
-from scheduler_service.engine.template_scope import feedback_token
 from tests.unit.engine.parts.queue_rig import NOBODYS, STEP, claimed, end, parts_of, queued
 from tests.unit.engine.rig import START, Rig, program
 

@@ -12,7 +12,7 @@ from scheduler_service.domain.moments import HOUR
 from scheduler_service.domain.replies import Started, Taken
 from scheduler_service.domain.turn_events import Created, FeedbackArrived
 from scheduler_service.domain.wire import Holder
-from scheduler_service.engine.template_scope import feedback_token
+from scheduler_service.engine.feedback_url import feedback_token
 from scheduler_service.persistence.common.packing import OldState, read_row_state
 from scheduler_service.persistence.job_store.job_store_schema import copies
 from scheduler_service.persistence.sql.job_tables import jobs

@@ -12,7 +12,7 @@ from scheduler_service.domain.replies import Started, Taken
 from scheduler_service.domain.turn_events import FeedbackArrived, Paused, Triggered
 from scheduler_service.domain.wire import CallKind, Holder, Token
 from scheduler_service.engine.document_bytes import decode
-from scheduler_service.engine.template_scope import feedback_token
+from scheduler_service.engine.feedback_url import feedback_token
 from scheduler_service.hosts.dapr.handover import Handovers
 from scheduler_service.ports.cluster import TurnClaim
 from scheduler_service.ports.delivery import Command

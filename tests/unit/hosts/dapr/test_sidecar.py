@@ -10,7 +10,7 @@ from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.domain.replies import Taken
 from scheduler_service.domain.turn_events import FeedbackArrived
-from scheduler_service.engine.template_scope import feedback_token
+from scheduler_service.engine.feedback_url import feedback_token
 from scheduler_service.hosts.dapr.cluster_jobs import LONGEST_TURN_MS
 from scheduler_service.hosts.dapr.sidecar import ActorContexts, ActorMissing, Sidecar
 from scheduler_service.persistence.contexts.external_contexts import ContextKeeper

@@ -1,4 +1,4 @@
-"""Many definitions at once: each is created, updated or refused on its own (SPEC section 10)."""
+"""`POST /jobs` with an array: each definition is created, updated or refused on its own (SPEC section 10)."""
 
 from collections import deque
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Finds tokens of feedback URLs, and keys of callers, in texts: nothing that is kept or shown can be used.
+"""Masks tokens of feedback URLs, and keys of callers, in texts: nothing that is kept or shown can be used.
 
 A URL may stand in a path, a query or a fragment of another one, percent-encoded as often as it was put into
 one more, in JSON or in HTML: the token is found in all of these. Of a key its id stays.

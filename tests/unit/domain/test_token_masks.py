@@ -5,7 +5,7 @@ import itertools
 import json
 from urllib.parse import quote
 
-from scheduler_service.domain.feedback_tokens import mask_tokens, mask_tokens_in
+from scheduler_service.domain.token_masks import mask_tokens, mask_tokens_in
 from tests.rows import each_row
 
 TOKEN = "5f" * 32

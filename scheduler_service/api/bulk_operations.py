@@ -11,7 +11,7 @@ from client_sdk.models import BulkExecutions, BulkJobs, WireModel, answers
 from scheduler_service.api import openapi_examples
 from scheduler_service.api.authentication import check_role
 from scheduler_service.api.bodies import read_json_by_size, read_model
-from scheduler_service.api.bulk_work import ExecutionWork, JobWork, select_executions, select_jobs
+from scheduler_service.api.bulk_actions import ExecutionWork, JobWork, select_executions, select_jobs
 from scheduler_service.api.request import ApiRequest, PostedBody, Routes
 from scheduler_service.api.request_keys import key_reused
 from scheduler_service.api.request_room import WaitingLine
