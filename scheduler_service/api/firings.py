@@ -4,7 +4,7 @@ import asyncio
 import heapq
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
@@ -34,7 +34,15 @@ from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command
 from scheduler_service.security.callers import Role
 from scheduler_service.timing.preview import Shown, preview, show
-from scheduler_service.timing.schedule import advance, between, latest, planned_between, tally
+from scheduler_service.timing.schedule import (
+    advance,
+    between,
+    keeps_grid,
+    latest,
+    moments_of_run,
+    planned_between,
+    tally,
+)
 from scheduler_service.timing.timer import RECURRING, Timer
 
 ROUTES = Routes("timers")
@@ -304,8 +312,8 @@ async def backfill_job(request: ApiRequest) -> Response:
     raw, value = await request.json_object()
     posted = read_model(BackfillRequest, value)
     entry = await find_job(request, request.job_key)
-    moments = await _moments(request, entry, posted)
     behind = await request.catch_up(entry.job_id)
+    moments = await _moments(request, entry, posted)
     known = await _known(request, entry, moments)
     wanted = RUN[posted.which]
     chosen = [one for one in moments if one not in known or known[one].came in wanted]
@@ -348,10 +356,19 @@ async def _moments(request: ApiRequest, entry: CatalogueEntry, posted: BackfillR
         )
     if until < since:
         raise invalid("/to", "range", "to lies before from; give a later one")
-    planned = planned_between(timer, cursor.anchor, entry.uid, since, until)
-    found = await work_by_count(
-        MOST_MOMENTS, lambda: [one.planned_at for one in islice(planned, MOST_MOMENTS + 1)]
-    )
+    runs: Sequence[tuple[int, int, int | None]] = ()
+    if not keeps_grid(timer) and since < cursor.anchor:
+        # Each resumption and update begins another grid: only the ledger knows what was planned before.
+        until_anchor = min(until, cursor.anchor - 1)
+        runs = await request.deps.history.planned_runs(entry.uid, since, until_anchor, MOST_MOMENTS + 1)
+    planned = planned_between(timer, cursor, entry.uid, since, until)
+
+    def find() -> list[int]:
+        earlier = chain.from_iterable(moments_of_run(timer, *one, since) for one in runs)
+        before = islice((one for one in earlier if one <= until), MOST_MOMENTS + 1)
+        return sorted({*before, *(one.planned_at for one in islice(planned, MOST_MOMENTS + 1))})
+
+    found = await work_by_count(MOST_MOMENTS, find)
     if len(found) > MOST_MOMENTS:
         message = (
             f"the timer has more than {MOST_MOMENTS:,} moments in this range; give a shorter one: to at most "

@@ -130,21 +130,46 @@ def between(timer: Timer, cursor: Cursor, seed: str, last: int) -> Iterator[Firi
         firing = upcoming(timer, cursor, seed)
 
 
-def planned_between(timer: Timer, anchor: int, seed: str, first: int, last: int) -> Iterator[Firing]:
+def planned_between(timer: Timer, cursor: Cursor, seed: str, first: int, last: int) -> Iterator[Firing]:
     """The firings of a recurring timer between two moments, both included, whatever has fired; lazily.
 
-    Of a cron timer also those before `anchor`, the moment of creation, which has none of its own then.
+    `cursor` is the present one. If the timer `keeps_grid`, also those before the anchor (its creation, update
+    or resumption); else none before it. None after the last repeat.
     """
-    since = first - timer.jitter
-    if timer.kind is CRON:
-        if since <= anchor:
-            timer, anchor = msgspec.structs.replace(timer, ttl=None), since - 1
-        cursor = Cursor(anchor, since - 1)
-    else:
-        cursor = Cursor(anchor, since - 1, tally(timer, Cursor(anchor), since - 1, 1) or 0)
-    for firing in between(timer, cursor, seed, last):
+    since, anchor = first - timer.jitter, cursor.anchor
+    is_spent = timer.repeats is not None and cursor.used >= timer.repeats
+    if keeps_grid(timer) and since <= anchor:
+        timer, anchor = msgspec.structs.replace(timer, ttl=limit(timer, anchor)), since - 1
+    used = 0 if timer.kind is CRON else tally(timer, Cursor(anchor), since - 1, 1) or 0
+    for firing in between(timer, Cursor(anchor, since - 1, used), seed, last):
+        if is_spent and cursor.last is not None and firing.base > cursor.last:
+            return
         if firing.planned_at >= first:
             yield firing
+
+
+def keeps_grid(timer: Timer) -> bool:
+    """Whether its moments follow from its definition alone, however often it was paused."""
+    return has_fixed_phase(timer) and timer.repeats is None
+
+
+def moments_of_run(timer: Timer, first: int, last: int, count: int | None, since: int) -> Iterator[int]:
+    """The moments from `since` on of a run of the ledger, `count` firings of a timing from `first` to `last`.
+
+    They have the timer's period, unless the count says that they had another one then.
+    """
+    grid = msgspec.structs.replace(
+        timer, due=first, due_local=None, repeats=None, ttl=None, start_at=None, end_at=None, jitter=0
+    )
+    found = tally(grid, Cursor(first), last, 1) or 0
+    if count is not None and 1 < count < COUNT_MAX and abs(found - count) > 1:
+        moments = (first + (last - first) * place // (count - 1) for place in range(count))
+        yield from (moment for moment in moments if moment >= since)
+        return
+    for one in between(grid, Cursor(first, max(first, since) - 1), "", last - 1):
+        if last - one.base > timer.jitter:
+            yield one.base
+    yield last
 
 
 def warnings_at(timer: Timer, anchor: int) -> tuple[Problem, ...]:

@@ -37,6 +37,7 @@ from scheduler_service.persistence.history.queries import (
     select_executions,
     select_firings,
     select_planned,
+    select_runs,
 )
 from scheduler_service.persistence.history.row_shapes import (
     delivery_wire,
@@ -98,6 +99,14 @@ class HistoryReads:
             PlannedExecution(row.planned_at, ExecutionState(row.state), row.uid, row.execute_number)
             for row in rows
         ]
+
+    async def planned_runs(
+        self, uid: str, first: int, last: int, most: int
+    ) -> Sequence[tuple[int, int, int | None]]:
+        """First and last moment and count of the oldest `most` entries of a ledger that touch a span."""
+        wanted = select_runs(uid, first, last, most)
+        rows = await self._run(lambda connection: connection.execute(wanted).all())
+        return [(row.planned_at, row.until, row.moments) for row in rows]
 
     async def firings(self, query: FiringQuery) -> ListPage:
         """The ledger, latest planned moment first."""

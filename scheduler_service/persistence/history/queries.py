@@ -180,6 +180,18 @@ def select_firings(query: FiringQuery) -> Listing:
     return _page(rows.where(*conditions), place, query)
 
 
+def select_runs(uid: str, first: int, last: int, most: int) -> Selection:
+    """Moments and counts of the oldest entries of the ledger of one life that touch this span."""
+    table = firings.c
+    touches = (table.uid == uid, table.planned_at <= last, table.until >= first)
+    return (
+        sa.select(table.planned_at, table.until, table.count.label("moments"))
+        .where(*touches)
+        .order_by(table.planned_at)
+        .limit(most)
+    )
+
+
 def select_deliveries(query: DeliveryQuery) -> Listing:
     """The ids of deliveries, newest first, with their bytes and what their order needs."""
     table = deliveries.c

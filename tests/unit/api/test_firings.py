@@ -5,6 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
+from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.turn_events import AlarmRang
 from scheduler_service.ports.delivery import Command
 from tests.unit.api.world import World, definition
@@ -189,6 +190,49 @@ async def test_a_timing_has_its_own_moments(client: httpx.AsyncClient, world: Wo
     world.wall += 10 * HOUR
     shown = await fill(client, **{"from": "2025-12-01 00:00:00", "to": "2026-01-01 10:00:00"}, dryRun=True)
     assert (hours(shown["items"]), hours(shown["left"])) == (["01:00", "02:00"], ["00:00"])
+
+
+FIRED = ["00:00", "01:00", "04:30", "05:30"]
+
+
+@pytest.mark.parametrize(
+    ("timer", "missing", "left"),
+    [
+        ({"dueTime": "0s", "period": "1h"}, ["02:00", "03:00", "04:00"], FIRED),
+        ({"dueTime": "0s", "period": "R4/PT1H"}, ["02:00", "03:00"], FIRED),
+        (
+            {"dueTime": "2025-12-31 23:30:00", "period": "1h"},
+            ["23:30", "02:30", "03:30"],
+            ["00:30", "01:30", "04:30", "05:30"],
+        ),
+        (HOURLY, ["23:00", "00:00", "02:00", "03:00", "04:00"], ["01:00", "05:00"]),
+    ],
+)
+async def test_what_a_pause_has_missed_is_run(
+    client: httpx.AsyncClient, world: World, timer: dict[str, str], missing: list[str], left: list[str]
+) -> None:
+    """A resumption begins another grid; what was planned before it is in the ledger, and nothing else."""
+
+    async def pass_by(minutes: int) -> None:
+        for _ in range(minutes // 10):
+            world.wall += HOUR // 6
+            await world.deliver("h", Command(AlarmRang()))
+            await world.answer_calls(200)
+
+    await client.post("/jobs/h", json=definition(timer=timer))
+    await world.answer_calls(200)
+    await pass_by(100)
+    await client.put("/jobs/h?active=0")
+    await pass_by(170)
+    await client.put("/jobs/h?active=1")
+    await world.answer_calls(200)
+    await pass_by(80)
+    world.wall += HOUR if "R4" in timer["period"] else 0
+    to = rfc3339(world.wall)
+    shown = await fill(client, **{"from": "2025-12-31 23:00:00", "to": to}, dryRun=True)
+    assert (hours(shown["items"]), hours(shown["left"])) == (missing, left)
+    begun = await fill(client, **{"from": "2026-01-01 03:00:00", "to": to})
+    assert hours(begun["items"]) == [one for one in missing if "03:00" <= one < "23:00"]
 
 
 @pytest.mark.parametrize(

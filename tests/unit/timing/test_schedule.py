@@ -15,6 +15,7 @@ from scheduler_service.timing.schedule import (
     advance,
     between,
     latest,
+    moments_of_run,
     planned_between,
     preceding,
     tally,
@@ -228,4 +229,22 @@ def test_the_plan_between_two_moments_is_what_a_walk_finds(
         return
     part = firings[begin:]
     first, last = part[0].planned_at, part[-1].planned_at
-    assert list(planned_between(timer, anchor, "seed", first, last)) == part
+    assert list(planned_between(timer, Cursor(anchor), "seed", first, last)) == part
+
+
+@each_row("jitter", [0, 90_000])
+def test_a_run_of_the_ledger_has_its_moments_again(jitter: int) -> None:
+    """By the period of the timer; evenly where the count says that it had another one then."""
+    timer = make("1h", "10m", jitter=jitter)
+    ten = [NOON + place * 600_000 for place in range(6)]
+    assert list(moments_of_run(timer, ten[0], ten[-1], 6, NOON)) == ten
+    assert list(moments_of_run(timer, ten[0], ten[-1] + jitter // 2, 6, ten[4] - 1)) == [
+        ten[4],
+        ten[-1] + jitter // 2,
+    ]
+    assert list(moments_of_run(timer, ten[0], ten[-1], 2, NOON)) == [ten[0], ten[-1]]
+    assert list(moments_of_run(timer, NOON, NOON, 1, NOON)) == [NOON]
+    monthly = make("1h", "P1M", jitter=jitter)
+    months = [at(f"2024-0{month}-28T02:30:00Z") for month in range(2, 6)]
+    assert list(moments_of_run(monthly, months[0], months[-1], 4, NOON)) == months[-1:]
+    assert list(moments_of_run(monthly, months[0], months[-1], 4, 0)) == months

@@ -373,6 +373,9 @@ async def test_the_ledger_lists_firings(room: Room) -> None:
     ]
     later = await room.reads.firings(FiringQuery(uid="u1", planned_from=START + 400, planned_to=START + 400))
     assert [item["outcome"] for item in later.items] == ["late"]
+    runs = [(START, START, 1), (START + 100, START + 300, None), (START + 400, START + 400, 1)]
+    assert await room.reads.planned_runs("u1", START + 300, START + 399, 9) == runs[1:2]
+    assert await room.reads.planned_runs("u1", START, START + 400, 2) == runs[:2]
 
 
 async def test_deliveries_are_filtered_and_paged(room: Room) -> None:
