@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 import uvloop
 
 from tests.bench.stage import Stage, show, stage
+from tests.bench.target import content_length
 
 CONNECTIONS, PIPES, ARRAY = 64, 2, 1_000
 
@@ -36,7 +37,7 @@ class Caller(asyncio.Protocol):
         """An answer, or a piece of one."""
         self._buffer += data
         end = self._buffer.find(b"\r\n\r\n")
-        if end < 0 or len(self._buffer) < end + 4 + _length(self._buffer[:end]):
+        if end < 0 or len(self._buffer) < end + 4 + content_length(self._buffer[:end]):
             return
         self.counted += self._buffer.count(self._mark)
         self._buffer = b""
@@ -126,11 +127,6 @@ def _measure(
             "memory_mib": round(on.memory()),
         },
     )
-
-
-def _length(head: bytes) -> int:
-    place = head.lower().find(b"\r\ncontent-length:")
-    return 0 if place < 0 else int(head[place + 17 :].split(b"\r\n", 1)[0])
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ def main(count: int = 1_000_000) -> None:
         on.create([one_shot(f"overdue-{n}", moment, on.target, 0) for n in range(OVERDUE)])
         listening = on.restart(lambda: time.sleep(max(moment + 1 - time.time(), 0)))
         began = time.time() - listening
-        ready = _await_ready(on) - began
+        ready = on.await_ready() - began
         arrivals = [when / 1000 - began for _, _, when in on.await_arrivals(OVERDUE, 30)]
         show(
             f"{count} waiting jobs",
@@ -55,13 +55,6 @@ def fill(on: Stage, count: int, *, prefix: str = "wait") -> float:
         assert created == len(some), f"{created} of {len(some)} were created"
         done += created
     return count / (time.perf_counter() - began)
-
-
-def _await_ready(on: Stage) -> float:
-    deadline = time.monotonic() + 60
-    while on.client.get("/health/ready").status_code != 200 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return time.time()
 
 
 if __name__ == "__main__":

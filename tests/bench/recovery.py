@@ -24,12 +24,12 @@ def main(count: int = 20_000, in_flight: int = 6_000) -> None:
         waiting = count - in_flight
         fire(on, [reporting(f"wait-{n}", on.target) for n in range(waiting)])
         assert len(on.await_arrivals(waiting, PATIENCE)) >= waiting
-        os.kill(on.target_pid, signal.SIGSTOP)
+        os.kill(on.bare.pid, signal.SIGSTOP)
         fire(on, [one_shot(f"z-flight-{n}", 0, on.target, 1) for n in range(in_flight)])
         _await_running(on, count)
         listening = on.restart(lambda: _go_on(on))
         began = time.time() - listening
-        ready = _await_ready(on) - began
+        ready = on.await_ready(PATIENCE) - began
         before = sum(when / 1000 < began for _, _, when in on.arrivals())
         found = on.await_arrivals(before + in_flight, PATIENCE)
         again = [
@@ -60,7 +60,7 @@ def fire(on: Stage, definitions: list[dict[str, Any]]) -> None:
 
 def _go_on(on: Stage) -> None:
     """The target takes what was on its way to it when the service died."""
-    os.kill(on.target_pid, signal.SIGCONT)
+    os.kill(on.bare.pid, signal.SIGCONT)
     time.sleep(REST)
 
 
@@ -69,13 +69,6 @@ def _await_running(on: Stage, count: int) -> None:
     while on.client.get("/stats").json()["data"]["running"] < count and time.monotonic() < deadline:
         time.sleep(0.5)
     time.sleep(REST)
-
-
-def _await_ready(on: Stage) -> float:
-    deadline = time.monotonic() + PATIENCE
-    while on.client.get("/health/ready").status_code != 200 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return time.time()
 
 
 if __name__ == "__main__":

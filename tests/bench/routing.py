@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Any
 
-from tests.bench.stage import Stage, show, stage
+from tests.bench.stage import Stage, one_shot, show, stage
 
 BATCH = 10
 LAST_BEAT = 1.5
@@ -62,10 +62,8 @@ def _claim(on: Stage, workers: int, count: int) -> dict[str, Any]:
 
 
 def _create(on: Stage, name: str, step: dict[str, Any], count: int, moment: int) -> None:
-    due = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(moment))
-    timer = {"dueTime": due, "period": "0s"}
-    base = {"jobName": "bench", "creator": "bench", "creatorName": "bench", "timer": timer, "request": [step]}
-    on.create([base | {"jobId": f"{name}-{number}"} for number in range(count)])
+    shots = [one_shot(f"{name}-{number}", moment, on.target, 0) for number in range(count)]
+    on.create([shot | {"request": [step]} for shot in shots])
 
 
 def _heartbeats(on: Stage) -> None:

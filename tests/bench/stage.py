@@ -14,12 +14,46 @@ from typing import Any
 
 import httpx
 
+from scheduler_service.domain.moments import rfc3339
+
 ROOT = Path(__file__).resolve().parents[2]
-
-
+TARGET = ("-m", "tests.bench.target")
 KEY = "a-key-that-is-for-benches-alone"
 TENANTS = "--two-tenants"
 """No option of `serve`: callers have keys, and jobs are half those of one tenant, half those of another."""
+
+
+Arrival = tuple[str, str, float]
+"""jobId, Idempotency-Key and wall ms of a request to the target."""
+
+
+class BareTarget:
+    """`tests.bench.target`, whose process is given: takes a herd without being late itself."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        self.pid = process.pid
+        self.base = f"http://127.0.0.1:{int(process.stdout.readline())}"
+        self.url = f"{self.base}/run"
+        self._client = httpx.Client(base_url=self.base, timeout=60, trust_env=False)
+
+    def count(self) -> int:
+        """How many requests came."""
+        return int(self._client.get("/count").json())
+
+    def arrivals(self) -> list[Arrival]:
+        """Each of them, in order."""
+        return [(job, key, at) for job, key, at in self._client.get("/arrivals").json()]
+
+    def await_arrivals(self, count: int, seconds: float) -> list[Arrival]:
+        """The arrivals when there are `count`, or when `seconds` are over.
+
+        Until then only their number is asked for: to list thousands would keep the target from the calls.
+        """
+        deadline = time.monotonic() + seconds
+        while self.count() < count and time.monotonic() < deadline:
+            time.sleep(0.5)
+        return self.arrivals()
 
 
 class Stage:
@@ -27,8 +61,8 @@ class Stage:
 
     keys: tuple[str, ...] = ()
     """What callers of each tenant show as `Authorization`; empty: none needs a key."""
-    target_pid = 0
-    """The process of the target, where `stage` made it."""
+    bare: BareTarget
+    """The target, where `stage` made it."""
 
     def __init__(
         self,
@@ -88,20 +122,20 @@ class Stage:
         self.client.get("/jobs").raise_for_status()
         time.sleep(1)
 
-    def arrivals(self) -> list[tuple[str, str, float]]:
-        """Who came to the target when."""
-        return httpx.get(f"{self.target}/arrivals", timeout=60, trust_env=False).json()
-
-    def await_arrivals(self, count: int, seconds: float) -> list[tuple[str, str, float]]:
-        """The arrivals when there are `count`, or when `seconds` are over.
-
-        Until then only their number is asked for: to list thousands would keep the target from the calls.
-        """
+    def await_ready(self, seconds: float = 180) -> float:
+        """When `/health/ready` answers 200 (s since the epoch)."""
         deadline = time.monotonic() + seconds
-        with httpx.Client(base_url=self.target, timeout=60, trust_env=False) as client:
-            while client.get("/count").json() < count and time.monotonic() < deadline:
-                time.sleep(0.5)
-        return self.arrivals()
+        while self.client.get("/health/ready").status_code != 200 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return time.time()
+
+    def arrivals(self) -> list[Arrival]:
+        """Who came to the target when."""
+        return self.bare.arrivals()
+
+    def await_arrivals(self, count: int, seconds: float) -> list[Arrival]:
+        """The arrivals when there are `count`, or when `seconds` are over."""
+        return self.bare.await_arrivals(count, seconds)
 
     def memory(self) -> float:
         """Resident memory of the service, its worker processes included, in MiB."""
@@ -129,9 +163,7 @@ def stage(*options: str, kept: Path | None = None) -> Iterator[Stage]:
     """A service and a target, gone afterwards, over a fresh folder, gone too, or over the folder `kept`."""
     with contextlib.ExitStack() as stack:
         folder = str(kept) if kept else stack.enter_context(tempfile.TemporaryDirectory())
-        target = start_process(stack, ["-m", "tests.bench.target"], stdin=subprocess.PIPE)
-        assert target.stdout is not None
-        port = int(target.stdout.readline())
+        target = start_target(stack)
         given = [option for option in options if option != TENANTS]
         command = ["-m", "scheduler_service", "serve", "--port", "0", "--data", folder, *given]
         if TENANTS in options:
@@ -141,15 +173,14 @@ def stage(*options: str, kept: Path | None = None) -> Iterator[Stage]:
             return start_process(stack, command, stderr=subprocess.PIPE)
 
         service = start()
-        url, aim = listening(service), f"http://127.0.0.1:{port}"
-        on = Stage(service, url, aim, folder=Path(folder), start=start)
-        on.target_pid = target.pid
+        on = Stage(service, listening(service), target.base, folder=Path(folder), start=start)
+        on.bare = target
         if TENANTS in options:
             on.divide("one", "two")
         yield on
 
 
-def figures(arrivals: Sequence[tuple[str, str, float]], planned: Mapping[str, float]) -> dict[str, Any]:
+def figures(arrivals: Sequence[Arrival], planned: Mapping[str, float]) -> dict[str, Any]:
     """Lost, doubled, early, and the lateness in ms, of one firing a job; `planned` are their moments."""
     seen = Counter(job for job, _, _ in arrivals)
     late = sorted(moment - planned[job] for job, _, moment in arrivals if job in planned)
@@ -165,17 +196,25 @@ def figures(arrivals: Sequence[tuple[str, str, float]], planned: Mapping[str, fl
 
 
 def one_shot(job_id: str, moment: float, target: str, qos: int) -> dict[str, Any]:
-    """A job with one POST at `moment` (s since the epoch), to the second."""
-    due = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(moment))
+    """A job with one POST at `moment` (s since the epoch), to the ms."""
     return {
         "jobId": job_id,
         "jobName": "bench",
         "creator": "bench",
         "creatorName": "bench",
         "qos": qos,
-        "timer": {"dueTime": due, "period": "0s"},
+        "timer": {"dueTime": rfc3339(round(moment * 1_000)), "period": "0s"},
         "request": [{"url": f"{target}/run", "body": {"n": 1}}],
     }
+
+
+def one_shots(
+    name: str, count: int, rate: int, first: float, target: str, qos: int = 0
+) -> tuple[list[dict[str, Any]], dict[str, float]]:
+    """Jobs that are due one after the other, `rate` a second from `first` on; their moments (wall, ms)."""
+    moments = {f"{name}-{n}": first + n * 1_000 // rate / 1_000 for n in range(count)}
+    jobs = [one_shot(job_id, moment, target, qos) for job_id, moment in moments.items()]
+    return jobs, {job_id: float(round(moment * 1_000)) for job_id, moment in moments.items()}
 
 
 def show(title: str, values: Mapping[str, Any]) -> None:
@@ -192,6 +231,11 @@ def start_process(
     )
     stack.callback(_end, process)
     return process
+
+
+def start_target(stack: contextlib.ExitStack) -> BareTarget:
+    """A target, gone with `stack`."""
+    return BareTarget(start_process(stack, TARGET, stdin=subprocess.PIPE))
 
 
 def _end(process: subprocess.Popen[str]) -> None:

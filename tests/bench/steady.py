@@ -3,7 +3,7 @@
 import sys
 import time
 
-from tests.bench.stage import figures, one_shot, show, stage
+from tests.bench.stage import figures, one_shots, show, stage
 
 
 def main(rate: int = 1_000, seconds: int = 60, qos: int = 0, *options: str) -> None:
@@ -11,13 +11,7 @@ def main(rate: int = 1_000, seconds: int = 60, qos: int = 0, *options: str) -> N
     count = rate * seconds
     with stage(*options) as on:
         began = int(time.time()) + 10 + count // 1_000
-        planned, jobs = {}, []
-        for n in range(count):
-            moment = began + n * 1_000 // rate / 1_000
-            job = one_shot(f"steady-{n}", moment, on.target, qos)
-            job["timer"]["dueTime"] = _rfc3339(moment)
-            jobs.append(job)
-            planned[job["jobId"]] = moment * 1000
+        jobs, planned = one_shots("steady", count, rate, began, on.target, qos)
         created = on.create(jobs)
         before = on.cpu()
         arrivals = on.await_arrivals(count, seconds + 60 + began - time.time())
@@ -30,12 +24,6 @@ def main(rate: int = 1_000, seconds: int = 60, qos: int = 0, *options: str) -> N
                 "memory_mib": round(on.memory()),
             },
         )
-
-
-def _rfc3339(moment: float) -> str:
-    whole = int(moment)
-    text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole))
-    return f"{text}.{round((moment - whole) * 1000):03d}Z"
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ class Target(asyncio.Protocol):
         self.buffer += data
         while (end := self.buffer.find(b"\r\n\r\n")) >= 0:
             head = self.buffer[:end]
-            size = end + 4 + _length(head)
+            size = end + 4 + content_length(head)
             if len(self.buffer) < size:
                 return
             self.buffer = self.buffer[size:]
@@ -50,7 +50,8 @@ class Target(asyncio.Protocol):
         self.transport.write(OK)
 
 
-def _length(head: bytes) -> int:
+def content_length(head: bytes) -> int:
+    """Of the body after this head; 0 where it does not say."""
     place = head.lower().find(b"\r\ncontent-length:")
     return 0 if place < 0 else int(head[place + 17 :].split(b"\r\n", 1)[0])
 

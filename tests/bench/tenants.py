@@ -9,9 +9,8 @@ import contextlib
 import sys
 import time
 from itertools import takewhile
-from typing import Any
 
-from tests.bench.stage import TENANTS, figures, one_shot, show, stage
+from tests.bench.stage import TENANTS, figures, one_shot, one_shots, show, stage
 
 APART = "--apart"
 SECONDS = 8
@@ -25,13 +24,14 @@ def main(burst: int = 10_000, rate: int = 50, *options: str) -> None:
         on = stack.enter_context(stage(*given, *([] if apart else [TENANTS])))
         other = stack.enter_context(stage(*given)) if apart else on
         moment = int(time.time()) + 8 + burst // 600
-        alone = _steady("alone", moment - SECONDS // 2, rate, on.target)
+        count, first = rate * SECONDS, moment - SECONDS // 2 + 0.007  # none together with the burst
+        jobs, alone = one_shots("alone", count, rate, first, on.target)
         moment += SECONDS + 4
-        beside = _steady("beside", moment - SECONDS // 2, rate, on.target)
+        more, beside = one_shots("beside", count, rate, first + SECONDS + 4, on.target)
         crowd = {f"crowd-{n}": one_shot(f"crowd-{n}", moment, other.target, 0) for n in range(burst)}
         keys = on.keys
         on.keys = keys[:1] * 2
-        on.create([job for job, _ in (*alone.values(), *beside.values())])
+        on.create([*jobs, *more])
         on.keys = keys[1:] * 2
         other.create(list(crowd.values()))
         own = len(alone) + len(beside)
@@ -39,28 +39,11 @@ def main(burst: int = 10_000, rate: int = 50, *options: str) -> None:
         if apart:
             arrivals += other.await_arrivals(burst, moment + 60 - time.time())
         late = [when for job, _, when in arrivals if job in crowd]
-        meanwhile = {
-            job: planned for job, (_, planned) in beside.items() if min(late) <= planned <= max(late)
-        }
-        show("alone", figures(arrivals, {job: planned for job, (_, planned) in alone.items()}))
-        show("beside", figures(arrivals, {job: planned for job, (_, planned) in beside.items()}))
+        meanwhile = {job: planned for job, planned in beside.items() if min(late) <= planned <= max(late)}
+        show("alone", figures(arrivals, alone))
+        show("beside", figures(arrivals, beside))
         show("while it is let go", figures(arrivals, meanwhile))
         show(f"burst of {burst}", figures(arrivals, dict.fromkeys(crowd, moment * 1000.0)))
-
-
-def _steady(name: str, began: int, rate: int, target: str) -> dict[str, tuple[dict[str, Any], float]]:
-    """Jobs that are due one after the other, with their moments in ms."""
-    found = {}
-    for n in range(rate * SECONDS):
-        at = began * 1_000 + n * 1_000 // rate + 7  # none together with the burst
-        job = one_shot(f"{name}-{n}", began, target, 0)
-        job["timer"]["dueTime"] = _rfc3339(at)
-        found[f"{name}-{n}"] = job, float(at)
-    return found
-
-
-def _rfc3339(at: int) -> str:
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(at // 1_000))}.{at % 1_000:03d}Z"
 
 
 if __name__ == "__main__":

@@ -12,24 +12,20 @@ from typing import Any
 
 import uvloop
 
-from tests.bench.cluster.schedules import rfc3339
 from tests.bench.cluster.stage import Bench, each, measured
-from tests.bench.creation import drive, post, waiting_job
-from tests.bench.stage import figures, show
+from tests.bench.creation import drive, post
+from tests.bench.stage import figures, one_shots, show
 
 CONNECTIONS = 16
 A_SECOND = 100
+DAY = 86_400
 
 
 def main(count: int = 4_000, qos: int = 0, ahead: int = 0) -> None:
     """Prints how many jobs a second, what one costs, and how its first execution went."""
     with measured("one", "two") as bench:
-        first = time.time() + ahead
-        moments = {f"single-{number}": first + number / A_SECOND for number in range(count)}
-        jobs = [waiting_job(job_id, bench.target.base) | {"qos": qos} for job_id in moments]
-        if ahead:
-            for job in jobs:
-                job["timer"] = {"dueTime": rfc3339(moments[str(job["jobId"])]), "period": "0s"}
+        first, base = time.time() + (ahead or DAY), bench.target.base
+        jobs, planned = one_shots("single", count, A_SECOND, first, base, qos)
         before = bench.cpu()
         seconds, created = uvloop.run(_create(bench.ports(), jobs))
         assert created == count, f"{created} of {count} were created"
@@ -38,16 +34,15 @@ def main(count: int = 4_000, qos: int = 0, ahead: int = 0) -> None:
             {"created/s": round(created / seconds), **each(bench.cpu(), before, count)},
         )
         if ahead:
-            _await_firings(bench, moments)
+            _await_firings(bench, planned)
 
 
-def _await_firings(bench: Bench, moments: dict[str, float]) -> None:
-    count, first = len(moments), min(moments.values())
-    if time.time() > first:
+def _await_firings(bench: Bench, planned: dict[str, float]) -> None:
+    count, ahead = len(planned), [at / 1_000 - time.time() for at in planned.values()]
+    if min(ahead) < 0:
         raise SystemExit("they were created too slowly for their moments: give more seconds ahead")
     before = bench.cpu()
-    arrivals = bench.await_arrivals(count, max(moments.values()) - time.time() + 30, after=1)
-    planned = {job_id: moment * 1_000 for job_id, moment in moments.items()}
+    arrivals = bench.await_arrivals(count, max(ahead) + 30, after=1)
     show("their first executions", figures(arrivals, planned) | each(bench.cpu(), before, count))
 
 

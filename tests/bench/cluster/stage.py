@@ -4,8 +4,6 @@ import contextlib
 import os
 import re
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
@@ -14,48 +12,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import httpx
-from redis import Redis
-
 from scheduler_service.demo.child_programs import free_ports
-from scheduler_service.hosts.dapr.sidecar import ACTOR_TYPE, STATE
-from scripts.local_cluster import APP_ID, LocalCluster
+from scripts.local_cluster import LocalCluster
 from scripts.local_programs import DemoProgram, describe_missing, find_programs
-from tests.bench.stage import ROOT
+from tests.bench.stage import Arrival, BareTarget, start_target
 from tests.sidecar.stage import Stage
 
 ARRAY = 250
 TRIES = 10
 REGISTERED = "dapr_scheduler_jobs_created_total"
-UNHEALTHY, MISSED = "entered un-healthy status", "App health probe could not complete"
-Arrival = tuple[str, str, float]
-
-
-class BareTarget:
-    """`tests.bench.target` in a process of its own, which takes a herd without being late itself."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.bench.target"],
-            cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
-        assert self._process.stdout is not None
-        self.base = f"http://127.0.0.1:{int(self._process.stdout.readline())}"
-        self.url = f"{self.base}/run"
-
-    def count(self) -> int:
-        """How many requests came."""
-        return int(httpx.get(f"{self.base}/count", trust_env=False).json())
-
-    def arrivals(self) -> list[Arrival]:
-        """(jobId, Idempotency-Key, wall ms) of each."""
-        found = httpx.get(f"{self.base}/arrivals", timeout=60, trust_env=False).json()
-        return [(job, key, at) for job, key, at in found]
-
-    def close(self) -> None:
-        """Ends the process."""
-        self._process.kill()
-        self._process.communicate()
 
 
 class Bench:
@@ -96,9 +61,7 @@ class Bench:
 
     def await_arrivals(self, count: int, seconds: float, *, after: float = 0) -> list[Arrival]:
         """The arrivals when there are `count` or `seconds` are over, and `after` seconds more."""
-        deadline = time.monotonic() + seconds
-        while self.target.count() < count and time.monotonic() < deadline:
-            time.sleep(0.5)
+        self.target.await_arrivals(count, seconds)
         time.sleep(after)
         return self.target.arrivals()
 
@@ -112,15 +75,6 @@ class Bench:
         with urllib.request.urlopen(f"http://127.0.0.1:{self._metrics}/metrics", timeout=10) as answer:
             return read_counter(answer.read().decode(), REGISTERED)
 
-    def writes(self, job_ids: Sequence[str]) -> int:
-        """How often the state of these jobs was written: the version that Dapr keeps beside each."""
-        with Redis(port=self.stage.cluster.ports.redis) as redis, redis.pipeline() as asked:
-            for job_id in job_ids:
-                asked.hget("||".join((APP_ID, ACTOR_TYPE, job_id, STATE)), "version")
-            versions = asked.execute()
-        assert None not in versions, "a job has no state in Redis"
-        return sum(map(int, versions))
-
     def cpu(self) -> dict[str, float]:
         """Seconds of CPU of the nodes, of their sidecars, and of what they share."""
         cluster = self.stage.cluster
@@ -130,11 +84,6 @@ class Bench:
             **shared_cpu(cluster),
         }
 
-    def said(self, word: str) -> int:
-        """How often the sidecars have logged `word`."""
-        logs = [part.log.read_text(errors="replace") for part in self.stage.cluster.sidecars.values()]
-        return sum(log.count(word) for log in logs)
-
 
 @contextlib.contextmanager
 def measured(*names: str) -> Iterator[Bench]:
@@ -143,7 +92,8 @@ def measured(*names: str) -> Iterator[Bench]:
     if missing := describe_missing(programs):
         raise SystemExit("\n".join(missing))
     end_orderly()
-    with tempfile.TemporaryDirectory() as folder, contextlib.closing(BareTarget()) as target:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        target = start_target(stack)
         cluster = LocalCluster(folder=Path(folder), programs=programs)
         cluster.add_database()
         (metrics,) = free_ports(1)

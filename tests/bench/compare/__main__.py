@@ -7,14 +7,11 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.bench.compare.cache import open_cache
-from tests.bench.compare.legs import LEGS, Leg, choose, why_not
-from tests.bench.compare.machine import describe
+from tests.bench.compare.legs import LEGS, Leg, choose, open_cache, why_not
 from tests.bench.compare.processes import find_cores
 from tests.bench.compare.race import Race
-from tests.bench.compare.results import Run, Summary, summarise
-from tests.bench.compare.table import Contestant, number, render
-from tests.bench.compare.work import CHAIN, HERD, SINGLE, STEADY, Work, works
+from tests.bench.compare.results import CHAIN, HERD, SINGLE, STEADY, Run, Summary, Work, summarise, works
+from tests.bench.compare.table import Contestant, describe, number, render
 
 KINDS = (HERD, STEADY, CHAIN, SINGLE)
 

@@ -1,10 +1,74 @@
-"""The comparison as Markdown: absolute figures, and how many times the peer's Punctual's are. Pure."""
+"""The comparison as Markdown: the machine, then tables with how many times the peer's figures ours are."""
 
+import os
+import platform
+import re
+import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 
-from tests.bench.compare.results import Summary, ratio
-from tests.bench.compare.work import CHAIN, HERD, SINGLE, STEADY, Work
+from scheduler_service import __version__
+from tests.bench.compare.legs import NODE, Leg, pinned_versions
+from tests.bench.compare.processes import ROOT, Cores, find_postgres
+from tests.bench.compare.results import CHAIN, HERD, SINGLE, STEADY, Summary, Work, ratio
+
+_REVISION = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+
+
+def describe(cores: Cores, legs: Sequence[Leg], runs: int, foreign: Sequence[float]) -> str:
+    """A list in Markdown: day, machine, versions, where what ran, and how busy the machine was besides."""
+    told = [
+        f"{datetime.now(UTC):%Y-%m-%d}; medians of {runs} runs in one session, everybody in turn",
+        f"{_processor()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}",
+        f"scheduler on cores {_list(cores.scheduler)}; target, servers, clients on {_list(cores.others)}",
+        _join({"Punctual": __version__, "at": _output(_REVISION), "Python": platform.python_version()}),
+        *_peers(legs),
+    ]
+    if foreign:
+        mean, worst = 100 * sum(foreign) / len(foreign), 100 * max(foreign)
+        told.append(
+            f"other processes used {mean:.0f} % of one core meanwhile, in the worst run {worst:.0f} %"
+        )
+    return "\n".join(f"* {one}" for one in told)
+
+
+def _peers(legs: Sequence[Leg]) -> list[str]:
+    programs = dict.fromkeys(leg.program for leg in legs)
+    found = [_join(pinned_versions(program)) for program in programs]
+    servers = {
+        "Node": _number(["node", "--version"]) if any(leg.language == NODE for leg in legs) else "",
+        "Redis": _number(["redis-server", "--version"]),
+        "PostgreSQL": _number([find_postgres("postgres"), "--version"]),
+    }
+    return [one for one in (*found, _join(servers)) if one]
+
+
+def _join(versions: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {found}" for name, found in versions.items() if found)
+
+
+def _processor() -> str:
+    found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return found[1] if found else platform.machine()
+
+
+def _number(command: list[str]) -> str:
+    found = re.search(r"\d+(\.\d+)+", _output(command))
+    return found[0] if found else ""
+
+
+def _output(command: list[str]) -> str:
+    if not command[0] or not shutil.which(command[0]):
+        return ""
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def _list(cores: tuple[int, ...]) -> str:
+    return ", ".join(map(str, cores))
+
 
 Found = Mapping[str, Summary | None]
 OURS = "punctual-0"
