@@ -52,8 +52,11 @@ class AlertReader(Protocol):
     def configured(self) -> Sequence[Mapping[str, object]]:
         """Those of the settings, in wire form, without secrets."""
 
-    async def open(self) -> tuple[Sequence[AlertLine], int]:
-        """Some of those that last, and how many do. Raises StoreUnavailable."""
+    async def open(self, *, is_own: bool) -> tuple[Sequence[AlertLine], int]:
+        """Some of those that last, and how many do; `is_own`: of no tenant other than `default`.
+
+        Raises StoreUnavailable.
+        """
 
 
 class Compiler(Protocol):

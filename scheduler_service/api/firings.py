@@ -17,7 +17,7 @@ from scheduler_service.api.bodies import read_model
 from scheduler_service.api.job_answers import firing_preview
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.jobs import find_job
-from scheduler_service.api.key_scopes import sees
+from scheduler_service.api.key_scopes import sees, upcoming
 from scheduler_service.api.previews import read_moment, work_by_count
 from scheduler_service.api.request import OF_JOBS, ApiRequest, PostedBody, Routes
 from scheduler_service.api.responses import invalid, no_job, succeed
@@ -183,13 +183,12 @@ def _mark(request: ApiRequest) -> str:
 
 async def _planned_jobs(request: ApiRequest, until: int) -> Sequence[CatalogueEntry]:
     """The jobs that fire next by `until`: those of `jobId`, else all ordinary ones."""
-    catalogue, tenant = request.deps.catalogue, request.caller.tenant
+    tenant = request.caller.tenant
     wanted = [write_job_key(tenant, job_id) for job_id in dict.fromkeys(request.query["jobId"])]
     if not wanted:
-        caller = request.caller
-        planned = await catalogue.upcoming(0, until, MAX_JOBS, tenant=tenant, with_labels=bool(caller.labels))
-        return [entry for entry in planned if sees(caller, entry)] if caller.is_narrow else planned
-    found = [entry for entry in (await catalogue.some(wanted)).values() if sees(request.caller, entry)]
+        return await upcoming(request, until, MAX_JOBS)
+    entries = await request.deps.catalogue.some(wanted)
+    found = [entry for entry in entries.values() if sees(request.caller, entry)]
     return [entry for entry in found if entry.next_fire is not None and entry.next_fire <= until]
 
 

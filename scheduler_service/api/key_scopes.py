@@ -1,5 +1,6 @@
 """What a key of a service, or one for jobs with labels, may see and change (SPEC section 14)."""
 
+from collections.abc import Sequence
 from http import HTTPStatus
 
 from msgspec.structs import replace
@@ -96,6 +97,14 @@ def narrow(caller: Caller, query: JobQuery) -> JobQuery:
     labels = (label.partition(":") for label in caller.labels)
     wanted = ((name, value) for name, _, value in labels)
     return replace(query, creator=creator, labels=(*query.labels, *wanted))
+
+
+async def upcoming(request: ApiRequest, end: int, limit: int) -> Sequence[CatalogueEntry]:
+    """The ordinary jobs of the caller that fire next by `end`, without labels. Raises StoreUnavailable."""
+    own = narrow(request.caller, JobQuery(tenant=request.caller.tenant))
+    return await request.deps.catalogue.upcoming(
+        0, end, limit, tenant=own.tenant, creator=own.creator, labels=own.labels, with_labels=False
+    )
 
 
 def check_within(caller: Caller, program: Program) -> None:

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from client_sdk.models import answers
 from scheduler_service.api import parameters
 from scheduler_service.api.jobs import find_job
-from scheduler_service.api.key_scopes import sees
+from scheduler_service.api.key_scopes import upcoming
 from scheduler_service.api.query_filters import (
     DELIVERY_FILTERS,
     EXECUTION_FILTERS,
@@ -241,12 +241,10 @@ async def count_planned(
 
     The spans follow each other. `left_out`: the jobId of a job that does not count. Raises StoreUnavailable.
     """
-    caller, end = request.caller, starts[-1] + width - 1
-    found = await request.deps.catalogue.upcoming(
-        0, end, MOST_COUNTED + 1, tenant=caller.tenant, with_labels=bool(caller.labels)
-    )
-    own = None if left_out is None else write_job_key(caller.tenant, left_out)
-    entries = [entry for entry in found[:MOST_COUNTED] if entry.job_id != own and sees(caller, entry)]
+    end = starts[-1] + width - 1
+    found = await upcoming(request, end, MOST_COUNTED + 1)
+    own = None if left_out is None else write_job_key(request.caller.tenant, left_out)
+    entries = [entry for entry in found[:MOST_COUNTED] if entry.job_id != own]
     spans, most = [0] * len(starts), most_read(len(starts), width)
     slices, firings = Slices(), []
     for entry in entries[:most]:

@@ -115,11 +115,19 @@ class AlertTable(Protocol):
         """Forgets these, and nothing is said."""
 
     async def open(
-        self, kinds: Sequence[OccurrenceKind], limit: int, after: AlertLine | None = None
+        self,
+        kinds: Sequence[OccurrenceKind],
+        limit: int,
+        after: AlertLine | None = None,
+        *,
+        is_own: bool = False,
     ) -> Sequence[AlertLine]:
-        """What lasts by subject, alert and kind, behind the line `after`; no kinds: of every kind."""
+        """What lasts by subject, alert and kind, behind the line `after`; no kinds: of every kind.
 
-    async def count_open(self) -> int:
+        `is_own`: nothing of a tenant other than `default`.
+        """
+
+    async def count_open(self, *, is_own: bool = False) -> int:
         """How many last."""
 
     async def waiting(self, alert: str, until: int, limit: int) -> Waiting:

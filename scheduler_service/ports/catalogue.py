@@ -208,10 +208,19 @@ class Catalogue(Protocol):
         """
 
     async def upcoming(
-        self, start: int, end: int, limit: int, *, tenant: str | None, with_labels: bool = True
+        self,
+        start: int,
+        end: int,
+        limit: int,
+        *,
+        tenant: str | None,
+        creator: str | None = None,
+        labels: Sequence[tuple[str, str]] = (),
+        with_labels: bool = True,
     ) -> Sequence[CatalogueEntry]:
         """Ordinary jobs that fire next in `start` to `end` (wall, both included), earliest first.
 
+        Of this tenant, with this creator and all these labels; None: of each.
         Whoever asks for many does without their labels, which may take a MiB each.
         """
 

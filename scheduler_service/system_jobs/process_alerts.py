@@ -143,11 +143,15 @@ class ProcessAlerts:
         """Whether no round is under way."""
         return self._desk is None or self._desk.is_idle
 
-    async def open(self) -> tuple[Sequence[AlertLine], int]:
-        """The first 500 that last, and how many do. Raises StoreUnavailable."""
+    async def open(self, *, is_own: bool) -> tuple[Sequence[AlertLine], int]:
+        """The first 500 that last, and how many do. Raises StoreUnavailable.
+
+        `is_own`: of no tenant other than `default`.
+        """
         if self._table is None:
             return (), 0
-        return await self._table.open((), OPEN_SHOWN), await self._table.count_open()
+        found = await self._table.open((), OPEN_SHOWN, is_own=is_own)
+        return found, await self._table.count_open(is_own=is_own)
 
     def _make_parts(self, table: AlertTable) -> AlertLoopParts:
         rules = [rule_of(alert) for alert in self._settings.alerts]

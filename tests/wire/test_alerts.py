@@ -210,7 +210,7 @@ async def test_an_instance_of_any_tenant_is_told() -> None:
     opened = {"server": {"key": "the-key-of-the-settings"}, "egress": {"allow": ["127.0.0.0/8"]}}
     async with alerting(alert, **opened) as world:
         admin = world.caller(headers={"Authorization": "Bearer the-key-of-the-settings"})
-        wanted = {"name": "ann", "role": "admin", "tenant": "acme"}
+        wanted = {"name": "ann", "role": "editor", "service": "billing", "tenant": "acme"}
         key = data_of(await admin.post("/keys", json=wanted), 201)["key"]
         acme = world.caller(headers={"Authorization": f"Bearer {key}"})
         instance, registration = "/services/billing/instances/b-1", {"address": world.target.url}

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.audit_acts import OwnAct
 from scheduler_service.domain.execution import DeliveryState, ExecutionState, FailureType, TriggeredBy
-from scheduler_service.domain.job_key import DEFAULT_TENANT, read_job_key, write_job_key
+from scheduler_service.domain.job_key import DEFAULT_TENANT, SEPARATOR, read_job_key, write_job_key
 from scheduler_service.domain.public_events import Occurrence, OccurrenceKind
 from scheduler_service.persistence.history.row_shapes import last_answer
 from scheduler_service.persistence.history.schema import (
@@ -109,10 +109,15 @@ class SqlAlertTable:
         await self._write(write)
 
     async def open(
-        self, kinds: Sequence[OccurrenceKind], limit: int, after: AlertLine | None = None
+        self,
+        kinds: Sequence[OccurrenceKind],
+        limit: int,
+        after: AlertLine | None = None,
+        *,
+        is_own: bool = False,
     ) -> Sequence[AlertLine]:
         table = alerts.c
-        wanted = sa.select(alerts).where(table.state == _OPEN)
+        wanted = sa.select(alerts).where(*_open(is_own))
         if after is not None:
             place = sa.tuple_(table.subject, table.alert, table.kind)
             wanted = wanted.where(place > sa.tuple_(after.subject, after.alert, after.kind.value))
@@ -121,8 +126,8 @@ class SqlAlertTable:
         ordered = wanted.order_by(table.subject, table.alert, table.kind).limit(limit)
         return await self._read(lambda connection: [_line(row) for row in connection.execute(ordered)])
 
-    async def count_open(self) -> int:
-        wanted = sa.select(sa.func.count()).select_from(alerts).where(alerts.c.state == _OPEN)
+    async def count_open(self, *, is_own: bool = False) -> int:
+        wanted = sa.select(sa.func.count()).select_from(alerts).where(*_open(is_own))
         return await self._read(lambda connection: int(connection.execute(wanted).scalar_one()))
 
     async def waiting(self, alert: str, until: int, limit: int) -> Waiting:
@@ -251,6 +256,12 @@ def _tallied(row: Any) -> Tallied:
 def _waiting(alert: str, until: int) -> Iterable[sa.ColumnElement[bool]]:
     table = alerts.c
     return table.alert == alert, table.waits == 1, table.said_at.is_(None) | (table.said_at <= until)
+
+
+def _open(is_own: bool) -> Iterable[sa.ColumnElement[bool]]:
+    yield alerts.c.state == _OPEN
+    if is_own:  # what lasts of a tenant is a job or an instance: its subject has the tenant in front
+        yield alerts.c.subject.not_like(f"%{SEPARATOR}%")
 
 
 def _is(key: Key) -> sa.ColumnElement[bool]:

@@ -17,6 +17,8 @@ from scheduler_service.persistence.sql.job_selections import (
     Condition,
     Read,
     Statement,
+    have_labels,
+    label_values,
     page_reads,
     tally_read,
 )
@@ -141,10 +143,12 @@ class JobCatalogue:
         limit: int,
         *,
         tenant: str | None = "default",
+        creator: str | None = None,
+        labels: Sequence[tuple[str, str]] = (),
         with_labels: bool = True,
     ) -> Sequence[CatalogueEntry]:
-        values = {"start": start, "end": end, "tenant": tenant}
-        statement = _select_upcoming(tenant is not None)
+        values = {"start": start, "end": end, "tenant": tenant, "creator": creator, **label_values(labels)}
+        statement = _select_upcoming(tenant is not None, creator is not None, len(labels))
         wanted = statement if with_labels else _without_labels(statement)
         return await self.read_entries([(wanted, values)], limit)
 
@@ -178,9 +182,11 @@ def _select_children(of_one: bool) -> Statement:
 
 
 @lru_cache(FORMS_KEPT)
-def _select_upcoming(of_tenant: bool) -> Statement:
+def _select_upcoming(of_tenant: bool, of_creator: bool, labels: int) -> Statement:
     soon = jobs.c.next_fire.between(_bind("start"), _bind("end"))
-    wanted = _entries.where(soon, Unindexed(jobs.c.system) == 0, *_of_tenant(of_tenant))
+    wanted = _entries.where(soon, Unindexed(jobs.c.system) == 0, *_of_tenant(of_tenant), *have_labels(labels))
+    if of_creator:
+        wanted = wanted.where(Unindexed(jobs.c.creator) == _bind("creator"))
     return wanted.order_by(jobs.c.next_fire, jobs.c.job_id).limit(_LIMIT)
 
 

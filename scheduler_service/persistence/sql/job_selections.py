@@ -4,7 +4,7 @@ A statement is made once for each form of a question and takes the values as par
 and SQLAlchemy can keep its text.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -65,8 +65,7 @@ def _read_form(query: JobQuery, position: PagePosition | None = None) -> "tuple[
     filters = dict(_column_filters(query))
     values: dict[str, Any] = dict(filters)
     values |= {f"state{number}": state.value for number, state in enumerate(query.states)}
-    for number, (key, value) in enumerate(query.labels):
-        values |= {f"key{number}": key, f"label{number}": value}
+    values |= label_values(query.labels)
     if query.text:
         values["text"] = _containing(query.text)
     newest = [] if query.last_outcome is None else _states_of(query.last_outcome)
@@ -171,8 +170,7 @@ def _conditions(form: _Form) -> Iterable[Condition]:
     for name in form.filters:
         column = jobs.c[name]
         yield (indexed(column) if name == "tenant" else column) == _bind(name)
-    for number in range(form.labels):
-        yield Member(jobs.c.labels, _bind(f"key{number}", type_=sa.Text)) == _bind(f"label{number}")
+    yield from have_labels(form.labels)
     if form.has_text:
         text = _bind("text", type_=sa.Text)
         found = [Like(column, text) for column in _SEARCHED]
@@ -181,6 +179,20 @@ def _conditions(form: _Form) -> Iterable[Condition]:
         yield NewestState(jobs.c.latest).is_(None)
     elif form.newest is not None:
         yield NewestState(jobs.c.latest).in_([_bind(f"newest{number}") for number in range(form.newest)])
+
+
+def have_labels(count: int) -> Iterable[Condition]:
+    """That a job has so many labels, those of `label_values`."""
+    for number in range(count):
+        yield Member(jobs.c.labels, _bind(f"key{number}", type_=sa.Text)) == _bind(f"label{number}")
+
+
+def label_values(labels: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """The values of `have_labels`."""
+    values: dict[str, str] = {}
+    for number, (key, value) in enumerate(labels):
+        values |= {f"key{number}": key, f"label{number}": value}
+    return values
 
 
 _SEARCHED = (jobs.c.job_id, jobs.c.job_name, jobs.c.object_id, jobs.c.creator)

@@ -135,12 +135,13 @@ class MemoryCatalogue:
         return fitting[:limit]
 
     async def upcoming(
-        self, start: int, end: int, limit: int, *, tenant: str | None, with_labels: bool = True
+        self, start: int, end: int, limit: int, *, with_labels: bool = True, **of: Any
     ) -> Sequence[CatalogueEntry]:
+        query = JobQuery(**of)
         fitting = [
             entry
             for entry in self.entries.values()
-            if entry.next_fire is not None and start <= entry.next_fire <= end
+            if entry.next_fire is not None and start <= entry.next_fire <= end and _fits(entry, query)
         ]
         return sorted(fitting, key=lambda entry: (entry.next_fire, entry.job_id))[:limit]
 

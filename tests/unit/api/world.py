@@ -308,7 +308,7 @@ class NoAlerts:
 
     configured = ()
 
-    async def open(self) -> tuple[Sequence[AlertLine], int]:
+    async def open(self, *, is_own: bool) -> tuple[Sequence[AlertLine], int]:
         """None."""
         return (), 0
 

@@ -275,6 +275,21 @@ async def test_upcoming_and_counts(store: OpenStore) -> None:
     assert counts.by_state == {JobState.ACTIVE: 5, JobState.PAUSED: 1}
 
 
+async def test_upcoming_jobs_of_a_part_are_found_behind_all_others(store: OpenStore) -> None:
+    """Of a creator, or with all of some labels: the limit counts these alone."""
+    for number in range(3):
+        await store.commit(commit(f"j{number}", next_fire=number, creator="other", labels={"team": "x"}))
+    await store.commit(commit("own", next_fire=9, creator="shop", labels={"team": "x", "stage": "prod"}))
+    parts: list[dict[str, Any]] = [
+        {"creator": "shop"},
+        {"labels": [("stage", "prod"), ("team", "x")]},
+        {"creator": "shop", "labels": [("team", "x")]},
+    ]
+    for part in parts:
+        found = await store.catalogue.upcoming(0, 30, 2, tenant="default", **part)
+        assert [item.job_id for item in found] == ["own"], part
+
+
 async def test_children_come_without_labels(store: OpenStore) -> None:
     """500 at a time: labels of a MiB would fill the memory."""
     await store.commit(commit("a", parent_job="p", labels={"team": "x"}))

@@ -89,6 +89,17 @@ async def test_what_lasts_is_open_until_it_recovers(table: SqlAlertTable) -> Non
     assert (line.since, line.said_at) == (50, 30)
 
 
+async def test_what_lasts_of_the_own_tenant_is_found_behind_that_of_others(table: SqlAlertTable) -> None:
+    """Also where others have more than are shown: who sees its own alone is shown and told these."""
+    lost = Occurrence(kind=OccurrenceKind.STORE_LOST, at=10, subject="history")
+    store = AlertOccasion(alert="ops", subject="history", occurrence=lost, lasts=True)
+    given = [noted(10, FAILING, job=f"acme|a{number}") for number in range(3)]
+    await table.note([*given, noted(10, FAILING, job="z"), store], {})
+    found = await table.open((), 3, is_own=True)
+    assert [line.subject for line in found] == ["history", "z"]
+    assert (await table.count_open(is_own=True), await table.count_open()) == (2, 5)
+
+
 async def test_pages_of_what_lasts_pass_over_no_line(table: SqlAlertTable) -> None:
     """Several alerts, and kinds, have the same subject."""
     given = [
