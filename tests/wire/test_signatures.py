@@ -280,13 +280,19 @@ async def test_a_secret_is_its_tenant_s_own() -> None:
             "/keys", json={"name": "t", "role": "admin", "tenant": "team"}, headers=admin
         )
         own = {"Authorization": f"Bearer {data_of(made, 201)['key']}"}
+        wanted = {"name": "shop", "role": "editor", "service": "shop"}
+        of_shop = {}
+        for headers in (admin, own):
+            made = await world.client.post("/keys", json=wanted, headers=headers)
+            of_shop[headers["Authorization"]] = {"Authorization": f"Bearer {data_of(made, 201)['key']}"}
         for headers, secret in ((admin, HOOKS), (own, OLD)):
             shop.seen.clear()
             world.target.seen.clear()
             async with world.caller(headers=headers) as client:
                 data_of(await client.put("/services/shop", json={"signing": "hooks"}), 201)
                 path = "/services/shop/instances/1"
-                data_of(await client.put(path, json={"address": shop.url}), 201)
+                by = of_shop[headers["Authorization"]]
+                data_of(await client.put(path, json={"address": shop.url}, headers=by), 201)
                 told = [{"url": "service://shop/told", "stateEquals": "finalSucceed"}]
                 steps = [{"url": "service://shop/run"}, SIGNED]
                 data_of(await client.post("/jobs/j", json=definition(request=steps, notification=told)), 201)
