@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from client_sdk.client.blocking import BlockingClient as BlockingClient
+    from client_sdk.client.call_retries import Patience as Patience
     from client_sdk.client.client import DEFAULT_URL as DEFAULT_URL
     from client_sdk.client.client import Client as Client
-    from client_sdk.client.http_answers import Patience as Patience
     from client_sdk.client.jobs import PostedJob as PostedJob
 
 _MODULES = {
     "DEFAULT_URL": "client_sdk.client.client",
     "BlockingClient": "client_sdk.client.blocking",
     "Client": "client_sdk.client.client",
-    "Patience": "client_sdk.client.http_answers",
+    "Patience": "client_sdk.client.call_retries",
     "PostedJob": "client_sdk.client.jobs",
 }
 

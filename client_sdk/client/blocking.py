@@ -8,9 +8,9 @@ from pydantic import PrivateAttr
 
 from client_sdk.client.bulk import BulkWork
 from client_sdk.client.calendars import Calendars
+from client_sdk.client.call_retries import Patience
 from client_sdk.client.client import DEFAULT_URL, Client
 from client_sdk.client.executions import Deliveries, Executions
-from client_sdk.client.http_answers import Patience
 from client_sdk.client.jobs import Jobs
 from client_sdk.client.keys import Keys, Secrets
 from client_sdk.client.queues import Queues

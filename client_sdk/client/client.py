@@ -7,10 +7,10 @@ import httpx
 
 from client_sdk.client.bulk import BulkWork
 from client_sdk.client.calendars import Calendars
+from client_sdk.client.call_retries import Patience
 from client_sdk.client.connection import Connection
 from client_sdk.client.events import EventStream, write_filters
 from client_sdk.client.executions import Deliveries, Executions
-from client_sdk.client.http_answers import Patience
 from client_sdk.client.jobs import Jobs
 from client_sdk.client.keys import Keys, Secrets
 from client_sdk.client.queues import Queues

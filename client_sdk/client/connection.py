@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import httpx
 
-from client_sdk.client.http_answers import (
+from client_sdk.client.call_retries import (
     MAY_HAVE_ARRIVED,
-    Envelope,
     Patience,
     Repeat,
     may_repeat_answer,
     may_repeat_failure,
-    read_envelope,
-    unreadable,
     was_not_sent,
 )
+from client_sdk.client.http_answers import Envelope, read_envelope, unreadable
 from client_sdk.decoding import CODINGS, coding_of, is_decoded, read_decoded, with_body
 from client_sdk.errors import Unreachable, Unreadable
 from client_sdk.traces import TRACEPARENT, current_traceparent

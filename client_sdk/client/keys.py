@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 
+from client_sdk.client.call_retries import Repeat
 from client_sdk.client.connection import PAGE, CallGroup, iterate
-from client_sdk.client.http_answers import Repeat
 from client_sdk.client.jobs import write_moment
 from client_sdk.models import answers
 from client_sdk.names import quote_name

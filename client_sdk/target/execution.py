@@ -9,8 +9,8 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import msgspec
 
+from client_sdk.client.call_retries import Patience
 from client_sdk.client.connection import Connection
-from client_sdk.client.http_answers import Patience
 from client_sdk.errors import Absent, Conflict, Forbidden, NotWanted, SdkError
 from client_sdk.outages import PROGRESS, OutageLog
 from client_sdk.target.containment import readable

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 
-from client_sdk.client.http_answers import Patience
+from client_sdk.client.call_retries import Patience
 from client_sdk.client.queues import Queues
 from client_sdk.errors import Absent, Conflict, LimitReached, NotWanted, Problem, SdkError
 from client_sdk.loops import run_on

@@ -10,8 +10,14 @@ from starlette.types import Scope
 
 from client_sdk.proxy_headers import OF_PROXIES, PREFIXES_OF_PROXIES
 from scheduler_service.api.bodies import header, only_header
-from scheduler_service.api.cookies import SESSION_MS, check_console, check_host, check_origin, session_cookies
 from scheduler_service.api.responses import ApiProblem, absent, refuse
+from scheduler_service.api.session_cookies import (
+    SESSION_MS,
+    check_console,
+    check_host,
+    check_origin,
+    session_cookies,
+)
 from scheduler_service.domain.audit_acts import START_KEY
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.keys_and_roles import AccessKey

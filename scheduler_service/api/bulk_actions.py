@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from client_sdk.models import BulkExecutions, BulkJobs, ReplayRequest, write_pointer
-from client_sdk.models.requests import JobSelection
+from client_sdk.models.request_bodies import JobSelection
 from scheduler_service.api.executions import cancel_one, replay_one
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.jobs import edit_definition, find_job

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from client_sdk.models import answers
 from client_sdk.models.fields import CALENDAR
-from client_sdk.models.requests import MAX_DAYS, DatesText, NewCalendar
+from client_sdk.models.request_bodies import MAX_DAYS, DatesText, NewCalendar
 from scheduler_service.api import openapi_examples, parameters
 from scheduler_service.api.audit_writing import Way
 from scheduler_service.api.bodies import read_json_by_size, read_model

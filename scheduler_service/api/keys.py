@@ -6,7 +6,7 @@ from typing import Any
 from starlette.responses import Response
 
 from client_sdk.models import answers
-from client_sdk.models.requests import NewKey, Rotation
+from client_sdk.models.request_bodies import NewKey, Rotation
 from scheduler_service.api import openapi_examples, parameters
 from scheduler_service.api.bodies import read_json, read_model
 from scheduler_service.api.parameters import read_moment

@@ -5,14 +5,14 @@ from http import HTTPStatus
 from starlette.responses import Response
 
 from client_sdk.models import answers
-from client_sdk.models.requests import SignIn
+from client_sdk.models.request_bodies import SignIn
 from scheduler_service.api import openapi_examples
 from scheduler_service.api.audit_writing import Way, note_sign_in
 from scheduler_service.api.authentication import KnownCaller
 from scheduler_service.api.bodies import header, read_json, read_model
-from scheduler_service.api.cookies import check_console, check_origin, write_cookie
 from scheduler_service.api.request import ApiRequest, PostedBody, Routes
 from scheduler_service.api.responses import refuse, succeed
+from scheduler_service.api.session_cookies import check_console, check_origin, write_cookie
 from scheduler_service.domain.audit_acts import ActKind
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.security.callers import Role

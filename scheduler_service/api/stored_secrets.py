@@ -6,7 +6,7 @@ from typing import Any
 from starlette.responses import Response
 
 from client_sdk.models import answers
-from client_sdk.models.requests import NewSecret
+from client_sdk.models.request_bodies import NewSecret
 from scheduler_service.api import openapi_examples
 from scheduler_service.api.bodies import read_json, read_model
 from scheduler_service.api.request import ApiRequest, PostedBody, Routes

@@ -50,7 +50,7 @@ from scheduler_service.ports.queues import Queues
 from scheduler_service.ports.services import Router
 from scheduler_service.ports.state import JobStore
 from scheduler_service.security.callers import Role
-from scheduler_service.security.kept_records import MASKED_HEADERS
+from scheduler_service.security.history_masking import MASKED_HEADERS
 from scheduler_service.security.key_ring import KeyRing
 from scheduler_service.security.name_masks import Concealment, DefinitionMasking
 from scheduler_service.security.trusted_proxies import Proxies

@@ -35,7 +35,7 @@ from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.sending import CallingSender
 from scheduler_service.ports.services import Router
 from scheduler_service.ports.state import OpenStore, StateStore
-from scheduler_service.security.kept_records import Masking
+from scheduler_service.security.history_masking import Masking
 from scheduler_service.security.secret_vault import Seal, SecretVault
 from scheduler_service.security.secrets import SecretMasks, SecretSources
 from scheduler_service.security.signing import RequestSigner

@@ -370,7 +370,7 @@ def _plan_calendar(
     connection: ApiConnection, one: DefinitionInFile, known: Mapping[str, Mapping[str, Any]]
 ) -> PlannedChange:
     from client_sdk.models import parse_model
-    from client_sdk.models.requests import NewCalendar
+    from client_sdk.models.request_bodies import NewCalendar
 
     name = str(one.name)
     answer, problem = _try(connection, one, f"{path_of('calendar', name)}/preview")

@@ -109,7 +109,7 @@ def order_members(definition: dict[str, Any]) -> dict[str, Any]:
 
 def _export_calendars(connection: ApiConnection, documents: Iterable[Exported]) -> list[Exported]:
     """Those that the jobs of these documents name."""
-    from client_sdk.models.requests import NewCalendar
+    from client_sdk.models.request_bodies import NewCalendar
 
     jobs = [
         job

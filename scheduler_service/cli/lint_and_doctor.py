@@ -96,7 +96,7 @@ class _LintReport:
 def check_document(one: "DefinitionInFile") -> tuple[list[Found], list[Found]]:
     """As `check`, of any kind; of a calendar and a service the form alone, and each job that it declares."""
     from client_sdk.models import ServiceDeclaration
-    from client_sdk.models.requests import NewCalendar
+    from client_sdk.models.request_bodies import NewCalendar
     from scheduler_service.cli.documents import DocumentKind
 
     if one.kind is DocumentKind.JOB:

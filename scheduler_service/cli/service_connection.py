@@ -13,8 +13,9 @@ from scheduler_service.cli.errors import AbsentError, CommandError, Exit
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from client_sdk.client.call_retries import Patience
     from client_sdk.client.connection import Connection
-    from client_sdk.client.http_answers import Envelope, Patience
+    from client_sdk.client.http_answers import Envelope
     from client_sdk.errors import Problem, Unreachable
     from client_sdk.models.answers import Event
     from scheduler_service.cli.documents import DefinitionFile
@@ -291,8 +292,8 @@ def connect(url: str | None, key: str | None) -> ApiConnection:
     `closing_connections` closes it. Raises CommandError.
     """
     sys.modules.setdefault(COMMAND_LINE_OF_HTTPX, None)  # type: ignore[arg-type]
+    from client_sdk.client.call_retries import Patience
     from client_sdk.client.connection import Connection
-    from client_sdk.client.http_answers import Patience
 
     url, key = read_address(url, key)
     try:

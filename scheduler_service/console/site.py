@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from scheduler_service import __version__
 from scheduler_service.api import CONSOLE
 from scheduler_service.api.bodies import header
-from scheduler_service.api.cookies import public_prefix
+from scheduler_service.api.session_cookies import public_prefix
 from scheduler_service.console.assets import ConsoleAsset, ConsoleFiles, own_files, read_files
 from scheduler_service.console.modules import ConsoleError, VueMissing
 from scheduler_service.hosts.work_thread import work_apart

@@ -7,13 +7,9 @@ by their key.
 
 from typing import Final
 
-from scheduler_service.domain.moments import MINUTE
-
 DEFAULT_TENANT: Final = "default"
 TRIALS: Final = "punctual:trials"
 """The `parentJob` of all trials: by it they are found."""
-KEPT_MS: Final = 10 * MINUTE
-"""A trial stays so long after its creation, and then until its execution has ended."""
 SEPARATOR: Final = "|"
 """Not allowed in a jobId. What is before it tells tenants apart without a call: nothing for `default`."""
 _BEGIN = "trial:"

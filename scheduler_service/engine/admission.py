@@ -4,7 +4,8 @@ from scheduler_service.domain.document import Kept, Open
 from scheduler_service.domain.execution import WAITING, ExecutionState, FiringOutcome, TriggeredBy
 from scheduler_service.domain.records import AttemptStarted
 from scheduler_service.domain.replies import Started
-from scheduler_service.engine.attempt import cancel, fresh_context
+from scheduler_service.engine.attempt import fresh_context
+from scheduler_service.engine.cancellation import cancel
 from scheduler_service.engine.chain import begin, call_step
 from scheduler_service.engine.turn_state import LATE_AFTER, TurnState, replace
 from scheduler_service.timing.timer import TimerKind

@@ -17,17 +17,16 @@ from scheduler_service.domain.tracing import STEP as STEP_SPAN
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest, Outcome
 from scheduler_service.engine.answer_rules import TOO_LARGE_TEXT, UNSUCCESSFUL, code_in, find_unmet
 from scheduler_service.engine.attempt import (
-    GONE,
     JSON_TYPE,
-    STEP,
     Broken,
     fail,
     fresh_context,
     keep_result,
     open_attempt,
-    pause_by_end,
     succeed,
 )
+from scheduler_service.engine.automatic_pause import GONE, pause_by_end
+from scheduler_service.engine.cancellation import STEP
 from scheduler_service.engine.decision import SMALL_BYTES
 from scheduler_service.engine.feedback_url import feedback_token
 from scheduler_service.engine.notification_events import OWN_FAULT, answer_event, failure_event, notify

@@ -41,7 +41,8 @@ from scheduler_service.domain.turn_events import (
 )
 from scheduler_service.domain.wire import Fault, FaultKind
 from scheduler_service.engine.admission import admit, drop, start_queued
-from scheduler_service.engine.attempt import Broken, abandon, call_cancel_url, fail, token_of
+from scheduler_service.engine.attempt import Broken, fail
+from scheduler_service.engine.cancellation import abandon, call_cancel_url, token_of
 from scheduler_service.engine.chain import begin_again, handle_answer, record_step
 from scheduler_service.engine.check_polling import handle_check, record_check, send_check
 from scheduler_service.engine.decision import Decision, Job

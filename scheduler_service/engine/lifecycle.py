@@ -7,7 +7,7 @@ from scheduler_service.domain.moments import Now
 from scheduler_service.domain.replies import Reactivated, Refusal, RefusalCode, Reply, Taken, Unchanged
 from scheduler_service.domain.turn_events import Activated, Created, Destroyed, Paused, Updated
 from scheduler_service.engine.admission import drop, start_queued
-from scheduler_service.engine.attempt import cancel
+from scheduler_service.engine.cancellation import cancel
 from scheduler_service.engine.decision import Decision, Job
 from scheduler_service.engine.definition_checks import refuse_other_owner, refuse_ownerless
 from scheduler_service.engine.firing import (

@@ -11,7 +11,6 @@ from scheduler_service.domain.step_parts import QueueOptions
 from scheduler_service.domain.tracing import Sampling
 from scheduler_service.domain.wire import Headers
 from scheduler_service.language.compiled import JsonTemplate, TextTemplate, UrlTemplate
-from scheduler_service.language.json_values import LARGE_BYTES
 from scheduler_service.language.jsonpath import Path
 from scheduler_service.timing.calendar_days import Calendar
 from scheduler_service.timing.timer import Timer
@@ -190,33 +189,33 @@ class Program(msgspec.Struct, frozen=True, gc=False):
     cancel: Target | None
     notifications: tuple[Notification, ...]
     policies: tuple[Policy, ...]
-    max_retries: int = 5
-    asynchronous: bool = False
-    check_rate: int = 1_000
-    timeout: int = 60_000
-    qos: int = 0
-    max_concurrency: int = 1
-    overlap: str = "skip"
-    queue_limit: int = 100
-    lead: int = 0
-    starts_paused: bool = False
-    active: bool = True
-    disabled: bool = False
-    pause_after: int | None = None
-    keeps_result: bool = False
-    job_name: str = ""
-    object_id: str | None = None
-    creator: str = ""
-    labels: dict[str, str] = {}
-    parent_job: str | None = None
-    parent_execution: int | None = None
-    history_detail: str | None = None
-    params_schema: object = None
-    system: bool = False
-    short_bytes: int = LARGE_BYTES
-    secrets: tuple[str, ...] = ()
+    max_retries: int
+    asynchronous: bool
+    check_rate: int
+    timeout: int
+    qos: int
+    max_concurrency: int
+    overlap: str
+    queue_limit: int
+    lead: int
+    starts_paused: bool
+    active: bool
+    disabled: bool
+    pause_after: int | None
+    keeps_result: bool
+    job_name: str
+    object_id: str | None
+    creator: str
+    labels: dict[str, str]
+    parent_job: str | None
+    parent_execution: int | None
+    history_detail: str | None
+    params_schema: object
+    system: bool
+    short_bytes: int
+    secrets: tuple[str, ...]
+    signs: frozenset[str]
     problems: tuple[Problem, ...] = ()
-    signs: frozenset[str] = frozenset()
 
     @property
     def key(self) -> str:

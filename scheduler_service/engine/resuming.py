@@ -22,7 +22,8 @@ from scheduler_service.domain.step_parts import QueueOptions
 from scheduler_service.domain.turn_events import HandedOver
 from scheduler_service.domain.wire import LastBegun, Token
 from scheduler_service.engine.admission import start_late
-from scheduler_service.engine.attempt import LOST_ORDINAL, Broken, bare_context, fail, finish, token_of
+from scheduler_service.engine.attempt import Broken, fail, finish
+from scheduler_service.engine.cancellation import LOST_ORDINAL, bare_context, token_of
 from scheduler_service.engine.outbound_requests import sent_again
 from scheduler_service.engine.parts.dispatch import queue_timeout_of, resend_parts, token_of_part
 from scheduler_service.engine.parts.queue import withdraw_all

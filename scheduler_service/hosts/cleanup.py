@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from scheduler_service.domain.execution import JobState
-from scheduler_service.domain.job_key import KEPT_MS, TRIALS, is_trial
+from scheduler_service.domain.job_key import TRIALS, is_trial
 from scheduler_service.domain.moments import MINUTE
 from scheduler_service.domain.turn_events import Destroyed
 from scheduler_service.ports.catalogue import CatalogueEntry, JobQuery
@@ -16,6 +16,8 @@ from scheduler_service.ports.log import Log
 from scheduler_service.ports.state import JobStore
 from scheduler_service.telemetry.log_summaries import Outage
 
+TRIAL_KEPT_MS = 10 * MINUTE
+"""A trial stays so long after its creation, and then until its execution has ended."""
 TRIALS_READ = 200
 ROUND = MINUTE
 
@@ -33,7 +35,7 @@ class Trials:
         self.beginning = asyncio.Lock()
 
     async def sweep(self, tenant: str | None = None) -> int:
-        """Destroys those that are over and older than `KEPT_MS`; how many live on. Raises StoreError.
+        """Destroys those that are over and older than `TRIAL_KEPT_MS`; how many live on. Raises StoreError.
 
         With `tenant` those of this one count, whose limit is no other's.
 
@@ -60,7 +62,7 @@ class Trials:
     async def _end(self, entry: CatalogueEntry) -> bool:
         """Whether nothing of the trial is left."""
         if entry.state is not JobState.DESTROYED:
-            if self._clock.now().wall - entry.created_at < KEPT_MS or entry.live or entry.waiting:
+            if self._clock.now().wall - entry.created_at < TRIAL_KEPT_MS or entry.live or entry.waiting:
                 return False
             await self._deliver(entry.job_id, Command(Destroyed()))
         await self._store.forget(entry.job_id)

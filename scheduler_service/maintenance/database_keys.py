@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from client_sdk.models.requests import NewKey, Rotation
+from client_sdk.models.request_bodies import NewKey, Rotation
 from scheduler_service.api.bodies import read_model
 from scheduler_service.api.keys import check_among, key_wire, read_new_key
 from scheduler_service.app.data_folder import HISTORY_FILE, history_address

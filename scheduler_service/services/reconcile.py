@@ -12,7 +12,7 @@ from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.registered_services import Applied, Service
 from scheduler_service.domain.replies import ReachedLimit, Refusal
 from scheduler_service.domain.turn_events import Activated, Created, Destroyed, Event, Paused, Updated
-from scheduler_service.engine.attempt import GONE
+from scheduler_service.engine.automatic_pause import GONE
 from scheduler_service.engine.compile_cache import read_options, with_service_options
 from scheduler_service.engine.decision import Job
 from scheduler_service.engine.program import GROUP_BYTES, weigh

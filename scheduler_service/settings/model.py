@@ -2,7 +2,7 @@
 
 import ipaddress
 import re
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from client_sdk.models import JOB_ID_FORM, RetryPolicy
+from client_sdk.models import JOB_ID_FORM, JobDefinition, RetryPolicy
 from client_sdk.models.definition import MAX_ENTRIES
 from client_sdk.signing import read_secret
 from scheduler_service.domain.errors import ExpressionError
@@ -252,18 +252,23 @@ class DatabaseSettings(Group):
     url: Annotated[str, AfterValidator(_check_database)] | None = None
 
 
+def _as_defined(option: str) -> Any:
+    """The default that the model of a definition has."""
+    return JobDefinition.model_fields[option].default
+
+
 class OptionSettings(Group):
     """The options of a job that are given for many (SPEC section 13). `retry` is as in a definition."""
 
-    check_rate_seconds: Annotated[float, Field(ge=0.1)] = 1
-    timeout_seconds: Positive = 60
-    max_retries: Count = 5
-    qos: Bit = 0
-    max_concurrency: PositiveCount = 1
-    overlap_policy: Literal["skip", "queue", "cancel_running", "allow"] = "skip"
-    queue_limit: Count = 100
+    check_rate_seconds: Annotated[float, Field(ge=0.1)] = _as_defined("check_rate_seconds")
+    timeout_seconds: Positive = _as_defined("timeout_seconds")
+    max_retries: Count = _as_defined("max_retries")
+    qos: Bit = _as_defined("qos")
+    max_concurrency: PositiveCount = _as_defined("max_concurrency")
+    overlap_policy: Literal["skip", "queue", "cancel_running", "allow"] = _as_defined("overlap_policy")
+    queue_limit: Count = _as_defined("queue_limit")
     lead_seconds: Annotated[float, Field(ge=0, le=3_600)] = 0
-    start_policy: Literal["auto", "manual"] = "auto"
+    start_policy: Literal["auto", "manual"] = _as_defined("start_policy")
     retry: Policies = ()
 
     @field_serializer("retry")

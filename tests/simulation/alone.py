@@ -15,7 +15,7 @@ from scheduler_service.hosts.processes.shards import Shard
 from scheduler_service.persistence.job_store.state_store import SqlStateStore
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreError
-from scheduler_service.security.kept_records import Masking
+from scheduler_service.security.history_masking import Masking
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.lost_instances import Losses
 from scheduler_service.services.router import MemoryRouter, Terms

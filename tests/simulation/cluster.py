@@ -31,7 +31,7 @@ from scheduler_service.ports.cluster import TURNS_IN_ROWS, Node
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreStopping
 from scheduler_service.ports.state import StoredJob
-from scheduler_service.security.kept_records import Masking
+from scheduler_service.security.history_masking import Masking
 from tests.conformance.hosts.standin import NOT_PERIODIC, Call, StandIn, StandInClient, name_of
 from tests.simulation.alone import LIMITS, Life, keep_nothing
 from tests.simulation.callers import NoAnswer

@@ -18,7 +18,8 @@ from scheduler_service.domain.step_parts import (
 )
 from scheduler_service.domain.turn_events import CallEnded, InstancesResolved
 from scheduler_service.domain.wire import Answer, CallKind, Fault, FaultKind, OutboundRequest, Outcome, Token
-from scheduler_service.engine.attempt import GONE, Broken
+from scheduler_service.engine.attempt import Broken
+from scheduler_service.engine.automatic_pause import GONE
 from scheduler_service.engine.chain import (
     GONE_STATUS,
     advance,

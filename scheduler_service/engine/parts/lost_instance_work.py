@@ -16,7 +16,8 @@ from scheduler_service.domain.registered_services import LEFT, SILENT, Loss
 from scheduler_service.domain.replies import Reply, Taken, Unchanged
 from scheduler_service.domain.turn_events import InstanceLost
 from scheduler_service.domain.wire import CallKind
-from scheduler_service.engine.attempt import Broken, abandon, fail
+from scheduler_service.engine.attempt import Broken, fail
+from scheduler_service.engine.cancellation import abandon
 from scheduler_service.engine.notification_events import failure_event, notify
 from scheduler_service.engine.parts.dispatch import find_run
 from scheduler_service.engine.parts.join import INSTANCE_LOST, settle_reports

@@ -25,7 +25,7 @@ from scheduler_service.ports.cluster import TURNS_IN_ROWS, Node, TurnClaim
 from scheduler_service.ports.errors import StoreError, StoreUncertain
 from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import StateStore
-from scheduler_service.security.kept_records import Masking
+from scheduler_service.security.history_masking import Masking
 from scheduler_service.services.lost_instances import Losses
 from scheduler_service.services.router import MemoryRouter, Terms
 from tests.conformance.hosts.process import Points, Process, ProcessDatabase, ProcessSender, ProcessStore

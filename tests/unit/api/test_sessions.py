@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from scheduler_service.api.cookies import SESSION_MS
+from scheduler_service.api.session_cookies import SESSION_MS
 from scheduler_service.domain.keys_and_roles import OF_SETTINGS, AccessKey
 from scheduler_service.security.callers import Role, Session, SessionSeal
 from scheduler_service.security.key_ring import MOST_ENDED, KeyRing

@@ -9,9 +9,10 @@ import pytest
 
 from scheduler_service.api.trials import MOST_LIVING
 from scheduler_service.domain.execution import JobState
-from scheduler_service.domain.job_key import KEPT_MS, TRIALS
+from scheduler_service.domain.job_key import TRIALS
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.turn_events import Event, Triggered
+from scheduler_service.hosts.cleanup import TRIAL_KEPT_MS
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
 from tests.rows import each_row
@@ -51,7 +52,7 @@ async def test_it_is_destroyed_by_itself(client: httpx.AsyncClient, world: World
     """Ten minutes after its beginning, nothing is left but its execution."""
     data = await attempt(client)
     await world.answer_calls()
-    world.wall += KEPT_MS - 1
+    world.wall += TRIAL_KEPT_MS - 1
     assert await world.deps.upkeep.trials.sweep() == 1
     world.wall += 1
     assert await world.deps.upkeep.trials.sweep() == 0
@@ -63,13 +64,13 @@ async def test_it_is_destroyed_by_itself(client: httpx.AsyncClient, world: World
 async def test_one_that_runs_stays(client: httpx.AsyncClient, world: World) -> None:
     """However long it takes."""
     await attempt(client)
-    world.wall += 10 * KEPT_MS
+    world.wall += 10 * TRIAL_KEPT_MS
     assert await world.deps.upkeep.trials.sweep() == 1
     await world.answer_calls()
     assert await world.deps.upkeep.trials.sweep() == 0
     # Jobs that are no trials stay: whatever their ids are
     assert (await client.post("/jobs/trial:x", json=definition(parentJob="a"))).is_success
-    world.wall += 10 * KEPT_MS
+    world.wall += 10 * TRIAL_KEPT_MS
     assert await world.deps.upkeep.trials.sweep() == 0
     assert await ids(client) == ["trial:x"]
 
@@ -146,7 +147,7 @@ async def test_a_key_is_one_trial(client: httpx.AsyncClient, world: World) -> No
     assert await attempt(client, KEY) == first
     assert len(world.history.runs) == 1
     await world.answer_calls()
-    world.wall += KEPT_MS
+    world.wall += TRIAL_KEPT_MS
     await world.deps.upkeep.trials.sweep()
     assert await attempt(client, KEY) == first
     other = await client.post("/definitions/try", json={"definition": definition(jobName="b")}, headers=KEY)
@@ -183,7 +184,7 @@ async def test_a_crash_in_the_middle_leaves_nothing(is_after: bool) -> None:
         world.kind = Triggered
         assert (await client.post("/definitions/try", json=body)).status_code == 503
         await world.answer_calls()
-        world.wall += KEPT_MS
+        world.wall += TRIAL_KEPT_MS
         assert await world.deps.upkeep.trials.sweep() == 0
         assert world.catalogue.entries == world.documents == {}
 
@@ -201,7 +202,7 @@ async def test_trials_that_a_kill_left_without_an_execution_go() -> None:
             ("active", 0, None)
         ] * 2
         assert world.history.runs == {}
-        world.wall += KEPT_MS - 1
+        world.wall += TRIAL_KEPT_MS - 1
         assert await world.deps.upkeep.trials.sweep() == 2
         world.wall += 1
         assert await world.deps.upkeep.trials.sweep() == 0
@@ -226,7 +227,7 @@ async def test_a_crash_between_destruction_and_forgetting_leaves_nothing() -> No
     async with world.client() as client:
         data = await attempt(client)
         await world.answer_calls()
-        world.wall += KEPT_MS
+        world.wall += TRIAL_KEPT_MS
         world.is_away = True
         with pytest.raises(StoreUnavailable):
             await world.deps.upkeep.trials.sweep()
@@ -245,7 +246,7 @@ async def test_there_are_not_too_many(client: httpx.AsyncClient, world: World) -
     assert (refused.status_code, pointers(refused)) == (429, [("", "limit")])
     assert refused.headers["retry-after"] == "60"
     await world.answer_calls()
-    world.wall += KEPT_MS
+    world.wall += TRIAL_KEPT_MS
     await attempt(client)
     assert len(world.documents) == 1
 
@@ -271,7 +272,7 @@ async def test_a_key_whose_trial_has_gone_runs_nothing(end: str) -> None:
         await world.answer_calls()
         if end == "deleted":
             assert (await client.delete(f"/jobs/{job_id}")).is_success
-        world.wall += KEPT_MS
+        world.wall += TRIAL_KEPT_MS
         assert await world.deps.upkeep.trials.sweep() == 0
         assert world.documents == {}
         for _ in range(MOST_LIVING):

@@ -42,7 +42,7 @@ from scheduler_service.ports.alerts import AlertLine
 from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError, StoreUnavailable
 from scheduler_service.ports.history import Batch
-from scheduler_service.security.kept_records import MASKED_HEADERS
+from scheduler_service.security.history_masking import MASKED_HEADERS
 from scheduler_service.security.key_ring import KeyRing
 from scheduler_service.security.name_masks import Concealment, DefinitionMasking
 from scheduler_service.services.drift_report import DriftReport

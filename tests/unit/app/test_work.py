@@ -30,7 +30,7 @@ from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.sending import MayGo, always
 from scheduler_service.ports.state import Commit
-from scheduler_service.security.kept_records import Masking
+from scheduler_service.security.history_masking import Masking
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import MemoryRouter, Terms
 from tests.manual_clock import WatchedClock

@@ -7,8 +7,8 @@ from typing import Any
 
 import httpx
 
+from client_sdk.client.call_retries import Patience
 from client_sdk.client.connection import Connection
-from client_sdk.client.http_answers import Patience
 from scheduler_service.cli.errors import CommandError
 from scheduler_service.cli.jobs import apply_jobs
 from scheduler_service.cli.service_connection import ApiConnection

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
+from client_sdk.client.call_retries import Patience
 from client_sdk.client.connection import Connection
-from client_sdk.client.http_answers import Patience
 from scheduler_service.cli.definition_commands import MAX_DEFINITIONS, PAGE_BYTES
 from scheduler_service.cli.errors import CommandError, Exit
 from scheduler_service.cli.jobs import apply_jobs

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
+from client_sdk.client.call_retries import Patience
 from client_sdk.client.connection import Connection
-from client_sdk.client.http_answers import Patience
 from client_sdk.errors import Flaw, Problem
 from scheduler_service.cli.documents import DefinitionFile, read_document
 from scheduler_service.cli.errors import AbsentError, CommandError, Exit

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import uvicorn
 
+from client_sdk.client.call_retries import Patience
 from client_sdk.client.connection import Connection
-from client_sdk.client.http_answers import Patience
 from client_sdk.client.jobs import Jobs
 from tests.wire.service import SERVED, World
 

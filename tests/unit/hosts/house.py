@@ -24,7 +24,7 @@ from scheduler_service.ports.delivery import Command, Definition
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.history import Batch, History
 from scheduler_service.ports.state import StateStore
-from scheduler_service.security.kept_records import Masking
+from scheduler_service.security.history_masking import Masking
 from scheduler_service.services.instances import Instance, Instances
 from scheduler_service.services.lost_instances import Losses
 from scheduler_service.services.router import MemoryRouter, Terms

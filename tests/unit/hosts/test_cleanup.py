@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from scheduler_service.domain.execution import JobState
-from scheduler_service.domain.job_key import KEPT_MS, TRIALS
+from scheduler_service.domain.job_key import TRIALS
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.turn_events import Destroyed
-from scheduler_service.hosts.cleanup import ROUND, TRIALS_READ, Cleanup, TrialRounds, Trials
+from scheduler_service.hosts.cleanup import ROUND, TRIAL_KEPT_MS, TRIALS_READ, Cleanup, TrialRounds, Trials
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StateUnreadable, StoreUnavailable
@@ -48,7 +48,7 @@ class Shelf:
     def __init__(self) -> None:
         self.entries: dict[str, CatalogueEntry] = {}
         self.destroyed: list[str] = []
-        self.wall = START + KEPT_MS
+        self.wall = START + TRIAL_KEPT_MS
         self.is_down = False
         self.damaged = ""
         self.defect: Exception | None = None
@@ -111,7 +111,7 @@ async def test_those_that_are_over_go(shelf: Shelf) -> None:
 async def test_one_that_runs_or_waits_stays(members: dict[str, int], shelf: Shelf) -> None:
     """However old it is."""
     shelf.add("trial:a", **members)
-    shelf.wall += 99 * KEPT_MS
+    shelf.wall += 99 * TRIAL_KEPT_MS
     assert (await shelf.trials().sweep(), shelf.destroyed) == (1, [])
 
 

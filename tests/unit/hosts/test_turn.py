@@ -21,7 +21,7 @@ from scheduler_service.hosts.job_cache import CachedJob
 from scheduler_service.language.json_values import LARGE_BYTES
 from scheduler_service.ports.errors import StoreConflict, StoreUnavailable, StoreUncertain
 from scheduler_service.ports.state import Remembered
-from scheduler_service.security.kept_records import Masking
+from scheduler_service.security.history_masking import Masking
 from tests.unit.hosts.house import CORE, SKEW, START
 from tests.unit.hosts.memory_store import Fate
 from tests.unit.hosts.turn_rig import Bench

@@ -17,7 +17,7 @@ from scheduler_service.hosts.job_cache import CachedJob, OpenBytes
 from scheduler_service.hosts.turn import Turn
 from scheduler_service.ports.catalogue import CatalogueEntry
 from scheduler_service.ports.delivery import Command
-from scheduler_service.security.kept_records import Masking
+from scheduler_service.security.history_masking import Masking
 from tests.manual_clock import ManualClock
 from tests.unit.hosts.house import CORE, SKEW, START, MemoryHistory, describe
 from tests.unit.hosts.memory_store import Disk, Entry, MemoryStore

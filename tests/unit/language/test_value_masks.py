@@ -22,7 +22,7 @@ from scheduler_service.domain.records import (
 )
 from scheduler_service.domain.wire import Answer, AtSend, Fault, FaultKind
 from scheduler_service.language.value_masks import LEAST_PREFIX, SecretMask, escaped_anyhow, forms_of
-from scheduler_service.security.kept_records import Masking
+from scheduler_service.security.history_masking import Masking
 from scheduler_service.security.secrets import MOST_FORMER, GivenSecrets, SecretMasks
 from tests.rows import each_row
 

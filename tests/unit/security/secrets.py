@@ -3,7 +3,7 @@
 from typing import Any
 
 from scheduler_service.domain.records import Exchange, StepEnded
-from scheduler_service.security.kept_records import Masking
+from scheduler_service.security.history_masking import Masking
 
 MASKING = Masking(headers=["X-Tenant-Secret"], members=["password", "apiKey"])
 SECRET = "s3cr3t"

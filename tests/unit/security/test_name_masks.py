@@ -15,7 +15,7 @@ from scheduler_service.domain.records import (
     Noted,
 )
 from scheduler_service.language.value_masks import NO_MASK, SecretMask
-from scheduler_service.security.kept_records import MASKED_HEADERS, Masking
+from scheduler_service.security.history_masking import MASKED_HEADERS, Masking
 from scheduler_service.security.name_masks import MOST_CHANGES, VALUE_BYTES, Concealment, DefinitionMasking
 from tests.rows import each_row
 from tests.unit.security.secrets import MASKING, SECRET, masked_body, masked_exchange

@@ -9,8 +9,9 @@ import httpx
 import pytest
 
 from client_sdk import Client
+from client_sdk.client.call_retries import Patience
 from client_sdk.client.connection import LARGEST_ANSWER
-from client_sdk.client.http_answers import LONGEST_TEXT, Patience
+from client_sdk.client.http_answers import LONGEST_TEXT
 from client_sdk.client.queues import Queues
 from client_sdk.client.services import Services
 from client_sdk.errors import Absent, Conflict, Invalid, SdkError, Unavailable, Unreachable, Unreadable

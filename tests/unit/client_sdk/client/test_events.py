@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from client_sdk import Client
+from client_sdk.client.call_retries import Patience
 from client_sdk.client.events import LARGEST_FRAME, EventFrameReader, EventStream
-from client_sdk.client.http_answers import Patience
 from client_sdk.errors import Invalid, Unreachable, Unreadable
 from client_sdk.models import answers
 from tests.rows import each_row

@@ -21,7 +21,7 @@ from client_sdk.models import (
     point_to_posted,
 )
 from client_sdk.models.fields import LONGEST_ADDRESS, LONGEST_DESCRIPTION
-from client_sdk.models.requests import Cancellation
+from client_sdk.models.request_bodies import Cancellation
 from tests.rows import each_row
 
 

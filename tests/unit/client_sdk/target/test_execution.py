@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from client_sdk import JobFailed, NotWanted
-from client_sdk.client.http_answers import Patience
+from client_sdk.client.call_retries import Patience
 from client_sdk.target import Execution, job
 from client_sdk.target.execution import AttemptReport, FeedbackReporter, read_feedback_url
 from tests.rows import each_row

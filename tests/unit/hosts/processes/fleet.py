@@ -22,7 +22,7 @@ from scheduler_service.hosts.processes.rpc_methods import RpcConnection
 from scheduler_service.hosts.processes.shards import build_processes
 from scheduler_service.persistence.sqlite.folder_lock import FolderLock
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
-from scheduler_service.security.kept_records import Masking
+from scheduler_service.security.history_masking import Masking
 from scheduler_service.services.instances import Instances
 from scheduler_service.services.router import MemoryRouter, Terms
 from scheduler_service.settings import Settings

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.api.cookies import (
+from scheduler_service.api.responses import ApiProblem
+from scheduler_service.api.session_cookies import (
     check_origin,
     is_same_origin,
     public_prefix,
     session_cookies,
     write_cookie,
 )
-from scheduler_service.api.responses import ApiProblem
 from tests.rows import each_row
 
 

@@ -20,7 +20,7 @@ from scheduler_service.domain.records import (
     StepEnded,
 )
 from scheduler_service.language.value_masks import SecretMask
-from scheduler_service.security.kept_records import Masking, cut
+from scheduler_service.security.history_masking import Masking, cut
 from tests.rows import each_row
 from tests.unit.security.secrets import MASKING, SECRET, masked_body, masked_exchange, step
 
