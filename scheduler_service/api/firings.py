@@ -38,7 +38,7 @@ from scheduler_service.timing.schedule import (
     advance,
     between,
     keeps_grid,
-    latest,
+    latest_planned,
     moments_of_run,
     planned_between,
     tally,
@@ -245,7 +245,7 @@ async def _following(
     timer, cursor = known
     # Without a limit of each job nothing before the page needs to be counted.
     since = max(next_fire + 1, plan.after[0] if plan.per_job is None else plan.since)
-    earlier = latest(timer, cursor, entry.uid, since) if timer.repeats is None else None
+    earlier = latest_planned(timer, cursor, entry.uid, since) if timer.repeats is None else None
     if earlier is not None:
         cursor = advance(cursor, earlier)
     walk = islice(between(timer, cursor, entry.uid, plan.until), MAX_FIRINGS_OF_JOB)

@@ -14,7 +14,7 @@ from scheduler_service.engine.decision import Job
 from scheduler_service.engine.turn_state import LATE_AFTER, TurnState, replace
 from scheduler_service.timing.durations import mean_length
 from scheduler_service.timing.misfire import DueFirings, MissedRun, plan
-from scheduler_service.timing.schedule import COUNT_MAX, Firing, advance, upcoming
+from scheduler_service.timing.schedule import COUNT_MAX, Firing, advance, over, upcoming
 from scheduler_service.timing.timer import RECURRING, Timer, TimerKind
 
 MISFIRE, DEBUG = "misfire", "debug"
@@ -149,7 +149,8 @@ def follow_calendar(turn: TurnState, event: Event) -> None:
             turn.spend(1)
     if head.active:
         cursor = turn.head.cursor
-        turn.change_head(cursor=replace(cursor, last=max(cursor.last or 0, since - 1)))
+        last = over(turn.program.timer, cursor, head.uid, since)
+        turn.change_head(cursor=replace(cursor, last=max(cursor.last or 0, last)))
     plan_next(turn)
 
 
@@ -173,7 +174,8 @@ def replan(turn: TurnState, calendar: int = 0) -> Reply:
         return Taken()  # what is owed by the version before has to wait: see `follow_calendar`
     if head.next_fire is not None and head.next_fire > now and timer.kind in RECURRING:
         following = upcoming(timer, head.cursor, head.uid)
-        passed = replace(head.cursor, last=max(now, head.cursor.last or now))
+        last = over(timer, head.cursor, head.uid, now + 1)
+        passed = replace(head.cursor, last=max(last, head.cursor.last or last))
         if following is not None and following.planned_at <= now and upcoming(timer, passed, head.uid):
             turn.change_head(cursor=passed)
     plan_next(turn)

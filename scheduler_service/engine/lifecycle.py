@@ -21,6 +21,7 @@ from scheduler_service.engine.notification_events import keep_last_events
 from scheduler_service.engine.parts.queue import reconfigure
 from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.timing.misfire import resume
+from scheduler_service.timing.schedule import has_fixed_phase, over
 from scheduler_service.timing.timer import TimerKind
 
 PAUSED, SUPERSEDED, DESTROYED = "paused", "superseded", "destroyed"
@@ -110,7 +111,7 @@ def update(turn: TurnState, event: Updated) -> Reply:
     turn.change_head(
         revision=event.revision,
         updated_at=turn.now.wall,
-        cursor=Cursor(turn.now.wall, _last_firing(turn, event.revision)),
+        cursor=Cursor(_begin(turn, event.revision), _last_firing(turn, event.revision)),
         active=active,
         paused_at=None if active else turn.head.paused_at or turn.now.wall,
         pause_reason=None if active else turn.head.pause_reason or PAUSED,
@@ -191,6 +192,14 @@ def _record_owed(turn: TurnState, reason: str) -> None:
     owed = resume(timer, head.cursor, seed=head.uid, now=turn.now.wall)
     if owed.missed is not None:
         record_missed(turn, owed.missed, reason if head.active else PAUSED)
+
+
+def _begin(turn: TurnState, revision: int) -> int:
+    """From when the new schedule has moments: from now; one of the same timer that jitter moves on stays."""
+    head, timer = turn.head, turn.program.timer
+    if timer != turn.programs[revision].timer or not has_fixed_phase(timer):
+        return turn.now.wall
+    return min(turn.now.wall, over(timer, head.cursor, head.uid, turn.now.wall + 1))
 
 
 def _last_firing(turn: TurnState, revision: int) -> int | None:

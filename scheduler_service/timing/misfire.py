@@ -10,6 +10,8 @@ from scheduler_service.timing.schedule import (
     following,
     has_fixed_phase,
     latest,
+    latest_planned,
+    over,
     tally,
     upcoming,
 )
@@ -88,7 +90,7 @@ def plan(
     missed: MissedRun | None = None
     caught_up: tuple[Firing, ...] = ()
     overdue = now - timer.misfire_grace
-    last = _last_missed(timer, cursor, seed, overdue) if first.planned_at < overdue else None
+    last = latest_planned(timer, cursor, seed, overdue) if first.planned_at < overdue else None
     if last is not None:
         missed, caught_up = _split(timer, cursor, seed, last, policy or timer.misfire_policy, WALK_MAX)
         if is_cut := len(caught_up) > room:
@@ -112,9 +114,9 @@ def plan(
 def resume(timer: Timer, cursor: Cursor, *, now: int, seed: str, policy: str = "skip") -> Resumption:
     """The end of a pause: the timer starts again from `now` (SPEC section 10, PUT).
 
-    The firings since `cursor` fell into the pause; `policy` decides which of them are caught up. Those use up
-    repeats, the others none. Cron and an absolute `dueTime` keep their phase, a relative one and `ttl` count
-    from `now`, and a `one_time` that has not fired fires.
+    The firings planned since `cursor` and before `now` fell into the pause; `policy` decides which of them
+    are caught up. Those use up repeats, the others none. Cron and an absolute `dueTime` keep their phase, a
+    relative one and `ttl` count from `now`, and a `one_time` that has not fired fires.
     """
     fresh = Cursor(now, cursor.last, cursor.used)
     if timer.kind is TimerKind.ONE_TIME:
@@ -123,7 +125,12 @@ def resume(timer: Timer, cursor: Cursor, *, now: int, seed: str, policy: str = "
         ahead = cursor.last if cursor.last is not None and cursor.last >= now else None
         fresh = msgspec.structs.replace(cursor, anchor=now, last=ahead)
     # Cron fires strictly after its anchor, so a moment equal to `now` belongs to the pause; of a timing not.
-    last = latest(timer, cursor, seed, now + (timer.kind is TimerKind.CRON))
+    is_cron = timer.kind is TimerKind.CRON
+    last = latest_planned(timer, cursor, seed, now + is_cron)
+    if has_fixed_phase(timer):
+        # What jitter moves behind the pause is still to come; `ttl` counts from its moment then.
+        anchor = over(timer, cursor, seed, now + is_cron) + (not is_cron)
+        fresh = msgspec.structs.replace(fresh, anchor=anchor)
     if last is None:
         return Resumption(None, (), 0, fresh)
     missed, caught_up = _split(timer, cursor, seed, last, policy, COUNT_MAX)
@@ -131,7 +138,7 @@ def resume(timer: Timer, cursor: Cursor, *, now: int, seed: str, policy: str = "
         missed = MissedRun(missed.first, missed.last, COUNT_MAX)
     count = min(COUNT_MAX, len(caught_up) + (missed.count or 0 if missed else 0))
     if has_fixed_phase(timer):
-        fresh = Cursor(now, last.base)
+        fresh = Cursor(fresh.anchor, last.base)
     fresh = msgspec.structs.replace(fresh, used=cursor.used + len(caught_up))
     return Resumption(missed, caught_up, count, fresh)
 
@@ -152,14 +159,6 @@ def count_missed(
             return MisfireCount(count, at, True)
         count, at = count + 1, after
     return MisfireCount(count, at, False)
-
-
-def _last_missed(timer: Timer, cursor: Cursor, seed: str, before: int) -> Firing | None:
-    """The last firing planned before `before`; jitter moves at most one firing past it."""
-    last = latest(timer, cursor, seed, before)
-    if last is None or last.planned_at < before:
-        return last
-    return latest(timer, cursor, seed, last.base)
 
 
 def _split(

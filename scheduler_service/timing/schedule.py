@@ -116,6 +116,20 @@ def latest(timer: Timer, cursor: Cursor, seed: str, before: int) -> Firing | Non
     return None if base is None else _plan(timer, cursor.anchor, base, seed)
 
 
+def latest_planned(timer: Timer, cursor: Cursor, seed: str, before: int) -> Firing | None:
+    """The last firing planned before `before` that is left; jitter moves at most one firing past it."""
+    last = latest(timer, cursor, seed, before)
+    if last is None or last.planned_at < before:
+        return last
+    return latest(timer, cursor, seed, last.base)
+
+
+def over(timer: Timer, cursor: Cursor, seed: str, moment: int) -> int:
+    """The last moment that is over before `moment`: one that jitter moves to it or later is still to come."""
+    last = latest(timer, cursor, seed, moment) if timer.jitter else None
+    return moment - 1 if last is None or last.planned_at < moment else last.base - 1
+
+
 def advance(cursor: Cursor, firing: Firing, count: int = 1) -> Cursor:
     """The cursor after `count` more firings, the last of which is `firing`."""
     return Cursor(cursor.anchor, firing.base, cursor.used + count)

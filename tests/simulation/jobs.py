@@ -26,7 +26,7 @@ class Ask(msgspec.Struct, frozen=True):
 class JobPlan(msgspec.Struct, frozen=True):
     """A job and what is asked of it. `period` is that of its grid in ms; 0: it has none.
 
-    `delay`: that of a fixed delay; 0: it is none.
+    `delay`: that of a fixed delay; 0: it is none. `jitter`: of a cron timer, less than its period.
     """
 
     job_id: str
@@ -34,6 +34,7 @@ class JobPlan(msgspec.Struct, frozen=True):
     asks: tuple[Ask, ...]
     period: int = 0
     delay: int = 0
+    jitter: int = 0
 
     @property
     def qos(self) -> int:
@@ -61,6 +62,10 @@ def _draw_job(chance: Random, job_id: str, horizon: int) -> JobPlan:
     has_delay = kind in ("timing", "repeats") and Random(f"{created} {period}").random() < 0.25
     if timer is not None and has_delay:
         timer["periodFrom"] = "end"
+    # By this number those of `seeds.py` have none.
+    has_jitter = kind == "cron" and Random(f"jitter 7 {created} {period}").random() < 0.3
+    if timer is not None and has_jitter:
+        timer["jitterSeconds"] = period * 0.9 / SECOND
     definition: dict[str, Any] = {
         "jobId": job_id,
         "jobName": "simulated",
@@ -85,7 +90,8 @@ def _draw_job(chance: Random, job_id: str, horizon: int) -> JobPlan:
     asks = (Ask(created, "create"), *_asks(chance, kind, created, horizon))
     if has_delay:
         return JobPlan(job_id, definition, asks, delay=period)
-    return JobPlan(job_id, definition, asks, 0 if timer is None or kind == "external" else period)
+    period = 0 if timer is None or kind == "external" else period
+    return JobPlan(job_id, definition, asks, period, jitter=int(period * 0.9) if has_jitter else 0)
 
 
 def _timer(chance: Random, kind: str, period: int, horizon: int) -> dict[str, Any] | None:

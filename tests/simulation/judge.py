@@ -135,11 +135,13 @@ def _ledger_of_life(evidence: Evidence, first: Written, firings: list[FiringReco
     covered: Counter[int] = Counter()
     period = evidence.plan.period
     for one in entries.values():
+        first_moment = _before_jitter(evidence.plan, one.planned_at)
         if one.until is None or one.until == one.planned_at or not period:
-            covered[one.planned_at] += 1
+            covered[first_moment] += 1
             continue
-        covered.update(range(one.planned_at, one.until + 1, period))
-        if one.count != (one.until - one.planned_at) // period + 1:
+        until = _before_jitter(evidence.plan, one.until)
+        covered.update(range(first_moment, until + 1, period))
+        if one.count != (until - first_moment) // period + 1:
             yield Finding("I1", f"{job_id}: miscounted: {one}")
     for moment, times in covered.items():
         if times > 1:
@@ -171,7 +173,7 @@ def _planned(evidence: Evidence, first: Written) -> set[int]:
     later = [one.wall for one in changes]
     if later and evidence.world.steps:
         return set()
-    until = min([BEGIN + evidence.world.plan.horizon, *later])
+    until = min([BEGIN + evidence.world.plan.horizon, *(one - plan.jitter for one in later)])
     if timer is None:
         return {created} if not later else set()
     if not plan.period:
@@ -190,6 +192,11 @@ def _planned(evidence: Evidence, first: Written) -> set[int]:
     # What was due and held up stands there after an activation.
     asked_at = changes[0].asked_at / 1_000
     return {one for one in moments if evidence.world.is_calm((one - BEGIN) / 1_000, asked_at, plan.job_id)}
+
+
+def _before_jitter(plan: JobPlan, planned: int) -> int:
+    """The moment of the grid that jitter has moved to `planned`."""
+    return planned // plan.period * plan.period if plan.jitter else planned
 
 
 def _repeats(evidence: Evidence) -> int | None:

@@ -51,6 +51,18 @@ async def test_upcoming_merges_all_jobs_in_order(client: httpx.AsyncClient) -> N
     assert (await client.get("/upcoming?cursor=x")).status_code == 422
 
 
+async def test_what_jitter_moves_into_a_page_is_in_it(client: httpx.AsyncClient) -> None:
+    """The planned moment counts, though that of the timer lies before the page."""
+    await client.post("/jobs/m", json=definition(timer={**HOURLY, "jitterSeconds": 3000}))
+    shown = (await client.get("/jobs/m/next?count=9")).json()["data"]["firings"]
+    planned = [one["utc"] for one in shown]
+    assert all(one[14:16] > "00" for one in planned), "this seed delays each"
+    for place, moment in enumerate(planned):
+        query = {"from": f"{moment[:14]}00:01Z", "to": planned[-1]}
+        listed = (await client.get("/upcoming", params=query)).json()["data"]["items"]
+        assert [one["plannedAt"] for one in listed] == planned[place:]
+
+
 async def plan(client: httpx.AsyncClient, query: str) -> tuple[list[tuple[str, str]], str | None]:
     """(job, hh:mm) of a page of what is planned from 00:58:30 to 02:00, and the next cursor."""
     between = "from=2026-01-01T00:58:30Z&to=2026-01-01T02:00:00Z"

@@ -118,6 +118,21 @@ def test_a_moment_that_a_change_brings_earlier_is_not_missed() -> None:
     assert (late.rig.ledger(), late.next()) == ([], 48 + 9)
 
 
+def test_a_firing_that_jitter_holds_outlives_a_change() -> None:
+    """Its planned moment is still to come, though that of the timer has passed."""
+    days = Days(jitterSeconds=3000)
+    planned = days.rig.head.next_fire
+    assert planned is not None
+    nine = MIDNIGHT + DAY + 9 * HOUR
+    assert planned - nine > MINUTE
+    days.rig.pass_time(nine + MINUTE - days.rig.wall)
+    days.change(2, at=days.rig.wall)
+    days.look()
+    days.rig.deliver(Replanned(2))
+    days.rig.pass_time(2 * DAY)
+    assert [moment + START for moment, _, _ in days.rig.ledger()] == [planned]
+
+
 def test_what_was_owed_before_the_change_stays_so() -> None:
     """A downtime passed the moment, and only then it became a free day; once, and by the misfire policy."""
     nine = MIDNIGHT + DAY + 9 * HOUR

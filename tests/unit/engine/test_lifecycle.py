@@ -15,6 +15,7 @@ from scheduler_service.domain.execution import (
     JobState,
     follow,
 )
+from scheduler_service.domain.moments import HOUR, MINUTE
 from scheduler_service.domain.records import FiringRecord, Noted
 from scheduler_service.domain.replies import Reactivated, Refusal, RefusalCode, Taken, Unchanged
 from scheduler_service.domain.turn_events import (
@@ -29,6 +30,7 @@ from scheduler_service.domain.turn_events import (
     MissedCounted,
     Paused,
     Released,
+    Replanned,
     Replay,
     Resumed,
     Triggered,
@@ -279,6 +281,36 @@ def test_an_update_closes_the_books_of_the_old_schedule() -> None:
     rig.deliver(Updated(2, active=False))
     assert rig.of(Inform, rig.effects)[0].request.url == "http://target.test/old"
     assert rig.execution(1).reason == "paused"
+
+
+@each_row(
+    ("event", "later"),
+    [
+        ([Paused(), Activated()], True),
+        ([Paused(), Activated("fire_once")], True),
+        ([Updated(2)], True),
+        ([Paused(), Updated(2), Activated("fire_all")], True),
+        ([Replanned()], True),
+        ([Updated(3)], False),
+        ([Destroyed()], False),
+    ],
+)
+def test_a_firing_that_jitter_holds_is_still_to_come(event: list[Event], later: bool) -> None:
+    """Its planned moment counts: nothing before it fires it, skips it or repeats it (SPEC section 3)."""
+    timer = {"period": "0 0 * * * ?", "jitterSeconds": 1800}
+    rig = Rig(timer=timer, overlapPolicy="allow").create()
+    rig.programs[2] = program(timer=timer, overlapPolicy="allow", jobDescription="changed")
+    rig.programs[3] = program(timer={"period": "0 30 12 * * ?"})
+    planned = rig.head.next_fire
+    assert planned is not None
+    hour = planned // HOUR * HOUR
+    assert planned - hour > MINUTE
+    rig.pass_time(hour + MINUTE - rig.wall)
+    for one in event:
+        rig.deliver(one)
+    assert rig.of(FiringRecord, rig.records) == []
+    rig.pass_time(hour + HOUR - rig.wall)
+    assert [moment + START for moment, _, _ in rig.ledger()] == ([planned] if later else [])
 
 
 def test_an_update_of_a_paused_job_accounts_for_the_pause() -> None:

@@ -244,6 +244,42 @@ def test_what_is_caught_up_is_one_of_the_repeats(policy: str, timer: Timer) -> N
     assert (fired, upcoming(timer, cursor, "seed")) == (timer.repeats, None)
 
 
+JITTERED = [
+    make(MINUTELY, jitter=50 * SECOND),
+    make("1m", "2024-05-15 11:30:30", jitter=50 * SECOND),
+    make("R40/PT1M", "2024-05-15 12:00:00", jitter=50 * SECOND),
+    make(MINUTELY, jitter=DAY, end_at="2024-05-15 12:20:00"),
+]
+
+
+@given(
+    timer=st.sampled_from(JITTERED),
+    policy=st.sampled_from(["skip", "fire_all"]),
+    pauses=st.lists(st.integers(0, 30 * 60).map(lambda second: second * SECOND), min_size=2, unique=True),
+)
+def test_a_moment_that_jitter_moves_over_the_end_of_a_pause_fires_once(
+    timer: Timer, policy: str, pauses: list[int]
+) -> None:
+    """SPEC section 3: jitter is part of the plan, so the planned moment decides, and none fires before it."""
+    timer = msgspec.structs.replace(timer, misfire_limit=COUNT_MAX, misfire_grace=DAY)
+    cursor, now, fired, count = Cursor(NOON), NOON, [], 0
+    for place, moment in enumerate(sorted(pauses)):
+        now = NOON + moment
+        if place % 2:
+            back = resume(timer, cursor, now=now, seed="seed", policy=policy)
+            assert back.missed is None or back.missed.last <= now
+            fired += [one.planned_at for one in back.caught_up]
+            count, cursor = count + back.count, back.cursor
+        due = plan(timer, cursor, "seed", now=now)
+        fired, cursor = fired + [one.planned_at for one in due.late], due.cursor
+    wanted = [one.planned_at for one in between(timer, Cursor(NOON), "seed", now)]
+    if policy == "fire_all":
+        assert fired == wanted
+    elif timer.repeats is None:
+        assert set(fired) <= set(wanted)
+        assert len(fired) + count == len(wanted)
+
+
 @each_row(
     ("policy", "missed", "caught_up"),
     [
