@@ -66,12 +66,12 @@ class Failures:
         self._found: list[tuple[str, BaseException]] = []
 
     @contextmanager
-    def of(self, title: str) -> Iterator[None]:
-        """Keeps the failure of one case, so that the next one is judged."""
+    def of(self, title: str | Callable[[], str]) -> Iterator[None]:
+        """Keeps the failure of one case, so that the next one is judged; only then its title is made."""
         try:
             yield
         except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - `raise_them` raises it
-            self._found.append((title, error))
+            self._found.append((title() if callable(title) else title, error))
 
     def raise_them(self, cases: int) -> None:
         """Fails with all that were kept, if any."""
@@ -89,9 +89,14 @@ def _told(title: str, error: BaseException) -> str:
     return f"* {title}: line {place.lineno}, {place.line}\n{textwrap.indent(what, '    ')}"
 
 
-def _titles(cases: list[dict[str, Any]], ids: Callable[[Any], object] | Iterable[object] | None) -> list[str]:
-    """The name of each case: its id where it has one, else its values."""
+def _titles(
+    cases: list[dict[str, Any]], ids: Callable[[Any], object] | Iterable[object] | None
+) -> list[str | Callable[[], str]]:
+    """The name of each case: its id where it has one, else its values, written once it has failed."""
     if ids is not None and not callable(ids):
         return [str(one) for one in ids]
-    shown = ids or repr
-    return [", ".join(str(shown(value))[:MOST] for value in case.values()) for case in cases]
+    return [functools.partial(_written, case, ids or repr) for case in cases]
+
+
+def _written(case: dict[str, Any], shown: Callable[[Any], object]) -> str:
+    return ", ".join(str(shown(value))[:MOST] for value in case.values())

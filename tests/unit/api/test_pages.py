@@ -128,7 +128,6 @@ async def test_a_page_loads_and_runs_nothing(client: httpx.AsyncClient) -> None:
         assert word not in answer.text, word
 
 
-DOCUMENT = openapi.describe(OPERATIONS, version="1.2.3")
 VOID = {"meta", "br", "hr", "link"}
 
 
@@ -157,9 +156,15 @@ class Reader(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def text() -> str:
+def document() -> dict[str, Any]:
+    """What all routes are, for programs."""
+    return openapi.describe(OPERATIONS, version="1.2.3")
+
+
+@pytest.fixture(scope="module")
+def text(document: dict[str, Any]) -> str:
     """The page of all routes."""
-    return write_reference(DOCUMENT).decode()
+    return write_reference(document).decode()
 
 
 def test_the_page_is_whole(text: str) -> None:
@@ -172,36 +177,29 @@ def test_the_page_is_whole(text: str) -> None:
     assert {link for link in reader.links if not link.startswith("#")} == {"/", "/openapi.json"}
 
 
-def test_every_route_is_there(text: str) -> None:
+def test_every_route_is_there(document: dict[str, Any], text: str) -> None:
     """With its parameters; and every shape with its members."""
     ids = Reader(text).ids
-    for path, methods in DOCUMENT["paths"].items():
+    for path, methods in document["paths"].items():
         for operation in methods.values():
             assert operation["operationId"] in ids
             part = text.partition(f'id="{operation["operationId"]}"')[2].partition("</section>")[0]
             assert f"<code>{path}</code>" in part
             assert all(f"<code>{one['name']}</code>" in part for one in operation["parameters"])
-    for name, schema in DOCUMENT["components"]["schemas"].items():
+    for name, schema in document["components"]["schemas"].items():
         part = text.partition(f'id="shape-{name}"')[2].partition("</section>")[0]
         assert all(f"<code>{member}</code>" in part for member in schema.get("properties", ())), name
 
 
-def operations() -> list[tuple[str, str, dict[str, Any]]]:
-    return [
-        (method, path, operation)
-        for path, methods in DOCUMENT["paths"].items()
-        for method, operation in methods.items()
-    ]
-
-
-@each_row(("method", "path", "operation"), operations())
-def test_each_example_is_a_command(method: str, path: str, operation: dict[str, Any]) -> None:
+def test_each_example_is_a_command(document: dict[str, Any]) -> None:
     """Of curl, with nothing left open in its path."""
-    words = shlex.split(write_curl(method, path, operation))
-    assert words[0] == "curl"
-    (url,) = (word for word in words if word.startswith("http://127.0.0.1:8000/"))
-    assert not re.search(r"[{}\s]", url)
-    assert ("-d" in words) is ("example" in str(operation.get("requestBody", {}).get("content", {})))
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            words = shlex.split(write_curl(method, path, operation))
+            assert words[0] == "curl"
+            (url,) = (word for word in words if word.startswith("http://127.0.0.1:8000/"))
+            assert not re.search(r"[{}\s]", url)
+            assert ("-d" in words) is ("example" in str(operation.get("requestBody", {}).get("content", {})))
 
 
 def test_answers_that_are_no_json_are_named_by_their_types() -> None:
