@@ -39,7 +39,7 @@ class OverlapRunsError(PunctualError):
     """The key has two texts already: one more would end the first before its promised moment."""
 
 
-class KeyRing:
+class KeyRing(Follower):
     """All keys of `table`, so that no request waits for a database.
 
     What is made here counts at once, what other processes make or revoke within a second; so do the ends of
@@ -57,38 +57,30 @@ class KeyRing:
         rest: Callable[[float], Awaitable[None]] = rest_until_tick,
         is_equal: Callable[[bytes, bytes], bool] = hmac.compare_digest,
     ) -> None:
+        super().__init__(mark=table.mark, on_trouble=on_trouble, rest=rest)
         self._table = table
         self._clock = clock
-        self._follower = Follower(self.look, on_trouble=on_trouble, rest=rest)
         self._is_equal = is_equal
         self._keys: dict[str, AccessKey] = {}
-        self._mark: Mark = (0, 0)
         self._uses: dict[str, int] = {}
         self._watches: dict[asyncio.Timeout, Caller] = {}
-        self._reading = asyncio.Lock()
         self.revoking = asyncio.Lock()
         """Held by whoever looks which keys there are before one of them ends."""
 
-    async def load(self) -> None:
-        """Reads all keys. Raises StoreUnavailable."""
-        async with self._reading:
-            self._mark, keys = await self._table.keys()
-            self._keys = {key.key_id: key for key in keys}
+    async def _read_table(self) -> Mark:
+        mark, keys = await self._table.keys()
+        self._keys = {key.key_id: key for key in keys}
         self._end_watches()
-
-    def start(self) -> None:
-        """Begins to follow the table."""
-        self._follower.start()
+        return mark
 
     async def stop(self) -> None:
         """Ends, and notes the last uses; those that cannot be written are lost."""
-        await self._follower.stop()
+        await super().stop()
         await asyncio.gather(self._note_uses(self._uses), return_exceptions=True)
 
     async def look(self) -> None:
         """Reads what has changed, and ends what waits under keys that are over. Raises StoreUnavailable."""
-        if await self._table.mark() != self._mark:
-            await self.load()
+        await super().look()
         self._end_watches()
         now = self._clock.now().wall
         if due := {name: at for name, at in self._uses.items() if self._must_note(name, now)}:

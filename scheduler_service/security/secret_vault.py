@@ -1,6 +1,5 @@
 """Stored secrets in the memory of a process, and the seal under which they lie in a database."""
 
-import asyncio
 import base64
 import binascii
 import os
@@ -75,7 +74,7 @@ def _of(tenant: str, name: str) -> bytes:
     return msgspec.msgpack.encode((tenant, name))
 
 
-class SecretVault:
+class SecretVault(Follower):
     """The stored secrets of all tenants, opened (`security.secrets.Source`).
 
     What is stored here counts at once, what other processes store within a second. While the table cannot be
@@ -92,36 +91,19 @@ class SecretVault:
         on_trouble: Callable[[str | None], None] = lambda _: None,
         rest: Callable[[float], Awaitable[None]] = rest_until_tick,
     ) -> None:
+        super().__init__(mark=table.mark, on_trouble=self._tell, rest=rest)
         self._table, self._seal, self._clock = table, seal, clock
-        self._on_trouble = on_trouble
-        self._follower = Follower(self.look, on_trouble=self._tell, rest=rest)
-        self.next_look = self._follower.next_look
-        self._reading = asyncio.Lock()
-        self._mark: Mark = (0, 0)
+        self._tell_trouble = on_trouble
         self._known: Mapping[str, Mapping[str, tuple[StoredSecret, tuple[str, ...]]]] = {}
 
-    async def load(self) -> None:
-        """Reads all secrets. Raises StoreUnavailable."""
-        async with self._reading:
-            self._mark, stored = await self._table.secrets()
-            known: dict[str, dict[str, tuple[StoredSecret, tuple[str, ...]]]] = {}
-            for one in stored:
-                known.setdefault(one.tenant, {})[one.name] = one, self._open(one)
-            self._known = known
+    async def _read_table(self) -> Mark:
+        mark, stored = await self._table.secrets()
+        known: dict[str, dict[str, tuple[StoredSecret, tuple[str, ...]]]] = {}
+        for one in stored:
+            known.setdefault(one.tenant, {})[one.name] = one, self._open(one)
+        self._known = known
         self._tell()
-
-    def start(self) -> None:
-        """Begins to follow the table."""
-        self._follower.start()
-
-    async def stop(self) -> None:
-        """Ends."""
-        await self._follower.stop()
-
-    async def look(self) -> None:
-        """Reads what has changed. Raises StoreUnavailable."""
-        if await self._table.mark() != self._mark:
-            await self.load()
+        return mark
 
     def find(self, tenant: str, name: str) -> tuple[str, ...]:
         """The values of a secret; none where it cannot be opened."""
@@ -161,13 +143,13 @@ class SecretVault:
 
     def _tell(self, trouble: str | None = None) -> None:
         if trouble is not None:
-            self._on_trouble(trouble)
+            self._tell_trouble(trouble)
             return
         sealed = [one for known in self._known.values() for one, values in known.values() if not values]
         text = (
             f"{len(sealed)} stored secrets cannot be opened: secrets_key is not the key they are sealed under"
         )
-        self._on_trouble(text if sealed else None)
+        self._tell_trouble(text if sealed else None)
 
     def _open(self, secret: StoredSecret) -> tuple[str, ...]:
         try:

@@ -1,6 +1,5 @@
 """The calendars of all tenants in memory, and the jobs that use one (SPEC section 3, Calendars)."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import date
@@ -35,7 +34,7 @@ YEARS_AHEAD = 5
 Document = Mapping[str, Any]
 
 
-class Calendars:
+class Calendars(Follower):
     """What is stored here counts at once, what other processes store within a second.
 
     While the table cannot be read, the calendars that were read last are valid: `on_trouble` is told why, and
@@ -50,30 +49,14 @@ class Calendars:
         on_trouble: Callable[[str | None], None] = lambda _: None,
         rest: Callable[[float], Awaitable[None]] = rest_until_tick,
     ) -> None:
+        super().__init__(mark=table.mark, on_trouble=on_trouble, rest=rest)
         self._table, self._clock = table, clock
-        self._follower = Follower(self.look, on_trouble=on_trouble, rest=rest)
-        self._reading = asyncio.Lock()
-        self._mark: Mark | None = None
         self._known: dict[tuple[str, str], tuple[StoredCalendar, Calendar | None]] = {}
 
-    async def load(self) -> None:
-        """Reads all calendars. Raises StoreUnavailable."""
-        async with self._reading:
-            self._mark, stored = await self._table.calendars()
-            self._known = {(one.tenant, one.name): (one, self._read(one)) for one in stored}
-
-    async def look(self) -> None:
-        """Reads what has changed. Raises StoreUnavailable."""
-        if await self._table.mark() != self._mark:
-            await self.load()
-
-    def start(self) -> None:
-        """Begins to follow the table."""
-        self._follower.start()
-
-    async def stop(self) -> None:
-        """Ends."""
-        await self._follower.stop()
+    async def _read_table(self) -> Mark:
+        mark, stored = await self._table.calendars()
+        self._known = {(one.tenant, one.name): (one, self._read(one)) for one in stored}
+        return mark
 
     def find(self, tenant: str, name: str) -> Calendar | None:
         """The days of a calendar as they are now (`Surroundings.find_calendar`)."""
