@@ -171,6 +171,10 @@ class SimulatedDatabase(SharedDatabase):
         self._risks = risks
         self._line: list[Waiting] = []
         self._is_writing = False
+        self._tell: Callable[[], None] = lambda: None
+
+    def follow_writes(self, tell: Callable[[], None]) -> None:
+        self._tell = tell
 
     @property
     def commits_waiting(self) -> int:
@@ -236,6 +240,7 @@ class SimulatedDatabase(SharedDatabase):
 
     def _make_durable(self, items: Sequence[GroupedWork]) -> list[Any]:
         verdicts = self._disk.database.serve(items)
+        self._tell()
         for item, verdict in zip(items, verdicts, strict=True):
             if verdict is None and isinstance(item.value, TurnClaim):
                 self._disk.note(self._risks.process.name, item.value.commit, self._risks.process.loop)

@@ -66,8 +66,8 @@ class JobDatabase:
     """An open database of jobs: a file, memory, or a server that any number of machines share.
 
     `clock_skew` is by how much this machine's clock is ahead of the database's, in ms: that one is the steady
-    time of all nodes. `on_written` is told of each transaction the bytes that were written, in the writer's
-    thread; `on_trouble` whether anything can be written.
+    time of all nodes. `on_written` is told of each transaction the bytes that were written, or may have been,
+    in the writer's thread; `on_trouble` whether anything can be written.
     """
 
     def __init__(
@@ -124,6 +124,16 @@ class JobDatabase:
                 raise
 
         return await asyncio.to_thread(open_it)
+
+    def follow_writes(self, tell: Callable[[], None]) -> None:
+        """Calls `tell` after each transaction that was written, or may have been, in the writer's thread."""
+        note = self._on_written
+
+        def tell_both(size: int) -> None:
+            note(size)
+            tell()
+
+        self._on_written = tell_both
 
     @property
     def commits_waiting(self) -> int:
@@ -258,6 +268,7 @@ class JobDatabase:
             self._database.write(work, is_single=_is_single(items))
         except StoreUncertain as error:
             self._trouble = error
+            self._on_written(size)
             return [one if isinstance(one, Exception) else error for one in verdicts or [error] * len(items)]
         except StoreError as error:
             cause = error.__cause__

@@ -31,6 +31,7 @@ from scheduler_service.persistence.job_store.claim_rows import (
 from scheduler_service.persistence.job_store.database import JobDatabase, OnTrouble
 from scheduler_service.persistence.job_store.database_lock import ServiceLock
 from scheduler_service.persistence.job_store.job_store_schema import outbox, untold
+from scheduler_service.persistence.job_store.record_groups import BEHIND_GROUPS, BatchKey, RecordGroups
 from scheduler_service.persistence.job_store.row_cache import KnownRows
 from scheduler_service.persistence.job_store.turn_store import (
     TurnStore,
@@ -63,7 +64,6 @@ Found = TypeVar("Found")
 Work = Callable[[sa.Connection], object]
 Write = TurnClaim | SettledDeliveries | Work
 Conditions = Sequence[sa.ColumnElement[bool]]
-BatchKey = tuple[str, int]
 Owns = Callable[[str], bool]
 """Whether a job belongs to this process."""
 MAX_CONFIRMED = 1_024
@@ -151,10 +151,17 @@ class SqlStateStore:
         self._owns = owns
         self._known = known
         self._before_close, self._on_close = before_close, on_close
-        self._turns = TurnStore(database=database, plan=plan_own_claims if known is None else known.plan)
+        self._groups = RecordGroups(boot=started.boot)
+        database.follow_writes(self._groups.settle)
+        self._turns = TurnStore(
+            database=database,
+            plan=plan_own_claims if known is None else known.plan,
+            record_rows=self._groups.rows_of,
+        )
         self.catalogue, self.definition = self._turns.catalogue, self._turns.definition
         self.queues = SqlQueues(dialect=self._dialect, write=self._run, read=database.read_soon)
         self._confirmed: set[BatchKey] = set()
+        self._confirmations = 0  # since the rows of `_confirmed` were deleted
         self._dropping: asyncio.TimerHandle | None = None
         self._closing: asyncio.Future[None] | None = None
 
@@ -195,8 +202,9 @@ class SqlStateStore:
         return await self._database.read_soon(partial(recall, scope=scope, key=key, since=since))
 
     def written(self, keys: Sequence[BatchKey]) -> Awaitable[None]:
-        self._confirmed.update(keys)
-        if len(self._confirmed) >= MAX_CONFIRMED:
+        self._confirmed.update(self._groups.confirm(keys))
+        self._confirmations += len(keys)
+        if self._confirmations >= MAX_CONFIRMED and self._confirmed:
             return self._drop_confirmed()
         self._drop_later()
         nothing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -246,6 +254,12 @@ class SqlStateStore:
 
     async def unwritten(self, after: BatchKey, limit: int) -> list[Batch]:
         await self._drop_confirmed()
+        place: int | None = 0
+        while place is not None:
+            place = await self._put(
+                partial(self._groups.divide, dialect=self._dialect, owns=self._owns, after=place)
+            )
+        after = max(after, BEHIND_GROUPS)
         while rows := await self._read_page(_RECORDS, {"uid": after[0], "sequence": after[1]}, limit):
             page = read_batches(content for (content,) in rows)
             if own := [one for one in page if self._owns(one.job_id)]:
@@ -294,11 +308,13 @@ class SqlStateStore:
             self._dropping.cancel()
             self._dropping = None
         dropped, self._confirmed = tuple(self._confirmed), set()
+        self._confirmations = 0
         ended = self._put(partial(self._turns.forget_records, keys=dropped))
 
         def note(done: asyncio.Future[None]) -> None:
             if done.cancelled() or done.exception() is not None:
                 self._confirmed.update(dropped)
+                self._confirmations = MAX_CONFIRMED
                 self._drop_later()
 
         ended.add_done_callback(note)
@@ -310,6 +326,7 @@ class SqlStateStore:
 
     def _write(self, connection: sa.Connection, values: Sequence[Write]) -> list[object]:
         """The verdict on each of `values`, which take effect in their order."""
+        self._groups.begin()
         if self._service is not None:
             counters_and_leases.check_service(connection, self._service)
         verdicts: list[object] = []

@@ -112,6 +112,8 @@ class Again(Enum):
 
 Plan = Callable[[Iterable[TurnClaim]], Iterable[tuple[GuardedUpsert, Sequence[Row]]]]
 """The statements for the rows of claims of different jobs."""
+RecordRows = Callable[[Sequence[Batch], Holder], list[Row]]
+"""The rows of `untold` of records that a holder brings to the history."""
 
 
 def plan_claims(
@@ -124,9 +126,12 @@ def plan_claims(
 class TurnStore:
     """The shared tables but for the nodes': turns, deliveries and records; `state_store` stands on it."""
 
-    def __init__(self, *, database: JobDatabase, plan: Plan = plan_claims) -> None:
+    def __init__(
+        self, *, database: JobDatabase, plan: Plan = plan_claims, record_rows: RecordRows = records_of
+    ) -> None:
         self._database = database
         self._plan = plan
+        self._record_rows = record_rows
         self._definitions: dict[tuple[str, int], bytes] = {}
         self._in_doubt: dict[str, Delivery] = {}
         keys, among = json_rows(_KEYS).c, database.dialect.among
@@ -423,7 +428,7 @@ class TurnStore:
             taken |= dialect.write_guarded(connection, statement, rows)
         texts: list[Row] = []
         sent: list[Row] = []
-        records: list[Row] = []
+        records: list[Batch] = []
         won: list[Commit] = []
         for claim in claims:  # each turn comes here: one loop, and no call for what it does not bring
             commit = claim.commit
@@ -432,7 +437,7 @@ class TurnStore:
                 continue
             won.append(commit)
             if claim.records:
-                records += records_of(claim.records, claim.holder)
+                records += claim.records
             if commit.definition is not None:
                 texts.append(definition_of(commit))
             if commit.deliveries:
@@ -440,7 +445,8 @@ class TurnStore:
             if entry.state is JobState.DESTROYED:  # the answers of its life go with it
                 connection.execute(sa.delete(remembered).where(remembered.c.job_id == entry.job_id))
         answers = (ANSWERS, answers_of(won))
-        self.insert(connection, (DEFINITIONS, texts), answers, (DELIVERIES, sent), (RECORDS, records))
+        told = self._record_rows(records, claims[0].holder)  # all are of one process
+        self.insert(connection, (DEFINITIONS, texts), answers, (DELIVERIES, sent), (RECORDS, told))
         for commit in won:
             if commit.queued:
                 write_parts(connection, dialect, commit.queued)

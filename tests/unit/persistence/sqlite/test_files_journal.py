@@ -5,16 +5,22 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from random import Random
+from types import NoneType
 
+import msgspec
 import pytest
 
 from scheduler_service.domain.moments import Due
+from scheduler_service.domain.records import Noted
 from scheduler_service.persistence.common.fault_points import FaultPoint
+from scheduler_service.persistence.job_store.record_groups import GROUP_UID, MOST_BATCHES, MOST_BYTES
 from scheduler_service.persistence.job_store.state_store import CONFIRMED_SECONDS, MAX_CONFIRMED, owns_all
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreDamaged, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.history import Batch
 from scheduler_service.ports.state import Commit
 from tests.fault_points import Breaking
 from tests.simulation.disk import Disk
@@ -35,11 +41,18 @@ def turn(job_id: str = "job", *, over: int = 1, **changes: object) -> Commit:
     )  # fmt: skip
 
 
+def rows_of(folder: Path) -> list[list[int]]:
+    """The sequences of the records in each row of the file."""
+    with closing(sqlite3.connect(folder / "state.db")) as connection:
+        rows = connection.execute("SELECT uid, content FROM untold ORDER BY uid, sequence").fetchall()
+    decode = msgspec.msgpack.decode
+    batches = [decode(content) if uid == GROUP_UID else [decode(content)] for uid, content in rows]
+    return [[one[3] for one in some] for some in batches]
+
+
 def records_of(folder: Path) -> list[int]:
     """The sequences of the records that are in the file."""
-    with closing(sqlite3.connect(folder / "state.db")) as connection:
-        rows = connection.execute("SELECT sequence FROM untold ORDER BY sequence").fetchall()
-        return [sequence for (sequence,) in rows]
+    return sorted(chain.from_iterable(rows_of(folder)))
 
 
 def image(folder: Path) -> Path:
@@ -117,6 +130,82 @@ async def test_confirmed_records_go_many_at_a_time(folder: Path) -> None:
     assert records_of(folder) == [*left, 5_000]
     await store.close()
     assert records_of(folder) == left
+
+
+async def test_the_row_of_a_group_goes_with_its_last_record(folder: Path) -> None:
+    """Turns that are written together are one row, whole until the history has all of them."""
+    store = await SqliteStateStore.open(folder=folder)
+    await store.commit_all([commit(f"j{number}", batch=batch(number)) for number in range(MOST_BATCHES + 3)])
+    await store.commit(commit("alone", batch=batch(5_000)))
+    parts = [list(range(MOST_BATCHES)), list(range(MOST_BATCHES, MOST_BATCHES + 3))]
+    assert rows_of(folder) == [*parts, [5_000]]
+    await store.written([("u", number) for number in (*parts[0], *parts[1][1:])])
+    await store.close()
+    assert rows_of(folder) == [parts[1], [5_000]]
+
+
+async def test_what_is_large_is_no_part_of_a_group(folder: Path) -> None:
+    """A row is read as a whole."""
+    large = (Noted(1, 1, "note", "x" * MOST_BYTES),)
+    store = await SqliteStateStore.open(folder=folder)
+    turns = [commit(f"j{number}", batch=batch(number, records=large * (number == 2))) for number in range(4)]
+    await store.commit_all(turns)
+    assert rows_of(folder) == [[0, 1], [2], [3]]
+    await store.written([("u", number) for number in range(4)])
+    await store.close()
+    assert rows_of(folder) == []
+
+
+async def test_a_group_with_a_turn_that_cannot_be_written(folder: Path) -> None:
+    """The others are tried again in parts: their rows are the parts', and go like any other."""
+    store = await SqliteStateStore.open(folder=folder)
+    turns = [commit(f"j{number}", batch=batch(number)) for number in range(5)]
+    turns[3] = commit("j3", batch=batch(3), object_id="\ud800")
+    verdicts = await store.commit_all(turns)
+    assert [type(one) for one in verdicts] == [NoneType] * 3 + [StoreUnavailable, NoneType]
+    assert records_of(folder) == [0, 1, 2, 4]
+    await store.written([("u", number) for number in (0, 1, 2, 4)])
+    await store.close()
+    assert rows_of(folder) == []
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_group_in_doubt(folder: Path, when: str) -> None:
+    """Where the end of its commit is unknown, its row goes with the last record all the same."""
+    faults = Breaking("", sqlite3.OperationalError("disk I/O error"))
+    store = await SqliteStateStore.open(folder=folder, faults=faults)
+    faults.place = f"{when} {FaultPoint.COMMIT}"
+    await store.commit_all([commit(f"j{number}", batch=batch(number)) for number in range(2)])
+    is_there = when == "after"
+    assert rows_of(folder) == ([[0, 1]] if is_there else [])
+    await store.written([("u", 0), ("u", 1)] if is_there else [])
+    await store.close()
+    assert rows_of(folder) == []
+
+
+async def test_a_start_divides_the_groups_that_it_finds(folder: Path) -> None:
+    """Each process reads the records of its own jobs; what a living one has written is left to it."""
+    store = await SqliteStateStore.open(folder=folder)
+    await store.commit_all([commit(f"j{number}", batch=job_batch(number)) for number in range(50)])
+    await store.commit_all([commit(f"k{number}", batch=job_batch(number, "k")) for number in range(2)])
+    copy = image(folder)
+    await store.close()
+    one = await SqliteStateStore.open(folder=copy, owns=lambda job_id: job_id in ("j1", "j3"))
+    await one.commit_all([commit(f"m{number}", batch=job_batch(number, "m")) for number in range(2)])
+    assert [found.job_id for found in await one.unwritten(("", 0), 1)] == ["j1"]
+    assert [found.job_id for found in await one.unwritten(("u", 1), 10)] == ["j3"]
+    assert rows_of(copy) == [[0, 1], [0, 1], *([number] for number in range(50))]
+    await one.written([("u", 1), ("u", 3)])
+    await one.close()
+    assert len(rows_of(copy)) == 50
+    whole = await SqliteStateStore.open(folder=copy)
+    assert len(await whole.unwritten(("", 0), 100)) == 52
+    await whole.close()
+
+
+def job_batch(number: int, kind: str = "j") -> Batch:
+    """Records of a job."""
+    return batch(number, uid="u" if kind == "j" else kind, job_id=f"{kind}{number}")
 
 
 async def test_confirmations_in_doubt_are_no_leak(folder: Path) -> None:
