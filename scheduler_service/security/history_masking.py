@@ -249,12 +249,13 @@ class Masking:
         """
         url, sent, answered = exchange.url, exchange.request_headers, exchange.response_headers
         names = self._plain_names
-        if exchange.fault is not None or "?" in url or "#" in url:
+        if exchange.fault is not None or "?" in url or "#" in url or ";" in url:
             return False
         if not (names.issuperset(map(_NAME, sent)) and names.issuperset(map(_NAME, answered))):
             return False
         text = "\n".join((url, *map(_VALUE, sent), *map(_VALUE, answered)))
-        if "@" in text or "token" in text.lower():
+        lower = text.lower()
+        if "@" in text or "token" in lower or "hook" in lower or "/bot" in lower:
             return False
         request, response = exchange.request_body or b"", exchange.response_body or b""
         if len(request) + len(response) > self._body_bytes:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
 from itertools import islice
 from urllib.parse import quote_plus, unquote_plus
@@ -20,12 +20,21 @@ TOKEN = "token"  # noqa: S105
 USUAL = frozenset(
     {
         "access_key", "access_token", "api-key", "api_key", "apikey", "auth_token", "client_secret", "passwd",
-        "password", "secret",
+        "password", "secret", "sig", "x-amz-signature", "x-goog-signature",
     }
 )  # fmt: skip
 """Further parameters of URLs that are masked."""
 _USER = re.compile(r"(//)[^/?#\s\"'<>]*@")
-_PARAMETER = re.compile(r"([?&#;]|^)([^=&#?;]*)=([^&#]*)")
+_PART = re.compile(r"[^&#]+")
+_NAME = re.compile(r"(?:^|[?;])([^=?;]*)=")
+_PARAMETERS = re.compile(r"[?#;]")
+_OF_CHATS = r"//(?:hooks\.slack\.com|hooks\.zapier\.com|[^/?#\s\"'<>]{1,255}\.webhook\.office\.com)/"
+_HOOK = re.compile(
+    rf"(?i)(?:(?P<chat>{_OF_CHATS})|/[\w.-]{{0,64}}hook[\w.:-]{{0,64}}/|/bot(?=\d+:))(?P<rest>[^\s\"'<>]+)"
+)
+"""Where an address of a hook has its credential: behind a part that speaks of it, for Telegram `bot`."""
+_RANDOM = re.compile(r"(?i)(?=[a-z]*\d)[a-z\d]{16,}|[\da-f]{8}-[\da-f]{4}-|(?=[\w-]*\d)[\w-]{40,}")
+"""Something in a path that nobody has chosen as a name."""
 
 _MEMBER = re.compile(r'"([^"\\]{1,128})"(\s*:\s*)("(?:[^"\\]|\\.)*"?|[-+.0-9eE]+)')
 """A member of JSON whose value is a text or a number, which may be cut."""
@@ -50,13 +59,15 @@ class Concealment:
 
     def url(self, url: str) -> str:
         """A URL without user information and without the values of secret parameters."""
-        if "@" not in url and "?" not in url and "#" not in url and "token" not in url.lower():
-            return url
-        found = mask_tokens(self._mask_user(url))
-        if "?" not in found and "#" not in found:
+        if "@" not in url and "?" not in url and "#" not in url and ";" not in url:
+            lower = url.lower()
+            if "token" not in lower and "hook" not in lower and "/bot" not in lower:
+                return url
+        found = hide_hook(mask_tokens(self._mask_user(url)))
+        first = _PARAMETERS.search(found)
+        if first is None:
             return found
-        place = min(place for place in (found.find("?"), found.find("#")) if place >= 0)
-        masked = found[:place] + _PARAMETER.sub(self._mask_parameter, found[place:])
+        masked = found[: first.start()] + hide_values(found[first.start() :], self._mask_parameter)
         return found if masked == found else masked
 
     def text(self, text: str) -> str:
@@ -89,11 +100,8 @@ class Concealment:
         masked = _USER.sub(rf"\1{MARK}@", text)
         return text if masked == text else masked
 
-    def _mask_parameter(self, match: re.Match[str]) -> str:
-        before, name, value = match.groups()
-        if unquote_plus(name).lower() in self._parameters:
-            return f"{before}{name}={MARK}"
-        return f"{before}{name}={self.text(value)}"
+    def _mask_parameter(self, name: str, _: str) -> str:
+        return MARK if name.lower() in self._parameters else ""
 
     def _mask_body(self, body: bytes) -> bytes:
         try:
@@ -148,19 +156,51 @@ class Concealment:
             return MARK.encode()
         if "=" not in text or any(character in text for character in "{}[]<>\n "):
             return MARK.encode()
-        return _PARAMETER.sub(self._mask_parameter, text).encode()
+        return "&".join(map(self.text, hide_values(text, self._mask_parameter).split("&"))).encode()
+
+
+def hide_values(text: str, hide: Callable[[str, str], str]) -> str:
+    """A query, a form or parameters of a path with what `hide` gives for a name and its value.
+
+    Empty: the value stays. Parameters are apart by `&` and `#`, for some peers by `;`, which a value that is
+    hidden may have itself.
+    """
+    return _PART.sub(partial(_hide_value, hide), text)
+
+
+def _hide_value(hide: Callable[[str, str], str], match: re.Match[str]) -> str:
+    part = match[0]
+    for found in _NAME.finditer(part):
+        if hidden := hide(unquote_plus(found[1]), part[found.end() :]):
+            return part[: found.end()] + hidden
+    return part
+
+
+def hide_hook(url: str, hide: Callable[[str], str] = lambda _: MARK) -> str:
+    """An address without the credential in its path, by which a hook knows its caller, as those of chats.
+
+    `hide` gives what stands for it; empty: as it is. Itself where there is none, or the name of a secret.
+    """
+    found = _HOOK.search(url)
+    if found is None or "${" in found["rest"]:
+        return url
+    rest = found["rest"]
+    if not (found["chat"] or rest == MARK or _RANDOM.search(rest)):
+        return url
+    return url[: found.start("rest")] + (hide(rest) or rest)
 
 
 def hide_query(url: str) -> str:
-    """The address without its query, of which only the mark is left."""
-    return _QUERY.sub(f"?{MARK}", url)
+    """The address without its query, of which only the mark is left, and what `hide_hook` hides."""
+    return _QUERY.sub(f"?{MARK}", hide_hook(url))
 
 
 def hide_login(url: str) -> str:
-    """An address, right or wrong, without user, password, query and fragment."""
+    """An address, right or wrong, without user, password, parameters, fragment, and as `hide_hook` has it."""
+    url = hide_hook(url)
     scheme = _SCHEME.match(url)
     start = scheme.end() if scheme is not None else 0
-    end = min((place for sign in "?#" if (place := url.find(sign, start)) >= 0), default=len(url))
+    end = min((place for sign in "?#;" if (place := url.find(sign, start)) >= 0), default=len(url))
     if "@" in url[end:]:  # a password with such a sign, or a query with this one
         return f"{url[:start]}{MARK}"
     _, at, rest = url[start:end].rpartition("@")
@@ -182,12 +222,17 @@ _ENDS = (
     "password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "secretkey", "privatekey",
     "credential", "credentials",
 )  # fmt: skip
-_WHOLE = frozenset(("authorization", "proxyauthorization", "cookie", "setcookie", "pwd"))
+_WHOLE = frozenset(
+    (
+        "authorization", "proxyauthorization", "cookie", "setcookie", "pwd", "sig", "xamzsignature",
+        "xgoogsignature",
+    )
+)  # fmt: skip
 LONGEST_TELLING = 128
 _SEPARATORS = str.maketrans("", "", "-_. ")
 _HINT = re2.compile(
     rb"(?i)pass[-_. ]?(?:w|phrase)|pwd|[^{]secret|token|(?:api|access|private)[-_. ]?key|credential"
-    rb"|authorization|cookie|\\u00"
+    rb"|authorization|cookie|signature|sig\b|hook|/bot\d|\\u00"
 )
 """In each definition with a name that `tells_secret`; not in `${secrets.NAME}`."""
 
@@ -245,11 +290,11 @@ class DefinitionMasking:
 
     def hide_in_line(self, line: str) -> str:
         """A sentence of the log without plain credentials in its addresses."""
-        return _WORD.sub(self._hide_word, line) if "?" in line else line
+        return _WORD.sub(self._hide_word, line) if "//" in line else line
 
     def _hide_word(self, match: re.Match[str]) -> str:
         word = match[0]
-        return str(self.hide(word, "url")) if "?" in word else word
+        return str(self.hide(word, "url")) if "//" in word else word
 
     def find_plain(self, text: bytes) -> list[tuple[str, str]]:
         """(pointer, value) of each plain credential of a definition in JSON."""
@@ -289,16 +334,17 @@ class DefinitionMasking:
                 hidden = shown.encode("utf-8", "replace").decode()  # half a surrogate pair may be in it
             except (ValueError, RecursionError):  # the begin of one, which was cut
                 hidden = _MEMBER.sub(partial(self._hide_member, inner), text)
-        elif (name.lower().endswith("url") and "?" in text) or (name == "body" and "=" in text):
-            hidden = _PARAMETER.sub(partial(self._hide_parameter, inner), text)
+        elif name.lower().endswith("url"):
+            shown = hide_hook(text, lambda rest: self._hide_plain(rest, (), inner))
+            hidden = hide_values(shown, partial(self._hide_parameter, inner))
+        elif name == "body" and "=" in text:
+            hidden = hide_values(text, partial(self._hide_parameter, inner))
         if inner:
             found.extend((write_pointer(path), value) for _, value in inner)
         return hidden if inner else text
 
-    def _hide_parameter(self, found: list[tuple[str, str]], match: re.Match[str]) -> str:
-        before, name, value = match.groups()
-        hidden = self._hide_plain(value, (), found) if self._tells(unquote_plus(name)) else ""
-        return f"{before}{name}={hidden or value}"
+    def _hide_parameter(self, found: list[tuple[str, str]], name: str, value: str) -> str:
+        return self._hide_plain(value, (), found) if self._tells(name) else ""
 
     def _hide_member(self, found: list[tuple[str, str]], match: re.Match[str]) -> str:
         name, between, value = match.groups()

@@ -229,7 +229,8 @@ async def test_an_instance_of_any_tenant_is_told() -> None:
 
 
 async def test_an_alert_has_a_body_of_its_own_and_hides_its_headers() -> None:
-    """Templates are those of notifications; a header's value and a query are sent and shown nowhere."""
+    """Templates are those of notifications; a header's value, a query and a hook's path are sent alone."""
+    path = "2c96f3b8d1e04a57"
     alert = {
         "name": "chat",
         "on": ["finalFailed"],
@@ -237,7 +238,8 @@ async def test_an_alert_has_a_body_of_its_own_and_hides_its_headers() -> None:
         "headers": {"Authorization": "Bearer ${TOKEN}", "X-Plain": "plain-secret"},
         "body": {"text": "${trigger.text}", "count": "${trigger.count}|json"},
     }
-    async with alerting(alert, env={"default": {"TOKEN": "s3cret"}}) as world:
+    hook = {"name": "hook", "on": ["finalFailed"], "jobId": "weekly", "url": f"{HOOK}/{path}"}
+    async with alerting(alert, hook, env={"default": {"TOKEN": "s3cret"}}) as world:
         seen = await fail_and_tell(world)
         assert seen.headers["authorization"] == "Bearer s3cret"
         assert (sorted(seen.json), seen.json["count"]) == (["count", "text"], 1)
@@ -246,12 +248,16 @@ async def test_an_alert_has_a_body_of_its_own_and_hides_its_headers() -> None:
         assert shown["definition"]["notification"][0]["url"] == f"{HOOK}?***"
         (delivery,) = data_of(await world.client.get("/deliveries?jobId=alert.chat"))["items"]
         assert delivery["url"].endswith("/hook?***")
-        paths = ("/jobs/alert.chat/revisions", "/executions?jobId=alert.chat", "/alerts", "/settings")
+        await fail(world, "weekly")
+        await told(world, lambda found: any(one.path == f"/hook/{path}" for one in found))
+        jobs = ("/jobs/alert.hook", "/jobs/alert.chat/revisions")
+        lists = ("/executions?jobId=alert.chat", "/deliveries?jobId=alert.hook")
+        paths = (*jobs, *lists, "/alerts", "/settings")
         found = [(await world.client.get(path)).text for path in paths]
-        assert all('"chat"' in text for text in found[2:])
-        assert [
-            text for text in (*found, repr(world.log)) if "a-secret" in text or "plain-secret" in text
-        ] == []
+        assert all('"chat"' in text for text in found[4:])
+        assert '"deliveryId"' in found[3]
+        secrets = ("a-secret", "plain-secret", path)
+        assert [text for text in (*found, repr(world.log)) if any(one in text for one in secrets)] == []
 
 
 async def test_a_header_is_sent_and_shown_nowhere(tmp_path: Path) -> None:

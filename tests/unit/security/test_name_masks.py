@@ -16,7 +16,14 @@ from scheduler_service.domain.records import (
 )
 from scheduler_service.language.value_masks import NO_MASK, SecretMask
 from scheduler_service.security.history_masking import MASKED_HEADERS, Masking
-from scheduler_service.security.name_masks import MOST_CHANGES, VALUE_BYTES, Concealment, DefinitionMasking
+from scheduler_service.security.name_masks import (
+    MOST_CHANGES,
+    VALUE_BYTES,
+    Concealment,
+    DefinitionMasking,
+    hide_login,
+    hide_query,
+)
 from tests.rows import each_row
 from tests.unit.security.secrets import MASKING, SECRET, masked_body, masked_exchange
 
@@ -38,6 +45,30 @@ from tests.unit.security.secrets import MASKING, SECRET, masked_body, masked_exc
 def test_a_spelling_that_hides_a_member_hides_nothing(body: bytes) -> None:
     """What cannot be read as JSON or a form is replaced as a whole."""
     assert SECRET.encode() not in masked_body(body)
+
+
+RANDOM = "2c96f3b8d1e04a57"
+UUID = "0b6a2f0e-7c1d-4b8a-9f3e-5d2c1b0a9e8f"
+HOOKS = [
+    ("https://hooks.slack.com/services/T0/B1/s3cr3t", "https://hooks.slack.com/***"),
+    ("https://hooks.zapier.com/hooks/catch/123/s3cr3t/", "https://hooks.zapier.com/***"),
+    ("https://a.webhook.office.com/webhookb2/s3cr3t@x/IncomingWebhook/1", "https://a.webhook.office.com/***"),
+    (f"https://discord.com/api/webhooks/123/s3cr3t{RANDOM}?wait=1", "https://discord.com/api/webhooks/***"),
+    (
+        f"https://open.feishu.cn/open-apis/bot/v2/hook/{UUID}",
+        "https://open.feishu.cn/open-apis/bot/v2/hook/***",
+    ),
+    (
+        f"https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key={UUID}",
+        "https://qyapi.weixin.qq.com/cgi-bin/webhook/***",
+    ),
+    (f"https://chat.h/hooks/{RANDOM}z", "https://chat.h/hooks/***"),
+    (f"https://api.telegram.org/bot12345:{RANDOM}/sendMessage", "https://api.telegram.org/bot***"),
+    ("http://ci.h/webhooks/nightly-report-2026", "http://ci.h/webhooks/nightly-report-2026"),
+    ("http://webhook:8080/orders/20261130/run", "http://webhook:8080/orders/20261130/run"),
+    (f"http://shop.h/orders/{UUID}", f"http://shop.h/orders/{UUID}"),
+]
+"""Addresses whose path, or what is behind it, is what lets a caller in, and some that look alike."""
 
 
 @each_row(
@@ -70,6 +101,13 @@ def test_a_spelling_that_hides_a_member_hides_nothing(body: bytes) -> None:
         ("http://h/in/f%3FTokEn%3Ds3cr3t", "http://h/in/f%3FTokEn%3D***"),
         ("http://h/f;token=s3cr3t/x", "http://h/f;token=***"),
         ("http://h/f?mail=a@b.c&tokens=1", "http://h/f?mail=a@b.c&tokens=1"),
+        # Parameters apart by `;`, also in a path; a value may have one.
+        ("http://h/f?a=1;password=s3cr3t;b=2&c=3", "http://h/f?a=1;password=***&c=3"),
+        ("http://h/f?password=a;s3cr3t&c=3", "http://h/f?password=***&c=3"),
+        ("http://h/f;v=1;api_key=s3cr3t/x?c=3", "http://h/f;v=1;api_key=***"),
+        ("http://h/f#a=1&access_token=s3cr3t", "http://h/f#a=1&access_token=***"),
+        ("http://h/f?sv=1&sig=s3cr3t", "http://h/f?sv=1&sig=***"),
+        *HOOKS,
     ],
 )
 def test_urls_carry_no_secrets(url: str, expected: str) -> None:
@@ -189,6 +227,19 @@ def test_plain_credentials_of_a_definition_are_found_and_hidden() -> None:
     assert DEFINITIONS.hide_in(hidden) == hidden
     cut = '{"n": 1, "pin":7, "token" : "a\\"' + CANARY
     assert DEFINITIONS.hide({"body": cut}) == {"body": '{"n": 1, "pin":"***", "token" : "***"'}
+
+
+@each_row(("url", "expected"), HOOKS)
+def test_the_path_of_a_hook_is_a_credential(url: str, expected: str) -> None:
+    """In a definition, in the log and in settings; what names a secret there is left as it is."""
+    hidden = DEFINITIONS.hide_in(msgspec.json.encode({"notification": [{"url": url}]}))
+    assert msgspec.json.decode(hidden) == {"notification": [{"url": expected}]}
+    assert DEFINITIONS.hide_in_line(f"POST {url} was answered 500") == f"POST {expected} was answered 500"
+    assert hide_login(url) == (expected if "***" in expected else url)
+    if url != expected:
+        named = expected.replace("***", "${secrets.HOOK}")
+        assert hide_query(named) == named
+        assert DEFINITIONS.find_plain(msgspec.json.encode({"url": named})) == []
 
 
 def test_of_a_schema_values_alone_are_hidden() -> None:
