@@ -8,7 +8,7 @@ import base64
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.console.browsing import MISSING, Console, find_chromium, launch
 from tests.console.proxy import below
@@ -53,6 +53,15 @@ def guarded() -> Iterator[ConsoleService]:
     """An empty service with a key, behind a proxy that shows it below a path."""
     with ConsoleService(in_front=below(PREFIX), server={"key": KEY}) as service:
         yield service
+
+
+@pytest.fixture(scope="package")
+def any_page(browser: Browser, service: ConsoleService) -> Iterator[Page]:
+    """A page for tests of what modules of the console compute, which leave it as it is."""
+    console = Console(browser=browser, url=service.url)
+    yield console("#/settings")
+    console.close()
+    assert console.faults == []
 
 
 @pytest.fixture

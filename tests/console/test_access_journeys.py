@@ -195,6 +195,7 @@ def test_a_key_that_ends_amid_the_work_loses_nothing(company: ConsoleService, de
         assert admin.delete("/jobs/half-written").is_success
 
 
+@pytest.mark.long
 def test_whoever_has_no_right_key_is_told_what_to_do(company: ConsoleService, desk: Console) -> None:
     """An expired one, and wrong ones until there are too many; the right one gets in nevertheless."""
     soon = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 2))

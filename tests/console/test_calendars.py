@@ -156,6 +156,7 @@ def test_what_a_change_moves_is_seen_before_it_is_saved(
     assert client.get("/calendars/plant").status_code == 404
 
 
+@pytest.mark.long
 def test_what_is_not_saved_outlives_the_screen(console: Console, client: httpx.Client) -> None:
     """Whoever leaves by a link is asked; by another way it is there again, until it is given up."""
     put(client, free=["2099-01-05"])
@@ -175,9 +176,8 @@ def test_what_is_not_saved_outlives_the_screen(console: Console, client: httpx.C
     expect(page.get_by_label("Free days")).to_have_value("2099-01-05")
 
 
-def test_days_and_plans_are_compared(console: Console) -> None:
+def test_days_and_plans_are_compared(any_page: Page) -> None:
     """Spans are taken apart and joined; moments are told as far as both plans are known."""
-    page = console("#/settings")
     load = "const own = await import(new URL('screens/calendars.en.js', core.ASSETS).href);"
     edits = [
         ("2099-01-05/2099-01-07", "2099-01-06", False, "2099-01-05\n2099-01-07"),
@@ -185,23 +185,24 @@ def test_days_and_plans_are_compared(console: Console) -> None:
         ("2099-02-30\n", "2099-03-01", True, "2099-03-01\n2099-02-30"),
     ]
     told = evaluate(
-        page, f"{load} return argument.map((one) => own.withDay(...one));", [one[:3] for one in edits]
+        any_page, f"{load} return argument.map((one) => own.withDay(...one));", [one[:3] for one in edits]
     )
     assert told == [one[3] for one in edits]
     plans = {"before": ["1", "2", "3", "4", "5"], "after": ["2", "3", "4", "5", "6"]}
-    assert evaluate(page, f"{load} return own.momentsOf(argument);", plans) == [
+    assert evaluate(any_page, f"{load} return own.momentsOf(argument);", plans) == [
         ["1", "gone"], ["2", "stays"], ["3", "stays"], ["4", "stays"], ["5", "stays"],
     ]  # fmt: skip
     ended = {"before": ["1", "2"], "after": ["1", "3"]}
-    assert evaluate(page, f"{load} return own.momentsOf(argument);", ended) == [
+    assert evaluate(any_page, f"{load} return own.momentsOf(argument);", ended) == [
         ["1", "stays"],
         ["2", "gone"],
         ["3", "added"],
     ]
     week = "return [[1, 2, 3, 4, 5], [1, 2, 4, 6], [], [7]].map(own.weekWords);"
-    assert evaluate(page, f"{load} {week}") == ["Mon – Fri", "Mon, Tue, Thu, Sat", "–", "Sun"]
+    assert evaluate(any_page, f"{load} {week}") == ["Mon – Fri", "Mon, Tue, Thu, Sat", "–", "Sun"]
 
 
+@pytest.mark.long
 def test_a_timer_gets_a_calendar_in_the_editor(
     console: Console, client: httpx.Client, started: Starter
 ) -> None:

@@ -110,6 +110,7 @@ def test_the_timer_is_told_before_it_is_saved(console: Console, job: Callable[..
     expect(page.get_by_role("cell", name="Sun, 28 Mar 2027, 03:00:00")).to_be_visible()
 
 
+@pytest.mark.long
 def test_retries_are_drawn(console: Console, job: Callable[..., str]) -> None:
     """The plan of each policy, as the service makes it, with a table for those who do not see it."""
     retry = [{"errorEquals": "5xx", "intervalSeconds": 10, "maxAttempts": 3}]
@@ -195,6 +196,7 @@ def test_whoever_leaves_is_asked(console: Console, job: Callable[..., str]) -> N
     expect(page.get_by_role("heading", name="Jobs", exact=False).first).to_be_visible()
 
 
+@pytest.mark.long
 def test_changes_of_two_are_combined(
     console: Console, service: ConsoleService, job: Callable[..., str]
 ) -> None:
@@ -274,6 +276,7 @@ def run(command: list[str]) -> str:
     return ended.stdout
 
 
+@pytest.mark.long
 def test_everybody_can_use_it(console: Console, job: Callable[..., str]) -> None:
     """No finding of axe with all sections open, and nothing wider than the window."""
     retry = [{"errorEquals": "5xx", "jitter": "full"}]
@@ -290,6 +293,7 @@ def test_everybody_can_use_it(console: Console, job: Callable[..., str]) -> None
 STEP = {"url": "service://shop/ok"}
 
 
+@pytest.mark.long
 def test_a_taken_id_is_told_at_its_field(console: Console, started: Starter) -> None:
     """It is marked, in the list of what is wrong, and nothing is sent; another id is free again."""
     started.job("taken-id", STEP)
@@ -312,12 +316,6 @@ def test_a_taken_id_is_told_at_its_field(console: Console, started: Starter) -> 
 TEXT = '{\n  "a": 12345678901234567890,\n  "request": [{"url": "x"}, {"url": "y"}]\n}'
 
 
-@pytest.fixture
-def page(console: Console) -> Page:
-    """Any page of the console."""
-    return console("#/settings")
-
-
 def run_modules(page: Page, body: str, argument: Any = None) -> Any:
     """What `body` returns; `editor` has what the editor's modules export."""
     load = "const own = await import(new URL('screens/editor.en.js', core.ASSETS).href);"
@@ -325,11 +323,11 @@ def run_modules(page: Page, body: str, argument: Any = None) -> Any:
     return evaluate(page, f"{load} {body}", argument)
 
 
-def test_what_is_no_json_is_found_where_it_begins(page: Page) -> None:
+def test_what_is_no_json_is_found_where_it_begins(any_page: Page) -> None:
     """The first thing that is wrong, and its place."""
     texts = ['{"a":1,}', '{"a":}', "{a:1}", "[1 2]", '{"a":1,"a":2}', "", '{"a":"\n"}', "{} x", "[1,", "01"]
     read = "try { editor.readTree(text); return null; } catch (fault) { return [fault.code, fault.offset]; }"
-    assert run_modules(page, f"return argument.map((text) => {{ {read} }});", texts) == [
+    assert run_modules(any_page, f"return argument.map((text) => {{ {read} }});", texts) == [
         ["trailing", 6],
         ["value", 5],
         ["key", 1],
@@ -361,17 +359,17 @@ def test_what_is_no_json_is_found_where_it_begins(page: Page) -> None:
         ('editor.partOf(text, ["a"])', "12345678901234567890"),
     ],
 )
-def test_an_edit_leaves_the_rest_of_the_text_alone(page: Page, edit: str, expected: str) -> None:
+def test_an_edit_leaves_the_rest_of_the_text_alone(any_page: Page, edit: str, expected: str) -> None:
     """Order, spacing and numbers stay as they are written."""
-    assert run_modules(page, f"const text = argument; return {edit};", TEXT) == expected
+    assert run_modules(any_page, f"const text = argument; return {edit};", TEXT) == expected
 
 
-def test_changes_of_two_meet_only_in_one_member(page: Page) -> None:
+def test_changes_of_two_meet_only_in_one_member(any_page: Page) -> None:
     """Different members go together; the same one, or one that was removed, does not."""
     merge = "return argument.map(([base, mine, theirs]) => editor.mergeValues(base, mine, theirs));"
     base = {"a": 1, "b": {"c": 1, "d": 1}}
     assert run_modules(
-        page,
+        any_page,
         merge,
         [
             [base, {**base, "a": 2}, {**base, "b": {"c": 1, "d": 2}}],

@@ -125,6 +125,7 @@ def test_waits_are_told_and_the_time_line_is_read_by_keys(
     expect(page.get_by_role("button", name="Whole span")).to_be_hidden()
 
 
+@pytest.mark.long
 def test_what_an_answer_leaves_out_is_told(
     console: Console, service: ConsoleService, started: Starter
 ) -> None:
@@ -154,6 +155,7 @@ def test_what_an_answer_leaves_out_is_told(
     expect(page.get_by_role("rowheader", name="Attempt 1")).to_be_visible()
 
 
+@pytest.mark.long
 def test_what_is_being_typed_stays_while_reports_arrive(
     console: Console, service: ConsoleService, started: Starter
 ) -> None:
@@ -212,12 +214,6 @@ def test_a_result_is_shown_as_text_and_downloaded(
 BEGIN = "2026-01-31T09:00:00"
 
 
-@pytest.fixture
-def page(console: Console) -> Page:
-    """Any page of the console."""
-    return console("#/settings")
-
-
 def in_execution(page: Page, body: str, argument: Any = None) -> Any:
     """What a function with this body returns; `screen` is the module of the execution's page."""
     begin = "async (argument) => { const entry = document.querySelector('script[type=module]').src;"
@@ -250,7 +246,7 @@ def step(index: int, began: int, ended: int, **members: Any) -> dict[str, Any]:
     return {"index": index, "part": None, "error": None, "status": 200, "instance": None} | times | members
 
 
-def test_waits_are_rows_of_their_own(page: Page) -> None:
+def test_waits_are_rows_of_their_own(any_page: Page) -> None:
     """A late start, the wait for a retry, that for feedback: each with its beginning and end."""
     failed = attempt(
         1, 2_000, 2_010, error="500", retryInMs=4_000, steps=[step(0, 2_000, 2_010, error="500")]
@@ -262,7 +258,7 @@ def test_waits_are_rows_of_their_own(page: Page) -> None:
         "return screen.rowsOf(argument.told, argument.chain)"
         ".map((row) => [row.key, row.kind, row.bars[0].kind, row.to === null ? null : row.to - row.from])"
     )
-    assert in_execution(page, body, {"told": told, "chain": chain}) == [
+    assert in_execution(any_page, body, {"told": told, "chain": chain}) == [
         ["start", "start", "wait", 2_000],
         ["a1", "attempt", "frame", 10],
         ["a1.s0", "step", "work", 10],
@@ -273,7 +269,7 @@ def test_waits_are_rows_of_their_own(page: Page) -> None:
     ]
 
 
-def test_who_lost_a_lease_is_told(page: Page) -> None:
+def test_who_lost_a_lease_is_told(any_page: Page) -> None:
     """Each claim is a row: the lost one ends when it was lost, the held one goes on."""
     leases = [
         {"step": 0, "part": 1, "instance": "w-1", "what": "claimed", "at": at(1_000)},
@@ -283,14 +279,14 @@ def test_who_lost_a_lease_is_told(page: Page) -> None:
     queue = {"step": 0, "name": "q", "parts": 2, "unclaimed": 1, "claimed": 1, "ended": 0}
     told = execution(attempt(1, 0, None, leases=leases, queue=queue), state="processing", endedAt=None)
     body = "return screen.rowsOf(argument, null).slice(1).map((row) => [row.kind, row.tone, row.to === null])"
-    assert in_execution(page, body, told) == [
+    assert in_execution(any_page, body, told) == [
         ["queue", "busy", True],
         ["lease", "bad", False],
         ["lease", "busy", True],
     ]
 
 
-def test_long_waits_are_drawn_short_and_back(page: Page) -> None:
+def test_long_waits_are_drawn_short_and_back(any_page: Page) -> None:
     """Work keeps its length, moments keep their order, and each place of the axis is one moment."""
     rows = [{"bars": [{"kind": "work", "from": 0, "to": 10}, {"kind": "work", "from": 5_010, "to": 5_020}]}]
     body = (
@@ -299,7 +295,7 @@ def test_long_waits_are_drawn_short_and_back(page: Page) -> None:
         "const places = moments.map(warp.to);"
         "return [warp.isShorter, places, places.map((x) => Math.round(warp.back(x)))]"
     )
-    shorter, places, back = in_execution(page, body, rows)
+    shorter, places, back = in_execution(any_page, body, rows)
     assert shorter
     assert places == sorted(places)
     assert places[1] - places[0] == places[4] - places[3] == 10
@@ -316,19 +312,19 @@ def test_long_waits_are_drawn_short_and_back(page: Page) -> None:
         ({"a": [None, "x"]}, {"a": [None, "x"]}, None),
     ],
 )
-def test_the_first_difference_is_named(page: Page, present: Any, past: Any, found: Any) -> None:
+def test_the_first_difference_is_named(any_page: Page, present: Any, past: Any, found: Any) -> None:
     """By its JSONPath, with both values; a member that is missing has none."""
     body = "return screen.firstDifference(argument.present, argument.past)"
-    assert in_execution(page, body, {"present": present, "past": past}) == found
+    assert in_execution(any_page, body, {"present": present, "past": past}) == found
 
 
-def test_the_copied_curl_says_what_was_sent(page: Page) -> None:
+def test_the_copied_curl_says_what_was_sent(any_page: Page) -> None:
     """A shell takes each argument as it was: quotes, line ends, what a shell would run, odd characters."""
     odd = 'it\'s $(touch /tmp/x) `id` "quoted"\n!! \\ \u202e é\t~ *'
     message = {"headers": {"X-Odd": "a'b; $HOME"}, "body": odd}
     body = "return screen.curlOf(argument.method, argument.url, argument.message)"
     url = "http://127.0.0.1/x?a=1&b='c'"
-    text = in_execution(page, body, {"method": "PUT", "url": url, "message": message})
+    text = in_execution(any_page, body, {"method": "PUT", "url": url, "message": message})
     assert text.startswith("curl -X PUT")
     assert "\u202e" not in text, "what is not seen is written out"
     script = f"curl() {{ printf '%s\\0' \"$@\"; }}\n{text}"

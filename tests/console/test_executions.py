@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.console.browsing import Console, violations
@@ -61,6 +62,7 @@ def test_new_rows_wait_behind_a_button(console: Console, started: Starter) -> No
     expect(page).to_have_url(re.compile(r"/executions/[^#]+-2$"))
 
 
+@pytest.mark.long
 def test_all_that_the_filters_find_are_replayed(
     console: Console, service: ConsoleService, started: Starter
 ) -> None:

@@ -16,10 +16,10 @@ UNSEEN = "\u202egnp.exe\u2066\u200b\u0007\u009b"
 HOSTILE = MARKUP + UNSEEN
 LONG = "x" * 4 * 1_024 * 1_024
 LIMITS = {"body_bytes": 16 * 1_024 * 1_024, "response_bytes": 8 * 1_024 * 1_024}
-USUAL = ["#/jobs", "#/jobs/hostile", "#/executions/{execution}", "#/jobs/hostile/edit?view=form"]
+USUAL = ["#/jobs/hostile", "#/executions/{execution}"]
 FURTHER = [
-    "#/", "#/jobs/hostile?tab=definition", "#/jobs/hostile?tab=executions", "#/executions",
-    "#/jobs/hostile/edit?view=both", "#/deliveries", "#/audit",
+    "#/", "#/jobs", "#/jobs/hostile?tab=definition", "#/jobs/hostile?tab=executions", "#/executions",
+    "#/jobs/hostile/edit?view=form", "#/jobs/hostile/edit?view=both", "#/deliveries", "#/audit",
 ]  # fmt: skip
 
 

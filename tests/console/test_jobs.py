@@ -82,6 +82,7 @@ def test_what_is_exported_is_imported_again(
     assert violations(page) == []
 
 
+@pytest.mark.long
 def test_long_names_leave_the_table_its_columns(console: Console, started: Starter) -> None:
     """A name of 200 letters and an id of 128 break into lines; the row's actions stay in the window."""
     job_id = "longest-" + "i" * 120
@@ -99,7 +100,7 @@ def _import(page: Page, file: Path, count: int) -> None:
     page.get_by_role("button", name=f"Import {count} jobs").click()
 
 
-USUAL, FURTHER = ("overview", "calendar"), ("executions", "schedule", "definition", "children")
+FURTHER = ("overview", "executions", "schedule", "definition", "children")
 HOSTILE = "<img src=x onerror=\"document.title='hit'\">"
 
 
@@ -122,7 +123,7 @@ def ledger(service: ConsoleService, console: Console) -> Iterator[dict[str, Any]
         client.delete("/jobs/ledger")
 
 
-@pytest.mark.parametrize("tab", [*USUAL, *(pytest.param(one, marks=pytest.mark.long) for one in FURTHER)])
+@pytest.mark.parametrize("tab", ["calendar", *(pytest.param(one, marks=pytest.mark.long) for one in FURTHER)])
 @pytest.mark.usefixtures("ledger")
 def test_each_part_is_for_everyone(console: Console, tab: str) -> None:
     """Nothing for axe to find; a hostile name is shown as it is and does nothing."""
@@ -165,6 +166,7 @@ def test_revisions_are_compared_and_one_restored(
     assert (job["revision"], job["labels"]) == (3, ledger["labels"])
 
 
+@pytest.mark.long
 def test_a_change_meanwhile_is_not_overwritten(
     console: Console, service: ConsoleService, ledger: dict[str, Any]
 ) -> None:
@@ -233,17 +235,16 @@ def test_a_chart_is_read_by_keys(console: Console) -> None:
     assert "from=" in page.url
 
 
-def test_scales_differences_and_days(console: Console) -> None:
+def test_scales_differences_and_days(any_page: Page) -> None:
     """What charts and calendars compute: full steps from nought, days of a clock change, lines that moved."""
-    page = console("#/jobs")
-    assert evaluate(page, "return core.scaleOfCounts(7).ticks.map((one) => one.value)") == [0, 5, 10]
-    assert evaluate(page, "return core.scaleOfDurations(65000).ticks.map((one) => one.text)") == [
+    assert evaluate(any_page, "return core.scaleOfCounts(7).ticks.map((one) => one.value)") == [0, 5, 10]
+    assert evaluate(any_page, "return core.scaleOfDurations(65000).ticks.map((one) => one.text)") == [
         "0",
         "30 s",
         "1 min",
         "1 min 30 s",
     ]
     hours = "(core.startOfDate('2027-03-29', argument) - core.startOfDate('2027-03-28', argument)) / 3600000"
-    assert evaluate(page, f"return {hours}", "Europe/Berlin") == 23
-    lines = evaluate(page, "return core.diffLines('a\\nb\\nc', 'a\\nc\\nd').map((one) => one.kind)")
+    assert evaluate(any_page, f"return {hours}", "Europe/Berlin") == 23
+    lines = evaluate(any_page, "return core.diffLines('a\\nb\\nc', 'a\\nc\\nd').map((one) => one.kind)")
     assert lines == ["same", "removed", "same", "added"]

@@ -53,7 +53,7 @@ def test_a_part_that_is_stuck_is_freed(
     assert clicks.count == 4
 
 
-@pytest.mark.parametrize("kind", ["queues", "services"])
+@pytest.mark.parametrize("kind", ["queues", pytest.param("services", marks=pytest.mark.long)])
 def test_a_queue_or_a_service_is_paused_and_goes_on(
     console: Console, service: ConsoleService, clicks: Clicks, kind: str
 ) -> None:

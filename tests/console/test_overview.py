@@ -34,7 +34,10 @@ def to_the_end(table: Locator) -> None:
     assert table.evaluate("scrollY > 100")
 
 
-@pytest.mark.parametrize("place", ["#/executions", "#/jobs", "#/settings"])
+@pytest.mark.parametrize(
+    "place",
+    ["#/executions", *(pytest.param(one, marks=pytest.mark.long) for one in ("#/jobs", "#/settings"))],
+)
 def test_heads_stick_to_the_window(console: Console, place: str) -> None:
     """Whoever has scrolled down still reads what the columns are."""
     page = console(place, height=LOW)
@@ -89,7 +92,9 @@ ZONE_ALONE = [["DateTimeFormat", "en-GB", None]]
 """What is made of `Intl` for the name of the browser's zone."""
 
 
-@pytest.mark.parametrize(("language", "tag"), [("en", "en-GB"), ("zh", "zh-CN")])
+@pytest.mark.parametrize(
+    ("language", "tag"), [pytest.param("en", "en-GB", marks=pytest.mark.long), ("zh", "zh-CN")]
+)
 def test_figures_are_those_of_intl(console: Console, language: str, tag: str) -> None:
     """Numbers with and without fractions, and distances of each unit, in both languages."""
     page = console.in_language(language)("#/settings")
@@ -143,6 +148,7 @@ def test_counts_and_outcomes_come_after_the_rows(console: Console) -> None:
     assert len(counted) == 1
 
 
+@pytest.mark.long
 def test_the_first_frame_has_the_rows_where_they_come_soon(console: Console) -> None:
     """A page without them is not drawn before; it is where they come late."""
     console.context.add_init_script(FIRST_FRAME)

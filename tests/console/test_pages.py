@@ -75,8 +75,8 @@ LOOKS = list(product(("light", "dark"), (WIDE, NARROW)))
 
 
 def screens() -> Iterator[object]:
-    """Every third place in one language and look, these in turns; `--long`: all in both and all looks."""
-    for number, place in enumerate(PLACES[::3]):
+    """Every fifth place in one language and look, these in turns; `--long`: all in both and all looks."""
+    for number, place in enumerate(PLACES[::5]):
         yield pytest.param(place, ("en", "zh")[number % 2], [LOOKS[number // 2 % len(LOOKS)]])
     for place, language in product(PLACES, ("en", "zh")):
         yield pytest.param(place, language, LOOKS, marks=pytest.mark.long)
@@ -216,6 +216,7 @@ def test_each_screen_has_its_texts_after_a_switch(
             assert page.evaluate(READ, known) == [], (place, button)
 
 
+@pytest.mark.long
 def test_a_switch_while_a_screen_comes(console: Console) -> None:
     """The screen has its texts in the language that was chosen meanwhile."""
     page = console("#/jobs")

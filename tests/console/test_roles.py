@@ -117,8 +117,7 @@ def may(role: str, name: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    "kind",
-    [pytest.param(kind, marks=() if kind in ("viewer", "service") else pytest.mark.long) for kind in KINDS],
+    "kind", [pytest.param(kind, marks=() if kind == "viewer" else pytest.mark.long) for kind in KINDS]
 )
 def test_no_page_asks_what_is_refused(visitor: Console, company: ConsoleService, kind: str) -> None:
     """What is not for a key is not shown, and says for whom it is where its address is opened."""
@@ -259,6 +258,7 @@ def test_who_paused_a_job_is_found(console: Console, service: ConsoleService) ->
     expect(rows).to_have_count(3)
 
 
+@pytest.mark.long
 def test_what_fits_nothing_says_so(console: Console) -> None:
     """And leads back to all changes."""
     page = console("#/audit?who=nobody")

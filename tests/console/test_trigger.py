@@ -116,6 +116,7 @@ def test_without_a_schema_json_alone_is_run_later(opened: Open, service: Console
     assert execution["plannedAt"].startswith("2099-03-29T08:00:00")
 
 
+@pytest.mark.long
 def test_whoever_runs_it_elsewhere_comes_to_the_form(console: Console, started: Starter) -> None:
     """From the list of jobs and from the palette, where the job refuses to run without parameters."""
     started.job("needs", {"url": "service://shop/ok"}, paramsSchema={"required": ["order"]})
@@ -167,7 +168,7 @@ def test_a_hostile_schema_is_text(opened: Open, console: Console) -> None:
     assert "\u202e" not in dialog.inner_text()
 
 
-def test_what_fields_cannot_say_is_json(console: Console) -> None:
+def test_what_fields_cannot_say_is_json(any_page: Page) -> None:
     """Alternatives, deep objects, lists and lost references; what describes no object has no fields."""
     deep: dict[str, Any] = {"type": "string"}
     for _ in range(60):
@@ -183,8 +184,6 @@ def test_what_fields_cannot_say_is_json(console: Console) -> None:
     load = "const job = await import(new URL('screens/job.en.js', core.ASSETS).href);"
     read = "const read = (one) => job.flatten(job.readFields(one).fields).map((field) => field.kind);"
     given = [*({"properties": {"a": one}} for one in schemas.values()), True, {"type": "string"}, 7, None]
-    found = evaluate(
-        console("#/settings"), f"{load} {read} return JSON.parse(argument).map(read);", json.dumps(given)
-    )
+    found = evaluate(any_page, f"{load} {read} return JSON.parse(argument).map(read);", json.dumps(given))
     kinds = [["json"], ["number"], ["json"], ["json"], ["json"], ["object"] * 4 + ["json"]]
     assert found == [*kinds, [], [], [], []]
