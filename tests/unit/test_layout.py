@@ -52,8 +52,6 @@ OTHER_SUBJECTS = {
     "persistence/history/test_servers": "the history on each database server, over its dialect",
     "persistence/sql/test_databases_of_0_1_0": "databases that 0.1.0 has written",
     "client_sdk/test_base_install": "what the base install imports",
-    "language/test_template_fuzz": "templates and JSONPath on any text",
-    "timing/test_timer_fuzz": "every parser of timers on any text",
 }
 # Folders that hold no tests of a room of the product.
 OTHER_FOLDERS = {

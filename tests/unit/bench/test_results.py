@@ -1,9 +1,15 @@
 """What the arrivals of a run say; lines that programs print, medians over runs, and ratios."""
 
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from tests.bench.compare.results import Figures, Run, find_figures, parse_event, ratio, summarise
 from tests.rows import each_row
+from tests.unit.docs.pages import ROOT
 
 
 def test_a_run_without_fault_has_its_lateness_and_rate() -> None:
@@ -73,3 +79,24 @@ def test_a_ratio_says_how_many_times_ours_is() -> None:
     assert ratio(None, 100.0) is None
     assert ratio(300.0, None) is None
     assert ratio(300.0, 0.0) is None
+
+
+COMMAND = (sys.executable, "-m", "tests.bench.compare")
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="the comparison reads /proc and pins processes to cores")
+def test_a_tiny_herd_runs_from_end_to_end(tmp_path: Path) -> None:
+    """Every job arrives once, at or after its moment, and the history has it."""
+    output = tmp_path / "table.md"
+    asked = ("--only", "punctual-1", "--works", "herd", "--herd", "20", "--runs", "1", "-o", str(output))
+    ended = subprocess.run(
+        [*COMMAND, *asked], cwd=ROOT, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    row = re.search(r"^\| Punctual, qos 1 \| (.+) \|$", output.read_text(), re.MULTILINE)
+    assert row, ended.stderr
+    rate, *_, lost, doubled, early = row[1].split(" | ")
+    assert float(rate.replace(",", "")) > 0
+    assert (lost, doubled, early) == ("0", "0", "0")
+    assert "recorded 20" in ended.stderr

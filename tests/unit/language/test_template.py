@@ -1,9 +1,25 @@
 """What is refused when a job is created, and the properties of a compiled template (SPEC section 4)."""
 
-import pytest
+from collections.abc import Callable
+from contextlib import suppress
+from urllib.parse import quote, urlsplit
 
-from scheduler_service.domain.errors import DefinitionError
-from scheduler_service.language.expression import NOTIFY_BODY, SYSTEM_VARIABLES
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler_service.domain.errors import DefinitionError, ExpressionError
+from scheduler_service.domain.texts import scrub
+from scheduler_service.language.expression import NOTIFY_BODY, SYSTEM_VARIABLES, Names
+from scheduler_service.language.jsonpath import NODES_MAX, Stopped, compile_path, evaluate
+from scheduler_service.language.jsonpath_filters import Budget
+from scheduler_service.language.rendering import (
+    Rendered,
+    Scope,
+    Unrenderable,
+    render_json,
+    render_url,
+)
 from scheduler_service.language.template import compile_json, compile_text, compile_url
 from tests.rows import each_row
 from tests.unit.language.refusals import NAMES, refusal
@@ -131,3 +147,122 @@ def test_a_text_and_a_body_have_so_many_expressions_and_no_more() -> None:
     with pytest.raises(DefinitionError) as caught:
         compile_json(["${a}"] * 700, names=NAMES)
     assert [(one.pointer, one.code) for one in caught.value.problems] == [("/500", "too_many")]
+
+
+BASE_NAMES = Names(environment=frozenset({"BASE"}))
+ANY = st.text(st.characters(), max_size=40) | st.sampled_from(
+    ["${v}", "..", ".", "", "$${", "${v}|json", "//", "@e"]
+)
+
+
+def scope(value: object) -> Scope:
+    environment = {"BASE": "http://base/v"}
+    return Scope(system={"schedulingJobId": "j"}, environment=environment, root={"v": value}, aliases={})
+
+
+@given(ANY)
+@settings(deadline=None)
+def test_a_value_is_never_evaluated(value: str) -> None:
+    """SPEC section 4: no template is evaluated twice: what a response contains is data."""
+    body = compile_json(["${v}", "${v}|json", "<${$.v}>"], names=BASE_NAMES)
+    assert render_json(body, scope(value)) == Rendered([value, value, f"<{value}>"])
+
+
+@given(
+    ANY, ANY, st.sampled_from(["http://h:8/a/${v}/${$.w}?p=${v}#${w}", "${BASE}/x${v}/${w}?q=${v}&r=${w}#"])
+)
+@settings(deadline=None)
+def test_a_value_never_changes_where_a_url_goes(value: str, other: str, text: str) -> None:
+    """SPEC section 4: neither scheme, nor host, nor path depth, nor the number of parameters."""
+    template = compile_url(text, names=BASE_NAMES)
+
+    def rendered(first: str, second: str) -> str | Unrenderable:
+        root = {"v": first, "w": second}
+        return render_url(
+            template, Scope(system={}, environment=scope("").environment, root=root, aliases={})
+        )
+
+    url, plain = rendered(value, other), rendered("x", "y")
+    assert isinstance(plain, str)
+    if isinstance(url, Unrenderable):
+        assert {value, other} & {".", "..", ""}
+        return
+    got, want = urlsplit(url), urlsplit(plain)
+    assert (got.scheme, got.netloc, got.path.count("/")) == (want.scheme, want.netloc, want.path.count("/"))
+    assert got.query.count("&") == want.query.count("&")
+    assert got.query.partition("=")[2].partition("&")[0] == quote(scrub(value), safe="")
+
+
+@given(ANY)
+@settings(deadline=None)
+def test_a_doubled_dollar_writes_any_text(text: str) -> None:
+    """SPEC section 4: `$${` is a literal `${`, so that every text can be written."""
+    template = compile_json(text.replace("${", "$${"), names=BASE_NAMES)
+    assert template.is_constant
+    assert template.node == text
+
+
+MANY = 10_000
+FUZZ_NAMES = Names(environment=frozenset({"BASE"}), resp_env_names=("ONE",))
+BYTES = st.binary(max_size=MANY).map(lambda raw: raw.decode("utf-8", "surrogateescape"))
+SIGNS = ["${", "$${", "|json", "..", "-1", "==", "&&", *"}$.[]?@()'\"\\*:,0a!/\né"]
+PIECES = st.lists(
+    st.sampled_from([*SIGNS, "schedulingJobId", "BASE", "http://", "match(", "search(", "count("]),
+    max_size=2_000,
+).map(lambda pieces: "".join(pieces)[:MANY])
+REPEATED = st.builds(lambda piece, count: (piece * count)[:MANY], PIECES.filter(bool), st.integers(1, 1_000))
+TEXTS = BYTES | PIECES | REPEATED
+
+
+def refused(compiling: Callable[..., object], text: str) -> ExpressionError | None:
+    try:
+        compiling(text, names=FUZZ_NAMES)
+    except ExpressionError as error:
+        return error
+    return None
+
+
+@given(TEXTS)
+def test_any_text_is_compiled_or_refused(text: str) -> None:
+    """Each compiler raises its own error or nothing, with a place inside the text."""
+    for compiling in (compile_text, compile_url):
+        error = refused(compiling, text)
+        assert error is None or error.column is None or 0 <= error.column <= len(text)
+    with suppress(DefinitionError):
+        compile_json({"a": [text]}, names=FUZZ_NAMES)
+
+
+@given(
+    TEXTS,
+    st.recursive(
+        st.none() | st.integers() | st.text(max_size=5),
+        lambda x: st.lists(x) | st.dictionaries(st.text(max_size=2), x),
+        max_leaves=20,
+    ),
+)
+def test_any_path_is_compiled_or_refused_and_never_raises(text: str, root: object) -> None:
+    """What compiles is evaluated to a value, whatever the document."""
+    for path in (text, "$" + text, f"$[?{text}]"):
+        with suppress(ExpressionError):
+            evaluate(compile_path(path), root, Budget(1_000))
+
+
+@each_row(
+    "path",
+    [
+        "$..*..*..*",
+        "$..[?@..[?@..a]]",
+        "$[?count(@..*)>1]",
+        "$[?match(@.a, '(a{1,90}){1,90}')]",
+        "$..[*,*,*,*]..[*,*]",
+    ],
+)
+def test_an_evaluation_visits_so_many_values_and_no_more(path: str) -> None:
+    """Steps are counted, not seconds: the same answer on every machine (SPEC section 4)."""
+    root: object = {"a": "a" * 5_000}
+    for _ in range(6):
+        root = [root] * 7
+    budget = Budget(NODES_MAX)
+    found = evaluate(compile_path(path), root, budget)
+    assert isinstance(found, Stopped | list)
+    assert budget.left > -NODES_MAX

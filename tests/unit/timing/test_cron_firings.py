@@ -3,13 +3,16 @@
 from bisect import bisect_right
 from calendar import monthrange
 from datetime import UTC, date, datetime, timedelta
+from random import Random
 
+from croniter import croniter
+from cronsim import CronSim
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scheduler_service.domain.document import Cursor
 from scheduler_service.domain.errors import ExpressionError
-from scheduler_service.domain.moments import DAY, HOUR, SECOND, as_moment
+from scheduler_service.domain.moments import DAY, HOUR, SECOND, as_datetime, as_moment
 from scheduler_service.timing.cron import Cron, parse_cron
 from scheduler_service.timing.schedule import following
 from scheduler_service.timing.timer import TimerText, compile_timer
@@ -304,3 +307,48 @@ def test_unix_days_are_joined_by_or():
     assert fires("0 0 * * 0", "2026-02-01T00:00:00+00:00", 1) == fires(
         "0 0 * * 7", "2026-02-01T00:00:00+00:00", 1
     )
+
+
+START, END = (as_moment(datetime(year, 1, 1, tzinfo=UTC)) for year in (2020, 2036))
+
+
+def item(random: Random, low: int, high: int) -> str:
+    first, last = sorted(random.sample(range(low, high + 1), 2))
+    step = random.randint(1, high - low)
+    return random.choice((f"{first}", f"{first}", f"{first}-{last}", f"{first}-{last}/{step}"))
+
+
+def drawn(random: Random, low: int, high: int) -> str:
+    return ",".join(item(random, low, high) for _ in range(random.choice((1, 1, 1, 2, 3))))
+
+
+def drawn_field(random: Random, low: int, high: int) -> str:
+    every = f"*/{random.randint(1, high - low)}"
+    return random.choice(("*", every, drawn(random, low, high), drawn(random, low, high)))
+
+
+def expression(random: Random) -> str:
+    dates, week = random.choice(
+        (
+            ("*", "*"),
+            (drawn_field(random, 1, 31), "*"),
+            ("*", drawn_field(random, 0, 6)),
+            (drawn(random, 1, 31), drawn(random, 0, 6)),
+        )
+    )
+    minute, hour, month = (
+        drawn_field(random, 0, 59),
+        drawn_field(random, 0, 23),
+        random.choice(("*", drawn_field(random, 1, 12))),
+    )
+    return f"{minute} {hour} {dates} {month} {week}"
+
+
+def test_two_other_evaluators_agree_far_from_clock_changes() -> None:
+    """In UTC there is no policy: the fields alone decide, for croniter and cronsim alike (SPEC section 3)."""
+    random, zone = Random(7), load_zone("UTC")
+    for _ in range(1_000):
+        text, after = expression(random), random.randrange(START, END)
+        begin, ours = as_datetime(after), parse_cron(text).next(after, zone)
+        theirs = (next(CronSim(text, begin)), croniter(text, begin).get_next(datetime))
+        assert {as_moment(one.astimezone(UTC)) for one in theirs} == {ours}, (text, after)

@@ -8,9 +8,8 @@ from scheduler_service.domain.secret_places import FilledBody, FilledText
 from scheduler_service.domain.wire import Answer, FaultKind, OutboundRequest
 from scheduler_service.transport.egress_guard import EgressPolicy
 from tests.static_directory import StaticDirectory
-from tests.unit.transport.servers import Handler, Peer, Stage, answering, repeating
+from tests.unit.transport.servers import OK, Handler, Peer, Stage, answering, repeating
 
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 HEADERS = (
     ("Authorization", "Bearer hush"), ("Cookie", "a=b"), ("X-API-Key", "k"), ("Proxy-Authorization", "p"),
     ("Content-Type", "text/plain"), ("Idempotency-Key", "key"),

@@ -1,19 +1,45 @@
 """What a function knows of its execution; how progress and ends are reported (SPEC sections 5, 16)."""
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
 
 import httpx
 import pytest
 
-from client_sdk import JobFailed, NotWanted
+from client_sdk import Client, JobFailed, NotWanted
 from client_sdk.client.call_retries import Patience
-from client_sdk.target import Execution, job
+from client_sdk.target import Execution, Service, job
 from client_sdk.target.execution import AttemptReport, FeedbackReporter, read_feedback_url
 from tests.rows import each_row
 from tests.unit.client_sdk.lines import LossyLine, Waits, connect, serving
 from tests.unit.client_sdk.registry import Registry, registered
 from tests.unit.client_sdk.target.called_service import Held
-from tests.unit.client_sdk.target.scheduled import scheduled
+from tests.wire.service import SERVED, World, running
+
+
+@asynccontextmanager
+async def scheduled(**jobs: tuple[Callable[..., Any], dict[str, Any]]) -> AsyncIterator[tuple[World, Client]]:
+    """The whole scheduler, and a service of it on loopback that has these jobs: function, options."""
+    box: dict[str, Any] = {}
+
+    async def forward(scope: Any, receive: Any, send: Any) -> None:
+        await box["service"](scope, receive, send)
+
+    async with (
+        serving(forward) as url,
+        running(services={"static": {"files": (url,)}}) as world,
+        Client(SERVED, transport=httpx.ASGITransport(world.service.api)) as client,
+    ):
+        box["service"] = service = Service(
+            "files", client=client, address=url, signals=(), clock=world.seconds
+        )
+        for name, (function, options) in jobs.items():
+            service.job(**({"job_id": name, "asynchronous": True} | options))(function)
+        results = await client.jobs.create_many(service.definitions())
+        assert [result.status for result in results] == ["created"] * len(jobs), results
+        yield world, client
 
 
 async def test_an_asynchronous_job_from_trigger_to_end() -> None:

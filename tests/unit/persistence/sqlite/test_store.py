@@ -1,14 +1,18 @@
 """What the SQLite store promises beyond the port: groups, damage, doubt, and processes that share a file."""
 
 import asyncio
+import signal
 import sqlite3
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.leases import Claim
 from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.common.fault_points import FaultPoint
@@ -18,11 +22,12 @@ from scheduler_service.persistence.job_store.state_store import ServiceStart, ow
 from scheduler_service.persistence.sqlite.folder_lock import FolderLock
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.catalogue import JobQuery
-from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
-from scheduler_service.ports.state import NOTHING, Remembered
+from scheduler_service.ports.errors import StoreConflict, StoreError, StoreUnavailable, StoreUncertain
+from scheduler_service.ports.state import NOTHING, Commit, Remembered, Settlement
 from tests.fault_points import Breaking, WriteGate
 from tests.present import present
 from tests.unit.persistence import damaged_deliveries
+from tests.unit.persistence.crashing import answered, changing_state, fork
 from tests.unit.persistence.queue_bench import Bench
 from tests.unit.persistence.samples import batch, commit, delivery
 
@@ -286,3 +291,256 @@ async def test_a_writer_that_does_not_end_is_an_answer(
     first.files.writing.execute("ROLLBACK")
     await second.commit(commit("job-1"))
     assert await first.load("job-1") is not None
+
+
+UIDS = {"a": ["u", "v"], "b": ["w", "x"]}
+"""The uids of two lives of each job."""
+Write = Callable[[SqliteStateStore], Awaitable[object]]
+jobs = st.sampled_from(sorted(UIDS))
+numbers = st.integers(0, 3)
+
+
+@st.composite
+def turns(draw: st.DrawFn) -> Commit:
+    """A turn that may or may not be expected, with any of its parts."""
+    job_id, is_last, number = draw(jobs), draw(st.booleans()), draw(numbers)
+    remembered = Remembered(
+        "s", draw(st.sampled_from("kl")), b"", str(number).encode(), number, draw(st.sampled_from(["", "a"]))
+    )
+    states = st.sampled_from([JobState.ACTIVE, JobState.FINISHED])
+    return commit(
+        job_id,
+        expected=draw(st.sampled_from([0, 0, 1, 1, 2, 3, -1])),
+        sequence=draw(st.integers(1, 4)),
+        uid=draw(st.sampled_from(UIDS[job_id])),
+        state=JobState.DESTROYED if is_last else draw(states),
+        document=None if is_last else str(number).encode(),
+        due=Due(wall=draw(st.sampled_from([None, 5])), steady=draw(st.sampled_from([None, 5]))),
+        next_fire=draw(st.sampled_from([None, 7])),
+        job_name=draw(st.sampled_from(["x", "y"])),
+        labels=draw(st.sampled_from([{}, {"a": "1"}])),
+        revision=draw(st.integers(1, 2)),
+        definition=draw(st.sampled_from([None, b"{1}", b"{2}"])),
+        batch=draw(st.sampled_from([None, batch(1), batch(2)])),
+        deliveries=draw(st.sampled_from([(), (delivery(1),), (delivery(2), delivery(3))])),
+        remembered=draw(st.sampled_from([None, remembered])),
+    )
+
+
+def _commit(turn: Commit) -> Write:
+    return lambda store: store.commit(turn)
+
+
+def _settle(number: int, tries: int, done: bool) -> Write:
+    return lambda store: store.settle([Settlement(delivery(number, tries=tries), done=done)])
+
+
+def _forget(job_id: str) -> Write:
+    return lambda store: store.forget(job_id)
+
+
+def _save(number: int) -> Write:
+    return lambda store: store.save_clock_skew(number)
+
+
+writes = st.one_of(
+    turns().map(_commit),
+    turns().map(_commit),
+    st.builds(_settle, numbers, numbers, st.booleans()),
+    jobs.map(_forget),
+    numbers.map(_save),
+)
+groups = st.lists(writes, max_size=12)
+
+
+async def run(store: SqliteStateStore, group: Sequence[Write]) -> list[object]:
+    """Writes one group; a refusal is returned by its type."""
+    answers = await asyncio.gather(*(write(store) for write in group), return_exceptions=True)
+    assert all(isinstance(one, StoreConflict) for one in answers if isinstance(one, Exception))
+    return [type(one) if isinstance(one, Exception) else one for one in answers]
+
+
+async def read_all(store: SqliteStateStore) -> list[object]:
+    """All that the port shows."""
+    found: list[object] = [await store.load(job_id) for job_id in UIDS]
+    found += [await store.catalogue.get(job_id) for job_id in UIDS]
+    found += [await store.definition(uid, revision) for uid in "uvwx" for revision in (1, 2)]
+    found += [await store.recall("s", key, 0) for key in "kl"]
+    found += [await store.due_wall(9, 9), await store.due_steady(9, 9), await store.clock_skew()]
+    return [*found, await store.deliveries("", 9), await store.unwritten(("", 0), 9)]
+
+
+async def compare(before: Sequence[Write], together: Sequence[Write]) -> None:
+    """Writes `together` as one group and one by one, over the same start."""
+    grouped, single = [await SqliteStateStore.open(folder=None) for _ in range(2)]
+    for write in before:
+        assert await run(grouped, [write]) == await run(single, [write])
+    answers = await run(grouped, together)
+    assert answers == [answer for write in together for answer in await run(single, [write])]
+    assert await read_all(grouped) == await read_all(single)
+    await grouped.close()
+    await single.close()
+
+
+@settings(deadline=None, max_examples=60)
+@given(before=st.lists(writes, max_size=6), together=groups)
+def test_a_group_is_its_writes_one_after_the_other(before: list[Write], together: list[Write]) -> None:
+    """Grouping, and what is known of rows, change neither an answer nor what is kept."""
+    asyncio.run(compare(before, together))
+
+
+@pytest.mark.long
+@settings(deadline=None, max_examples=1_000)
+@given(before=st.lists(writes, max_size=6), together=groups)
+def test_many_groups_are_their_writes_one_after_the_other(before: list[Write], together: list[Write]) -> None:
+    """The same, over so many groups that rare meetings are among them."""
+    asyncio.run(compare(before, together))
+
+
+async def _write_over_a_lost_turn() -> str:
+    store = await SqliteStateStore.open(folder=None)
+    await store.commit(commit(sequence=1, job_name="of the row"))
+    both = [commit(expected=number, sequence=number + 1, job_name="new") for number in (0, 1)]
+    await run(store, list(map(_commit, both)))
+    found = await store.load("job")
+    await store.close()
+    assert found is not None
+    return found.entry.job_name
+
+
+def test_a_lost_turn_is_not_taken_for_the_row() -> None:
+    """It has the sequence of the row, and columns that the next turn of its group would not write again."""
+    assert asyncio.run(_write_over_a_lost_turn()) == "new"
+
+
+PATIENCE = 60.0
+DISK_ERROR = sqlite3.OperationalError("disk I/O error")
+
+
+async def check_whole(folder: Path, least: int, most: int) -> None:
+    """The store holds `least` to `most` turns, each with all of its parts and nothing of a further one."""
+    store = await SqliteStateStore.open(folder=folder)
+    stored = await store.load("job")
+    turns = stored.sequence if stored is not None else 0
+    assert least <= turns <= most
+    assert [item.sequence for item in await store.unwritten(("", 0), 100)] == list(range(1, turns + 1))
+    assert len(await store.deliveries("", 100)) == turns
+    assert len(await store.catalogue.revisions("uid-job")) == turns
+    assert await store.due_wall(100, 10) == ([(turns - 1, "job")] if turns else [])
+    assert store.boot == 2
+    await store.close()
+
+
+async def test_a_killed_process_loses_nothing_that_was_answered(tmp_path: Path) -> None:
+    """After kill -9 at any moment every answered turn is there, whole (SPEC section 8)."""
+    child = fork("turns", tmp_path, 0, 10_000)
+    lines = [child.stdout.readline() for _ in range(20)]
+    child.send_signal(signal.SIGKILL)
+    lines += child.lines()
+    assert child.wait(PATIENCE) == -signal.SIGKILL
+    count = answered(lines)
+    assert count >= 19
+    store = await SqliteStateStore.open(folder=tmp_path)
+    stored = present(await store.load("job"))
+    assert stored.sequence in (count, count + 1)
+    await store.close()
+
+
+@pytest.mark.parametrize("passage", [3, 4])
+async def test_a_kill_at_each_point_leaves_whole_turns(tmp_path: Path, passage: int) -> None:
+    """Killed before or after the commit of the second turn, whole turns are left."""
+    child = fork("turns", tmp_path, passage, 5)
+    lines = child.lines()
+    assert child.wait(PATIENCE) == -signal.SIGKILL
+    assert answered(lines) == 1
+    is_committed = passage == 4
+    await check_whole(tmp_path, least=1 + is_committed, most=1 + is_committed)
+
+
+@pytest.mark.parametrize("passage", range(2, 8))
+async def test_a_kill_between_large_groups_leaves_the_first_ones(tmp_path: Path, passage: int) -> None:
+    """What waits together and is large is committed in groups: whole ones, and all that were answered."""
+    child = fork("large", tmp_path, passage, 4)
+    lines = child.lines()
+    assert child.wait(PATIENCE) == -signal.SIGKILL
+    store = await SqliteStateStore.open(folder=tmp_path)
+    there = [await store.load(f"job-{number}") is not None for number in range(1, 5)]
+    assert there == sorted(there, reverse=True)
+    assert answered(lines) <= sum(there) == passage // 2
+    await store.close()
+
+
+@pytest.mark.parametrize("passage", range(3, 13))
+async def test_a_kill_while_states_grow_and_shrink_leaves_whole_turns(tmp_path: Path, passage: int) -> None:
+    """A large state is written by a statement of its own, and so is a small one over it."""
+    child = fork("changing", tmp_path, passage, 6)
+    lines = child.lines()
+    assert child.wait(PATIENCE) == -signal.SIGKILL
+    turns = passage // 2
+    assert answered(lines) == (passage - 1) // 2
+    store = await SqliteStateStore.open(folder=tmp_path)
+    stored = present(await store.load("job"))
+    assert (stored.sequence, stored.document) == (turns, changing_state(turns))
+    assert [item.sequence for item in await store.unwritten(("", 0), 100)] == list(range(1, turns + 1))
+    await store.close()
+
+
+async def test_a_log_that_cannot_grow_is_survived(tmp_path: Path) -> None:
+    """A commit that the disk refuses is uncertain; what was written stays, and room brings the store back."""
+    child = fork("fill", tmp_path)
+    lines = " ".join(child.lines()).split()
+    assert lines == ["StoreUncertain", "None", "written"]
+    store = await SqliteStateStore.open(folder=tmp_path)
+    found = [await store.load(name) is not None for name in ("before", "full", "after")]
+    assert found == [True, False, True]
+    await store.close()
+
+
+async def test_a_full_file_refuses_the_group_and_goes_on_with_room(tmp_path: Path) -> None:
+    """With no page left nothing is written and each write says so; later ones are tried afresh."""
+    store = await SqliteStateStore.open(folder=tmp_path)
+    assert store.files is not None
+    connection = store.files.writing
+    most = connection.execute("PRAGMA max_page_count").fetchall()[0][0]
+    pages = connection.execute("PRAGMA page_count").fetchall()[0][0]
+    connection.execute(f"PRAGMA max_page_count = {pages}").fetchall()
+    heard: list[str] = []
+    connection.set_trace_callback(heard.append)
+    answers = [store.commit(commit(f"job-{i}", document=b"x" * 100_000)) for i in range(3)]
+    for answer in answers:
+        with pytest.raises(StoreUnavailable, match="full"):
+            await answer
+    connection.set_trace_callback(None)
+    assert sum(one.startswith("BEGIN") for one in heard) == 1  # none is tried alone: no page is left for any
+    connection.execute(f"PRAGMA max_page_count = {most}").fetchall()
+    assert await store.load("job-0") is None
+    await store.commit(commit("job-0", document=b"x" * 100_000))
+    assert await store.load("job-0") is not None
+    await store.close()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_failure_says_whether_anything_was_written(tmp_path: Path, when: str) -> None:
+    """Before the commit has ended nothing was written; after it, the answer is: unknown."""
+    store = await SqliteStateStore.open(
+        folder=tmp_path, faults=Breaking(f"{when} {FaultPoint.COMMIT}", DISK_ERROR)
+    )
+    is_written = when == "after"
+    with pytest.raises(StoreUncertain if is_written else StoreUnavailable):
+        await store.commit(commit(batch=batch(), deliveries=(delivery(1),)))
+    assert (await store.load("job") is not None) is is_written
+    await store.commit(commit("next"))
+    assert await store.load("next") is not None
+    await store.close()
+
+
+async def test_a_conflict_stays_a_conflict_where_the_group_fails(tmp_path: Path) -> None:
+    """A late one gets its conflict, whatever became of the others."""
+    store = await SqliteStateStore.open(
+        folder=tmp_path, faults=Breaking(f"after {FaultPoint.COMMIT}", DISK_ERROR)
+    )
+    answers = [store.commit(commit("late", expected=9)), store.commit(commit("job"))]
+    failures = await asyncio.gather(*answers, return_exceptions=True)
+    assert isinstance(failures[0], StoreConflict)
+    assert isinstance(failures[1], StoreError)
+    await store.close()
