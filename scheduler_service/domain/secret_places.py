@@ -21,6 +21,9 @@ from scheduler_service.domain.wire import OutboundRequest
 SECRET_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
 LEAST_CHARACTERS = 4
 """Of a value: what is shorter stands in every text, and could not be masked."""
+LEAST_OF_WORDS = 8
+"""Of one that consists of words: a shorter one is written by chance."""
+_WORDS = re.compile(r"[A-Za-z]{1,15}(?:[-_. ][A-Za-z]{1,15})*")
 _DIGITS = 4
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
@@ -29,6 +32,8 @@ _TELLING = (
     "key", "keys", "token", "tokens", "secret", "secrets", "password", "passwords", "passwd", "pwd",
     "passphrase", "credential", "credentials",
 )  # fmt: skip
+_CLEAR = _TELLING[2:]
+"""A key may be that of a cache, a table or a partition."""
 
 IN_JSON, IN_TEXT, IN_FORM, IN_JSON_IN_FORM = "j", "t", "f", "g"
 """How a value is written into a body: as the content of a JSON string, as it is, or in a form."""
@@ -58,12 +63,18 @@ def speaks_of_secret(name: str) -> bool:
 
 
 def secret_values(variables: Mapping[str, str]) -> list[str]:
-    """The values of the variables of an environment that are masked."""
-    return [
-        value
-        for name, value in variables.items()
-        if speaks_of_secret(name) and len(value) >= LEAST_CHARACTERS
-    ]
+    """The values of the variables of an environment that are masked wherever they stand.
+
+    Words are not (`CACHE_KEY=prod`): what people write stands in bodies by chance, and would take these for
+    secret. Long ones are, but of a name that speaks of a key alone.
+    """
+    return [value for name, value in variables.items() if speaks_of_secret(name) and _is_odd(name, value)]
+
+
+def _is_odd(name: str, value: str) -> bool:
+    if _WORDS.fullmatch(value) is None:
+        return len(value) >= LEAST_CHARACTERS
+    return len(value) >= LEAST_OF_WORDS and any(one.lower().endswith(_CLEAR) for one in _WORD.findall(name))
 
 
 @final

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_service.domain.secret_places import speaks_of_secret
+from scheduler_service.domain.secret_places import secret_values, speaks_of_secret
 from scheduler_service.security.secrets import (
     MOST_BYTES,
     MOST_FORMER,
@@ -163,3 +163,22 @@ def test_a_json_list_of_texts_is_two_values(text: str, values: tuple[str, ...]) 
 def test_names_of_variables_that_speak_of_secrets(name: str, speaks: bool) -> None:
     """As in SPEC section 14: a key, a token, a secret, a password."""
     assert speaks_of_secret(name) is speaks
+
+
+@each_row(
+    ("name", "value", "is_masked"),
+    [
+        ("CACHE_KEY", "prod", False),
+        ("PARTITION_KEY", "europe-west production", False),
+        ("ADMIN_PASSWORD", "admin", False),
+        ("DB_PASSWORD", "hunter2", True),
+        ("DB_PASSWORD", "correct-horse-battery", True),
+        ("API_KEY", "kdjfhgkdjfhgksdfjh", True),
+        ("API_KEY", "k-1", False),
+        ("SHOP_TOKEN", "t0p!", True),
+        ("REGION", "2c96f3b8d1e04a57", False),
+    ],
+)
+def test_values_of_variables_that_are_masked_where_they_stand(name: str, value: str, is_masked: bool) -> None:
+    """What people write in bodies is not: it would be masked there, and take a redirect its body."""
+    assert secret_values({name: value}) == ([value] if is_masked else [])
