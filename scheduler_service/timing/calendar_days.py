@@ -157,12 +157,13 @@ class Grid(Protocol):
 
 
 class DaysOf:
-    """The moments of `grid` on the days of `rule`, whose calendar is known."""
+    """The moments of `grid` on the days of `rule`, whose calendar is known; `clock` is the timer's zone."""
 
-    def __init__(self, rule: DayRule, grid: Grid) -> None:
+    def __init__(self, rule: DayRule, grid: Grid, clock: Zone) -> None:
         assert rule.calendar is not None, "an unbound rule has no days"
         assert rule.zone is not None, "a bound rule has a zone"
         self._calendar, self._zone, self._grid = rule.calendar, rule.zone, grid
+        self._clock = clock
         self._days, self._otherwise = rule.days, rule.otherwise
         self._seen: tuple[int, list[int]] | None = None
 
@@ -247,11 +248,20 @@ class DaysOf:
 
     def _move(self, moment: int, day: int) -> Iterable[int]:
         """The same local time on `day`, also of one that was skipped; a moment of that day stays."""
-        local = self._zone.to_local(moment)
-        if local // DAY == day:
+        if self._day(moment) == day:
             return (moment,)
-        times = ((local - delay) % DAY for delay in self._grid.delays(moment))
-        return (settle(day * DAY + time, self._zone) for time in times)
+        return (self._at(moment, delay, day) for delay in self._grid.delays(moment))
+
+    def _at(self, moment: int, delay: int, day: int) -> int:
+        """The time of the timer's clocks at `moment`, less `delay`, on this day of the calendar."""
+        local = self._clock.to_local(moment)
+        aim = local // DAY + day - self._day(moment)
+        # Clocks that change on different days shift it over midnight: then a neighbour is on that day.
+        for one in (aim, aim - 1, aim + 1):
+            moved = settle(one * DAY + (local - delay) % DAY, self._clock)
+            if self._day(moved) == day:
+                return moved
+        return settle(day * DAY + (self._zone.to_local(moment) - delay) % DAY, self._zone)
 
     def _raw(self, first: int, last: int) -> Iterator[int]:
         """The moments of the grid on these days."""

@@ -213,7 +213,7 @@ def _unlimited(timer: Timer, cursor: Cursor) -> int | None:
         return None
     if timer.rule is not None:
         floor = _floor_on_days(timer, cursor)
-        return None if floor is None else DaysOf(timer.rule, _Grid(timer, cursor.anchor)).next(floor - 1)
+        return None if floor is None else _days(timer, cursor.anchor).next(floor - 1)
     if kind is TIMING:
         if timer.from_end:
             return _delayed(timer, cursor)
@@ -295,6 +295,11 @@ class _Grid:
         return None if period.ms else shift_local(written, period, index)
 
 
+def _days(timer: Timer, anchor: int) -> DaysOf:
+    assert timer.rule is not None, "asked of timers with a calendar"
+    return DaysOf(timer.rule, _Grid(timer, anchor), timer.zone)
+
+
 def _floor_on_days(timer: Timer, cursor: Cursor) -> int | None:
     """The earliest moment that can be left of a timer with a calendar; None: its repeats are used up."""
     if timer.repeats is not None and cursor.used >= timer.repeats:
@@ -308,7 +313,7 @@ def _walk_on_days(timer: Timer, cursor: Cursor, until: int) -> Iterator[int]:
     floor, end = _floor_on_days(timer, cursor), min(until, limit(timer, cursor.anchor))
     if floor is None or timer.trouble or timer.rule is None:
         return
-    days = DaysOf(timer.rule, _Grid(timer, cursor.anchor))
+    days = _days(timer, cursor.anchor)
     left = None if timer.repeats is None else timer.repeats - cursor.used
     moment = days.next(floor - 1)
     while moment is not None and moment <= end and left != 0:
@@ -320,7 +325,7 @@ def _walk_on_days(timer: Timer, cursor: Cursor, until: int) -> Iterator[int]:
 def _preceding_on_days(timer: Timer, cursor: Cursor, first: int, end: int) -> int | None:
     assert timer.rule is not None
     if timer.repeats is None or timer.repeats - cursor.used > COUNT_MAX:
-        return DaysOf(timer.rule, _Grid(timer, cursor.anchor)).previous(end)
+        return _days(timer, cursor.anchor).previous(end)
     for moment in _walk_on_days(timer, cursor, end - 1):
         first = moment
     return first

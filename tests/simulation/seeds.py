@@ -5,6 +5,7 @@ SEEDS: dict[tuple[str, int], str] = {
     ("alone", 7001355): "the judge looked for more firings than a count had, after a pause",
     ("alone", 7000891): "the judge looked for firings that were planned while the clock was set ahead",
     ("alone", 7003786): "the judge did not count tries that the target had not seen",
+    ("alone", 1202): "what a resumed job caught up began before the moment to which jitter had moved it",
     ("siblings", 357): "records that the history had stayed where their deletion was refused once",
     ("dapr", 360): "a node that came back went on from before turns of which daprd had refused the states",
     ("dapr", 77): "turns of qos 0 were numbered anew where a job came back to its node",
