@@ -1,5 +1,6 @@
 """Notifications reach their targets, in order, and delay nobody (SPEC section 7)."""
 
+import itertools
 import json
 from typing import Any
 
@@ -9,9 +10,18 @@ from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.records import DeliveryRecord
 from scheduler_service.domain.wire import Answer, OutboundRequest
+from scheduler_service.hosts.chat_robots import RobotPace
 from scheduler_service.hosts.host_dependencies import HostLimits
 from scheduler_service.hosts.notification_sender import LOADED_AT_ONCE
-from scheduler_service.hosts.pending_notifications import FAILED_BODY_BYTES
+from scheduler_service.hosts.pending_notifications import (
+    FAILED_BODY_BYTES,
+    LARGE_BODY_BYTES,
+    PendingNotifications,
+    leave_body,
+)
+from scheduler_service.telemetry.alerts.alert_receivers import RECEIVERS, Limit
+from tests.present import present
+from tests.rows import each_row
 from tests.unit.hosts.house import House
 
 pytestmark = pytest.mark.anyio
@@ -343,3 +353,94 @@ async def test_one_is_found_among_others_of_its_beginning(house: House) -> None:
     assert [request.body for request in house.sender.requests] == [b"2"]
     for unknown in ("uid-1-30", "uid-1-", "uid-1-2 ", "", "\0", "\ue000", "~", "é"):
         assert not await house.host.notifications.resend(f"acme|{unknown}")
+
+
+SIZE = LARGE_BODY_BYTES + 1
+
+
+def one_pending(number: int, size: int = SIZE, **members: Any) -> Delivery:
+    """A durable one with a body of that size."""
+    values: dict[str, Any] = {
+        "delivery_id": f"uid-1-{number}", "uid": "uid", "execute_number": 1, "request_counts": 1,
+        "ordinal": number, "event": "200", "durable": True,
+        "request": OutboundRequest("POST", "http://told.test/", (), b"x" * size),
+    }  # fmt: skip
+    return Delivery(**values | members)
+
+
+def in_memory(pending: PendingNotifications) -> list[int]:
+    """The numbers of those whose body is in memory, of the first ten."""
+    found = [pending.get(f"uid-1-{number}") for number in range(10)]
+    return [one.ordinal for one in found if one is not None and one.request.body is not None]
+
+
+def test_those_of_an_earlier_process_are_the_older_ones() -> None:
+    """Where more than 100 are pending one of them is dropped first."""
+    pending = PendingNotifications(most_body_bytes=None)
+    for number in range(60, 120):
+        pending.put(one_pending(number, 1, durable=False))
+    pending.put_first([one_pending(number, 1, durable=False) for number in range(45)])
+    found = present(pending.superfluous("uid"))
+    assert found.ordinal == 0
+
+
+def test_only_so_many_large_bodies_are_in_memory() -> None:
+    """Room comes back with those that are settled, or got smaller; without a bound all are."""
+    pending = PendingNotifications(most_body_bytes=2 * SIZE)
+    for number in range(4):
+        pending.put(one_pending(number))
+    assert in_memory(pending) == [0, 1]
+    pending.put(one_pending(1))
+    pending.drop("uid-1-0")
+    pending.drop("uid-1-3")
+    pending.put(one_pending(2))
+    pending.put(one_pending(4))
+    assert in_memory(pending) == [1, 2]
+    left = present(pending.get("uid-1-4"))
+    assert left.is_body_stored
+    unbounded = PendingNotifications(most_body_bytes=None)
+    for number in range(4):
+        unbounded.put(one_pending(number))
+    assert in_memory(unbounded) == [0, 1, 2, 3]
+
+
+def test_what_only_memory_has_stays_there() -> None:
+    """And what is small takes no room."""
+    pending = PendingNotifications(most_body_bytes=0)
+    pending.put(one_pending(0, durable=False))
+    pending.put(one_pending(1, LARGE_BODY_BYTES))
+    pending.put(one_pending(2))
+    assert in_memory(pending) == [0, 1]
+    assert leave_body(one_pending(0, durable=False)).request.body is not None
+    assert leave_body(one_pending(2)) == pending.get("uid-1-2")
+
+
+def send_all(pace: RobotPace, count: int) -> list[int]:
+    """The moments at which so many messages go, that are there from the begin on."""
+    now, moments = 0, []
+    for _ in range(count):
+        now += pace.wait(now)
+        assert pace.wait(now) == 0
+        pace.note(now)
+        moments.append(now)
+    return moments
+
+
+@each_row("limits", [one.limits for one in RECEIVERS.values()])
+def test_no_limit_is_passed(limits: tuple[Limit, ...]) -> None:
+    """In no stretch of time as long as a limit's are more messages than it allows; fewer nowhere."""
+    moments = send_all(RobotPace(limits), 150)
+    for most, within in limits:
+        stretches = [last - first for first, last in zip(moments, moments[most:], strict=False)]
+        assert min(stretches) >= within
+    assert any(
+        min(b - a for a, b in zip(moments, moments[most:], strict=False)) == within for most, within in limits
+    )
+
+
+def test_two_limits_hold_together() -> None:
+    """Five a second until the hundredth, and then a minute after the first."""
+    moments = send_all(RobotPace((Limit(5, 1_000), Limit(100, 60_000))), 101)
+    assert moments[:6] == [0, 0, 0, 0, 0, 1_000]
+    assert moments[99:] == [19_000, 60_000]
+    assert all(a <= b for a, b in itertools.pairwise(moments))

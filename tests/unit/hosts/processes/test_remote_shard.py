@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from scheduler_service.domain.moments import SECOND
+from scheduler_service.hosts.background_tasks import LEAST_PATIENCE_MS
 from scheduler_service.hosts.processes import rpc_methods
 from scheduler_service.hosts.processes.remote_shard import RemoteShard, WorkerHandle
 from scheduler_service.hosts.processes.rpc_methods import RpcConnection, Serve
+from scheduler_service.hosts.processes.worker_processes import EXIT_TIMEOUT_SECONDS, longest_stop
 from scheduler_service.ports.errors import StoreUnavailable, StoreUncertain
 
 pytestmark = pytest.mark.anyio
@@ -131,3 +134,9 @@ async def test_nothing_is_sent_to_a_process_that_is_silent() -> None:
         assert asked == []
         worker.is_silent = False
         assert await worker.call(rpc_methods.FORGET, "job") is True
+
+
+@pytest.mark.parametrize("grace", [0, 20_000])
+def test_a_process_whose_history_hangs_is_not_killed(grace: int) -> None:
+    """It gives up by itself five seconds after its drain, and has time left to say so and to close."""
+    assert longest_stop(grace) >= (grace + LEAST_PATIENCE_MS) / SECOND + EXIT_TIMEOUT_SECONDS
