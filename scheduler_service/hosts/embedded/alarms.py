@@ -77,9 +77,9 @@ SMALLEST_SLICE, LARGEST_SLICE = 8, 512
 COLLECTED_AT_ONCE = 2_048
 """Many, as tenants take turns among those that are collected; they take about 3 ms."""
 MOST_RINGS = 1_024
-MOST_COMMITS, COMMITS_PAUSE_MS = 1_024, 4
+MOST_COMMITS, COMMITS_PAUSE_MS = 256, 4
 """While so many turns wait for the store no ring begins: it would wait as well, with all of an execution in
-memory. They are several groups, so the store never runs dry meanwhile."""
+memory. They are there beside the group that is written, so the store never runs dry meanwhile."""
 LONGEST_GATE_MS = SECOND
 """After that rings begin all the same, until fewer wait: many callers of the API alone may fill that line."""
 MOST_SHARED_RINGS = 96

@@ -51,7 +51,7 @@ class SqliteStateStore(SqlStateStore):
         folder: Path | None,
         durability: str = "full",
         node_id: str = "",
-        size: int = 1000,
+        size: int = 512,
         faults: FaultPoints | None = None,
         lock: FolderLock | None = None,
         owns: Owns = owns_all,
