@@ -41,6 +41,10 @@ def fire_due(turn: TurnState) -> None:
     due = plan(
         program.timer, head.cursor, head.uid, now=turn.now.wall, lead=program.lead, most=most, room=room
     )
+    if due.cursor is head.cursor and not program.timer.trouble:
+        _fire_as_planned(turn, head.next_fire)  # as the timer was read before: see `replan`
+        plan_next(turn)
+        return
     turn.change_head(cursor=due.cursor, next_fire=_moment_of(due.following))
     if due.missed is not None:
         record_missed(turn, due.missed, DISABLED if program.disabled else MISFIRE)
@@ -140,13 +144,7 @@ def follow_calendar(turn: TurnState, event: Event) -> None:
     if head.active and head.next_fire is not None and head.next_fire < since:
         if turn.is_held_back() or not isinstance(event, BEGINNING):
             return
-        owed = Firing(head.next_fire, head.next_fire)
-        turn.change_head(cursor=advance(head.cursor, owed))
-        if _is_skipped(turn, owed):
-            _record_skipped(turn, MISFIRE, owed.planned_at)
-        else:
-            fire(turn, owed)
-            turn.spend(1)
+        _fire_as_planned(turn, head.next_fire)
     if head.active:
         cursor = turn.head.cursor
         last = over(turn.program.timer, cursor, head.uid, since)
@@ -154,16 +152,22 @@ def follow_calendar(turn: TurnState, event: Event) -> None:
     plan_next(turn)
 
 
-def _is_skipped(turn: TurnState, firing: Firing) -> bool:
-    timer = turn.program.timer
-    return timer.misfire_policy == "skip" and turn.now.wall - firing.planned_at > timer.misfire_grace
+def _fire_as_planned(turn: TurnState, moment: int) -> None:
+    """Fires what was planned for this moment, whatever the timer says now."""
+    timer, firing = turn.program.timer, Firing(moment, moment)
+    turn.change_head(cursor=advance(turn.head.cursor, firing))
+    if timer.misfire_policy == "skip" and turn.now.wall - moment > timer.misfire_grace:
+        _record_skipped(turn, MISFIRE, moment)
+        return
+    fire(turn, firing)
+    turn.spend(1)
 
 
 def replan(turn: TurnState, calendar: int = 0) -> Reply:
     """Computes the next firing anew, where the timer is not what it was when that was computed.
 
     Firings that are owed already stay so. Where none is, moments of a recurring timer that have passed were
-    planned by nobody, so it goes on from now.
+    planned by nobody: the one that was planned instead still fires, and then it goes on from there.
     """
     head, timer, now = turn.head, turn.program.timer, turn.now.wall
     if timer.rule is not None and timer.rule.version < calendar:
@@ -178,6 +182,7 @@ def replan(turn: TurnState, calendar: int = 0) -> Reply:
         passed = replace(head.cursor, last=max(last, head.cursor.last or last))
         if following is not None and following.planned_at <= now and upcoming(timer, passed, head.uid):
             turn.change_head(cursor=passed)
+            return Taken()
     plan_next(turn)
     fire_due(turn)
     return Taken()

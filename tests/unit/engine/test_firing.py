@@ -368,11 +368,13 @@ def test_a_timer_is_planned_again_in_its_zone() -> None:
     before = rig.document
     rig.deliver(Replanned())
     assert rig.document == before
-    # Nine o'clock of Shanghai has passed, and was not planned: that of tomorrow is next
+    # Nine o'clock of Shanghai has passed, and was not planned: what was still fires, and tomorrow's is next
     rig = Rig(timer=DAILY).create()
     rig.pass_time(8 * HOUR)
     in_zone(rig, "Asia/Shanghai").deliver(Replanned())
     assert (rig.calls(), rig.ledger()) == ([], [])
+    rig.pass_time(3 * HOUR)
+    assert [moment + START for moment, _, _ in rig.ledger()] == [MIDNIGHT + 9 * HOUR]
     assert rig.summary.next_fire == MIDNIGHT + 25 * HOUR
     # A paused job is planned when it goes on: until then it has no next firing
     rig = Rig(timer=DAILY).create()
