@@ -48,6 +48,7 @@ from scheduler_service.api.request import LONGEST_IN_PATH, ApiOperation, ApiRequ
 from scheduler_service.api.request_room import AnswerPlace
 from scheduler_service.api.responses import (
     ENCODER,
+    PROTECTING,
     ApiProblem,
     count_fault,
     fail,
@@ -203,10 +204,11 @@ class Endpoint:
                 explained = self._explain(error, scope)
                 if explained is None:
                     self._count(scope, HTTPStatus.INTERNAL_SERVER_ERROR, began)
-                    await fail(_fault())(scope, receive, send)
+                    await _refusal(_fault())(scope, receive, send)
                     raise
                 response = explained
             self._count(scope, response.status_code, began)
+            response.raw_headers += PROTECTING
             await response(scope, receive, send)
         finally:
             if place is not None:
@@ -339,9 +341,9 @@ def _answer_unknown(
         try:
             authenticate(request.scope, False)
         except ApiProblem as problem:
-            return fail(problem)
+            return _refusal(problem)
         message = f"there is nothing at {request.url.path[:200]!r}"
-        return fail(refuse(HTTPStatus(error.status_code), "", "no_route", message))
+        return _refusal(refuse(HTTPStatus(error.status_code), "", "no_route", message))
 
     async def answer(request: Request, error: HTTPException) -> Response:
         began = time.perf_counter()
@@ -357,7 +359,14 @@ def _answer_unknown(
 
 
 async def _answer_fault(request: Request, error: Exception) -> Response:
-    return fail(_fault())
+    return _refusal(_fault())
+
+
+def _refusal(problem: ApiProblem) -> Response:
+    """That of what no operation answered."""
+    answer = fail(problem)
+    answer.raw_headers += PROTECTING
+    return answer
 
 
 def _fault() -> ApiProblem:

@@ -53,7 +53,7 @@ LookUp = Callable[[Sequence[Occurrence]], Awaitable[None]]
 
 Watching = Callable[[], AbstractAsyncContextManager[None]]
 
-HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
+HEADERS = {"x-accel-buffering": "no"}
 
 
 class EventStreamResponse(Response):

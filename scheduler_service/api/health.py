@@ -79,7 +79,7 @@ async def show_metrics(request: ApiRequest) -> Response:
     if request.deps.shown.metrics is None:
         raise absent("", "metrics are off; set metrics.enabled")
     found = await request.deps.shown.metrics.expose(header(request.scope, b"accept") or "")
-    return Response(found.body, headers={"content-type": found.content_type, "cache-control": "no-store"})
+    return Response(found.body, headers={"content-type": found.content_type})
 
 
 @ROUTES.add("GET /alerts", Role.VIEWER, data=answers.Alerts, statuses=(404,), of_platform=True)

@@ -20,7 +20,6 @@ from scheduler_service.persistence.common.pagination import mark_list, write_cur
 from scheduler_service.security.key_ring import MOST_KEYS, KeyRing, OverlapRunsError
 
 ROUTES = Routes("keys")
-UNKEPT = {"cache-control": "no-store"}
 
 
 @ROUTES.add(
@@ -46,7 +45,7 @@ async def make_key(request: ApiRequest) -> Response:
     check_among(ring, wanted)
     key, text = await ring.create(wanted)
     request.tell_audit(subject=key.key_id)
-    headers = {"location": f"/keys/{key.key_id}", **UNKEPT}
+    headers = {"location": f"/keys/{key.key_id}"}
     return succeed(_wire(request, key) | {"key": text}, headers, status=HTTPStatus.CREATED)
 
 
@@ -114,7 +113,7 @@ async def rotate_key(request: ApiRequest) -> Response:
         message = f"the key {key.key_id} has ended, and stays so; make another one"
         raise refuse(HTTPStatus.CONFLICT, "/keyId", "conflict", message)
     changed, text = rotated
-    return succeed(_wire(request, changed) | {"key": text}, UNKEPT)
+    return succeed(_wire(request, changed) | {"key": text})
 
 
 def _ring(request: ApiRequest) -> KeyRing:

@@ -52,11 +52,9 @@ class FrontPage:
         state = "ready" if not missing else "not_ready"
         if CONSOLE not in self._links or not prefers_html(header(request.scope, b"accept")):
             data = {"name": NAME, "version": version, "status": state, "missing": missing}
-            return succeed({**data, "links": self._links}, {"vary": "accept", "cache-control": "no-cache"})
+            return succeed({**data, "links": self._links}, {"vary": "accept"})
         address = f"{CONSOLE.removeprefix('/')}/"
-        return RedirectResponse(
-            address, HTTPStatus.SEE_OTHER, {"vary": "accept", "cache-control": "no-cache"}
-        )
+        return RedirectResponse(address, HTTPStatus.SEE_OTHER, {"vary": "accept"})
 
 
 def prefers_html(accept: str | None) -> bool:
@@ -174,12 +172,7 @@ def headers() -> Mapping[str, str]:
         f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'; "
         "frame-ancestors 'none'"
     )
-    return {
-        "content-security-policy": policy,
-        "x-content-type-options": "nosniff",
-        "referrer-policy": "no-referrer",
-        "cache-control": "no-cache",
-    }
+    return {"content-security-policy": policy, "referrer-policy": "no-referrer"}
 
 
 def _write(part: str | Iterable[str]) -> str:

@@ -36,6 +36,8 @@ HIDDEN_FAULT = "the store cannot be used now; the log of the service says why"
 MOST_ERRORS = 100
 """The number of errors that an answer lists; the detail says how many more there are."""
 PIECE_BYTES = 65_536
+PROTECTING = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+"""Headers of every answer: nobody on its way keeps it, no browser takes it for another type than it has."""
 
 
 class FoundFlaw(Protocol):

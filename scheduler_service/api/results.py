@@ -33,7 +33,7 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 1.0
 _MEDIA_TYPE = re.compile(r"[\w.+-]{1,100}/[\w.+-]{1,100}(?:;[ -~]{0,200})?", re.ASCII)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SUFFIXES = {"json": "json", "text": "txt", "base64": "bin"}
-_INERT = {"content-security-policy": "default-src 'none'; sandbox", "x-content-type-options": "nosniff"}
+_INERT = {"content-security-policy": "default-src 'none'; sandbox"}
 """What a target answered is a file and never a page of this origin."""
 
 

@@ -20,7 +20,6 @@ from scheduler_service.security.callers import Role
 ROUTES = Routes("operation")
 
 LONGEST_BODY = 4_096
-UNKEPT = {"cache-control": "no-store"}
 
 
 @ROUTES.add("GET /session", Role.VIEWER, data=answers.Session, statuses=(429,), is_open=True)
@@ -30,7 +29,7 @@ async def show_session(request: ApiRequest) -> Response:
     identity = authentication.identify(request.scope)
     if identity is None and header(request.scope, b"authorization") is not None:
         authentication.count_wrong_key(request.scope)
-    return succeed(_wire(identity, request), UNKEPT)
+    return succeed(_wire(identity, request))
 
 
 @ROUTES.add(
@@ -49,7 +48,7 @@ async def sign_in(request: ApiRequest) -> Response:
     posted = read_model(SignIn, read_json(await request.body(LONGEST_BODY)))
     authentication = request.deps.security.authentication
     if not authentication.needs_key:
-        return succeed(_wire(authentication.identify(request.scope), request), UNKEPT)
+        return succeed(_wire(authentication.identify(request.scope), request))
     session = authentication.open_session(posted.key, request.scope)
     if session is None:
         authentication.count_wrong_key(request.scope)
@@ -59,7 +58,7 @@ async def sign_in(request: ApiRequest) -> Response:
     identity, text = session
     await note_sign_in(request, identity.caller)
     cookie = write_cookie(request.scope, text, authentication.own_url)
-    return succeed(_wire(identity, request), {**UNKEPT, "set-cookie": cookie})
+    return succeed(_wire(identity, request), {"set-cookie": cookie})
 
 
 @ROUTES.add("DELETE /session", Role.VIEWER, data=answers.Session, is_open=True, audit=Way.NONE)
@@ -71,7 +70,7 @@ async def sign_out(request: ApiRequest) -> Response:
     await authentication.close_sessions(request.scope)
     gone = None if authentication.needs_key else authentication.identify(request.scope)
     cookie = write_cookie(request.scope, "", authentication.own_url)
-    return succeed(_wire(gone, request), {**UNKEPT, "set-cookie": cookie})
+    return succeed(_wire(gone, request), {"set-cookie": cookie})
 
 
 def _wire(identity: KnownCaller | None, request: ApiRequest) -> dict[str, object]:

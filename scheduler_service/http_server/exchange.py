@@ -217,6 +217,7 @@ def write_answer(
     head = (
         f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: {kind}\r\n"
         f"content-length: {len(body)}\r\nconnection: close\r\n"
+        "cache-control: no-store\r\nx-content-type-options: nosniff\r\n"
     )
     return b"%b%b\r\n%b" % (head.encode(), further, body)
 

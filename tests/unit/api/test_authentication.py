@@ -227,6 +227,8 @@ class Kinds:
         path = re.sub(r"\{(\w+)\}", lambda found: PATHS.get(found[1], "absent"), path)
         body = {"json": {}} if method in ("POST", "PUT") else {}
         answer = await self.client.request(method, path, headers=self.headers[kind], **body)
+        assert answer.headers["x-content-type-options"] == "nosniff", route
+        assert answer.headers["cache-control"] == "no-store", route
         if answer.is_success or not answer.content.startswith(b"{"):
             return answer.status_code, ""
         errors = answer.json()["errors"]

@@ -29,6 +29,7 @@ async def test_unknown_paths_and_methods_are_problems(client: httpx.AsyncClient)
     for path in ("/nothing", "/jobs/", "/jobs/a/b/c"):
         response = await client.get(path)
         assert (response.status_code, pointers(response)) == (404, [("", "no_route")])
+        assert response.headers["cache-control"] == "no-store"
     patched = await client.patch("/jobs/j1")
     assert patched.status_code == 405
     assert patched.headers["allow"] == "DELETE, GET, POST, PUT"
@@ -69,6 +70,7 @@ async def test_an_internal_error_shows_nothing(world: World) -> None:
         response = await client.get("/health/ready")
         assert (response.status_code, pointers(response)) == (500, [("", "internal")])
         assert "secret" not in response.text
+        assert response.headers["cache-control"] == "no-store"
 
 
 WARNINGS = (Problem("/timers/0", "odd", "it is odd"),)
