@@ -31,7 +31,7 @@ def groups() -> list[object]:
     """Placements, and the seeds that they live through in the usual run; many more in the long one."""
     usual = [("alone", range(first, first + GROUP)) for first in range(0, USUAL, GROUP)]
     usual += [("siblings", range(GROUP))]
-    usual += [("dapr", range(first, first + FEW)) for first in (0, FEW)]
+    usual += [("dapr", range(FEW))]
     long = [("alone", range(first, first + 500)) for first in range(1_000, 11_000, 500)]
     long += [("siblings", range(first, first + 500)) for first in range(1_000, 6_000, 500)]
     long += [("dapr", range(first, first + 100)) for first in range(1_000, 2_000, 100)]

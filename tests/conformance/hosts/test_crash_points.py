@@ -209,7 +209,7 @@ def groups() -> list[Any]:
 
     Points before and after a doing take turns, so each choice of several groups has odd and even ones.
     """
-    usual = {(1, 2): (1, 6), (0, 2): (4, 7), (1, 1): (6,), (0, 1): ()}
+    usual = {(1, 2): (1,), (0, 2): (4,), (1, 1): (6,), (0, 1): ()}
     return [
         pytest.param(qos, nodes, first, marks=() if first in usual[qos, nodes] else pytest.mark.long)
         for first in range(1, GROUPS + 1)

@@ -20,7 +20,8 @@ QUESTIONS = "docs/how-do-i.md"
 MOVING = "docs/moving.md"
 KEY_OF_ALL = "the key of an admin"
 COMING_FROM = sorted(f"docs/coming-from/{path.name}" for path in ROOT.glob("docs/coming-from/*.md"))
-PAGES = (TUTORIAL, QUESTIONS, MOVING, *(pytest.param(page, marks=pytest.mark.long) for page in COMING_FROM))
+FURTHER = (pytest.param(page, marks=pytest.mark.long) for page in (QUESTIONS, *COMING_FROM))
+PAGES = (TUTORIAL, MOVING, *FURTHER)
 
 
 @pytest.mark.parametrize("page", PAGES)

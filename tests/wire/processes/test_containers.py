@@ -81,6 +81,7 @@ def test_the_image_s_command_serves_and_is_healthy(tmp_path: Path) -> None:
     assert not is_healthy(environ)
 
 
+@pytest.mark.long
 def test_the_first_job_of_the_cluster_runs(tmp_path: Path) -> None:
     """Over the example target of the compose file, which is asked for progress until it says succeed."""
     port, other = str(free_port()), str(free_port())

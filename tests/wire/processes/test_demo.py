@@ -6,6 +6,8 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.wire.processes.process import COMMAND, Process, bare_environment
 
 DEMO = [*COMMAND, "demo", "--port", "0"]
@@ -46,6 +48,7 @@ def test_a_crash_is_shown_and_survived(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_demo_that_ends_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
     """Neither a process nor a file; it ends with 0."""
     with demo(tmp_path) as process:

@@ -98,6 +98,7 @@ def test_variables_of_an_orchestrator_are_named_in_a_line(tmp_path: Path) -> Non
     assert done.stderr.count("PUNCTUAL_PORT, PUNCTUAL_SERVICE_HOST") == 1
 
 
+@pytest.mark.long
 def test_closed_descriptors_are_no_place_for_a_database(tmp_path: Path) -> None:
     """0 to 2 are /dev/null then, in worker processes too: no line of the log lands in a file (14)."""
     port, data = str(free_port()), tmp_path / "data"
