@@ -31,6 +31,8 @@ from scheduler_service.telemetry.sigusr1_report import SignalReports
 if TYPE_CHECKING:
     from scheduler_service.http_server.server import Server
 
+MOST_NAMED = 10
+"""So many files are named where there are more."""
 LOADED_WITHIN_SECONDS = 10.0
 """However many calls there are to send again: whoever asks whether the process lives does not wait longer."""
 
@@ -99,6 +101,9 @@ async def _serve(
     if loaded.passed_over:
         note = "an orchestrator's, for a Service of this name: no settings, which have two underscores"
         log("variables_ignored", variables=list(loaded.passed_over), note=note)
+    if exposed := loaded.exposed_files():
+        note = "every user of this machine can read these secrets; chmod o-r"
+        log("files_exposed", files=exposed[:MOST_NAMED], note=note)
     shares = divide(raise_limit(log), listeners=listeners, connections=settings.limits.connections)
     listener = listen(settings.server.host, settings.server.port)
     served = address_of(settings, listener, log=log)

@@ -1,7 +1,6 @@
 """Examines what a service needs before it starts or while it runs: its settings, then all other parts."""
 
 import asyncio
-import stat
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from ipaddress import ip_network
@@ -9,7 +8,7 @@ from pathlib import Path
 
 from scheduler_service.app.core_settings import examined_surroundings
 from scheduler_service.app.egress import egress_of
-from scheduler_service.app.lifetime import check_exposure
+from scheduler_service.app.lifetime import MOST_NAMED, check_exposure
 from scheduler_service.maintenance.doctor_findings import DoctorFinding, ExaminedPart, ExaminedService
 from scheduler_service.maintenance.doctor_folder import examine_folder, examine_jobs
 from scheduler_service.maintenance.doctor_machine import examine_limits, examine_versions, judge_step
@@ -22,7 +21,7 @@ from scheduler_service.maintenance.doctor_servers import (
 from scheduler_service.maintenance.doctor_service import examine_service
 from scheduler_service.ports.errors import StoreError
 from scheduler_service.settings import SettingsError
-from scheduler_service.settings.sources import read_env_file
+from scheduler_service.settings.sources import is_exposed, read_env_file
 from scheduler_service.system_jobs.alert_jobs import find_troubles
 from scheduler_service.transport.errors import PolicyError
 
@@ -88,6 +87,12 @@ def _files(subject: ExaminedService) -> Iterator[DoctorFinding]:
             yield SETTINGS.fail("env_file", str(error), "let this user read it, a line a variable")
         else:
             yield _judge_rights("env_file", Path(named), f" ({count} variables)")
+    told = {str(subject.config), named}
+    if others := [one for one in subject.loaded.exposed_files() if one not in told]:
+        detail = f"{', '.join(others[:MOST_NAMED])} can be read by every user of this machine"
+        yield SETTINGS.warn(
+            "secrets", detail, "chmod o-r, and replace the secrets if others may have read them"
+        )
 
 
 def _alerts(subject: ExaminedService) -> Iterator[DoctorFinding]:
@@ -102,7 +107,7 @@ def _alerts(subject: ExaminedService) -> Iterator[DoctorFinding]:
 
 
 def _judge_rights(check: str, place: Path, more: str = "") -> DoctorFinding:
-    if stat.S_IMODE(place.stat().st_mode) & stat.S_IROTH:
+    if is_exposed(place):
         detail = f"{place} can be read by every user of this machine{more}"
         return SETTINGS.warn(check, detail, f"if it has a key or a password: chmod o-r {place}")
     return SETTINGS.well(check, f"{place} can be read{more}")

@@ -2,9 +2,11 @@
 
 import json
 import re
+import stat
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,14 @@ from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.secret_places import speaks_of_secret
 from scheduler_service.security.name_masks import hide_login
 from scheduler_service.security.secret_vault import read_seal_key
-from scheduler_service.security.secrets import read_text
+from scheduler_service.security.secrets import MOST_FILES, read_text
 from scheduler_service.settings.model import EgressSettings, Settings
 from scheduler_service.settings.otel_variables import SOURCE as OTEL_SOURCE
 from scheduler_service.settings.otel_variables import OtelError, read_otel, variables_of
 
 PREFIX = "PUNCTUAL_"
+FILE = "file "
+"""What the source of a setting begins with that a file gives."""
 # Variables with the prefix that are no settings: of the command line, the scripts and the benchmarks.
 NOT_SETTINGS = frozenset(
     {
@@ -102,6 +106,22 @@ class LoadedSettings(msgspec.Struct, frozen=True):
             shown = "***" if _is_secret(name) and value else _hide_login(value)
             yield name, shown, self._source(name)
 
+    def exposed_files(self) -> list[str]:
+        """The files with secrets, as settings name them, that every user of this machine can read."""
+        settings = self.settings
+        read = {
+            name: source.removeprefix(FILE)
+            for name, source in self.sources.items()
+            if source.startswith(FILE)
+        }
+        named = [*{place: None for name, place in read.items() if _is_secret(name)}]
+        named += filter(None, (settings.env_file, settings.secrets_key_file))
+        files = [*map(Path, named)]
+        if settings.secrets_dir is not None:
+            folder = Path(settings.secrets_dir)
+            files += islice(chain(folder.glob("*"), folder.glob("*/*")), MOST_FILES)
+        return [str(place) for place in files if is_exposed(place)]
+
     def describe(self) -> dict[str, object]:
         """name → `value` and `source` of every setting, as `GET /settings` shows them."""
         return {name: {"value": value, "source": source} for name, value, source in self.effective()}
@@ -109,6 +129,15 @@ class LoadedSettings(msgspec.Struct, frozen=True):
     def _source(self, name: str) -> str:
         names = _enclosing(name.split("."))
         return next((self.sources[one] for one in names if one in self.sources), "default")
+
+
+def is_exposed(place: Path) -> bool:
+    """Whether it is a file that every user of this machine can read."""
+    try:
+        mode = place.stat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISREG(mode) and bool(mode & stat.S_IROTH)
 
 
 def load_settings(
@@ -122,7 +151,7 @@ def load_settings(
     sources: dict[str, str] = {}
     settings = Settings()
     for source, values in (
-        (f"file {config}", _read_file(config)),
+        (f"{FILE}{config}", _read_file(config)),
         (OTEL_SOURCE, _read_otel(environ)),
         *_read_dapr(environ),
         ("environment", _read_environment(environ)),

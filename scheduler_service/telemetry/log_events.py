@@ -88,6 +88,7 @@ VOCABULARY: Mapping[str, Word] = MappingProxyType(
         "events_not_shared": Word(WARNING),
         "execution_cancelled": Word(INFO, kind=("reason",)),
         "execution_failed": Word(WARNING, kind=("target", "error"), lines=ENDINGS),
+        "files_exposed": Word(WARNING),
         "files_narrowed": Word(WARNING),
         "firing_delayed": Word(WARNING),
         "firing_skipped": Word(INFO, kind=("reason",)),

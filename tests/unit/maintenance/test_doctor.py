@@ -112,6 +112,20 @@ async def test_files_that_everybody_reads_are_a_warning(tmp_path: Path) -> None:
         "env_file": "warning",
     }
     assert KEY not in str(findings)
+    key, folder = tmp_path / "seal", tmp_path / "secrets"
+    (folder / "team").mkdir(parents=True)
+    (folder / "OWN").touch(0o600)
+    for place in (key, folder / "HOOK", folder / "team" / "HOOK"):
+        place.touch(0o644)
+    (told,) = [
+        one
+        for one in await examine_settings(subject(secrets_key_file=str(key), secrets_dir=str(folder)))
+        if one.check == "secrets"
+    ]
+    assert told.state is FindingState.WARNING
+    assert told.detail.partition(" can be read")[0] == ", ".join(
+        map(str, (key, folder / "HOOK", folder / "team" / "HOOK"))
+    )
     variables.write_text("this is no variable\n", encoding="utf-8")
     assert states(await examine_settings(given))["env_file"] == "failed"
 

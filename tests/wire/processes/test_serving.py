@@ -86,12 +86,17 @@ def test_a_signal_ends_it_well(tmp_path: Path) -> None:
 
 
 def test_variables_of_an_orchestrator_are_named_in_a_line(tmp_path: Path) -> None:
-    """By a service and a command, which go on (16)."""
+    """By a service and a command, which go on (16). So is a file of secrets that everybody can read (14)."""
     links = {"PUNCTUAL_PORT": "tcp://10.0.0.1:8000", "PUNCTUAL_SERVICE_HOST": "10.0.0.1"}
-    with serve(tmp_path / "data", **links) as process:
+    config = tmp_path / "punctual.toml"
+    config.write_text("[server]\nkey = 'a-key-of-this-service'\n", encoding="utf-8")
+    config.chmod(0o644)
+    with serve(tmp_path / "data", PUNCTUAL_CONFIG=str(config), **links) as process:
         process.wait_for_url()
         [line] = [one for one in process.err if '"variables_ignored"' in one]
         assert json.loads(line)["variables"] == sorted(links)
+        (line,) = [one for one in process.err if '"files_exposed"' in one]
+        assert json.loads(line)["files"] == [str(config)]
         assert process.stop() == 0
     done = punctual("db", "check", "--data", "data", cwd=tmp_path, **links)
     assert done.returncode == 0
