@@ -137,6 +137,7 @@ class Deactivation:
     def __init__(self, *, node: DaprParts, local: LocalJobs, last_turns: LastTurns, tasks: Tasks) -> None:
         self._clock = node.clock
         self._sidecar = node.sidecar
+        self._store = node.cluster.store
         self._log = node.log
         self._local = local
         self._last_turns = last_turns
@@ -180,7 +181,7 @@ class Deactivation:
     async def _give_away(self, cached: CachedJob) -> bool:
         """Whether something was handed over; a turn in doubt is settled, also of a job not yet taken up here.
 
-        Its deliveries are this node's, and nobody else would send them.
+        Its deliveries are this node's, and nobody else would send them: after a minute the sweep asks.
         """
         end = self._clock.now().steady + LONGEST_DOUBT_MS
         while (cached.doubt is not None or not cached.cut_off) and not self._sidecar.is_left:
@@ -189,6 +190,8 @@ class Deactivation:
             except StoreError as error:
                 if self._clock.now().steady >= end:
                     self._log("handover_failed", jobId=cached.job_id, error=str(error))
+                    if cached.doubt is not None:
+                        self._store.leave_in_doubt(cached.doubt.commit.deliveries)
                     return False
             await self._clock.sleep(SECOND)
         return False

@@ -279,8 +279,12 @@ class TurnStore:
             self._in_doubt.pop(delivery_id, None)
         return list(found.values())
 
+    def leave_in_doubt(self, deliveries: Iterable[Delivery]) -> None:
+        """The same for those of a turn that nobody asks for any more, and that may be written."""
+        self._in_doubt |= {one.delivery_id: one for one in deliveries}
+
     async def deliveries_in_doubt(self, alive: Iterable[Holder], holder: Holder) -> list[Delivery]:
-        """Deliveries that `adopt` or `keep` made `holder`'s, and ended with StoreUncertain; each once.
+        """Deliveries that a turn, `adopt` or `keep` made `holder`'s, ended with StoreUncertain; each once.
 
         To be asked for each second: nobody else adopts what is a living node's. No query while none is in
         doubt; those that a node among `alive` has, or that are done, are in doubt no more.

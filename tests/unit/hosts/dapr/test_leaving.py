@@ -1,6 +1,7 @@
 """Jobs that leave a node: one that stops gives them away, and daprd moves them (SPEC section 14)."""
 
 import asyncio
+from typing import Any
 
 import msgspec
 import pytest
@@ -478,10 +479,14 @@ async def test_a_job_that_leaves_takes_its_watches_along(cluster: DaprHouse, qos
     assert [one.error for one in cluster.finished(job_id)] == ["instance_lost"]
 
 
+@pytest.mark.parametrize("is_away", [False, True])
 async def test_a_turn_in_doubt_is_settled_though_its_job_moves_before_it_was_taken_up(
-    cluster: DaprHouse,
+    cluster: DaprHouse, is_away: bool
 ) -> None:
-    """The node that found it lost has its notification in the outbox, and no other node would send it."""
+    """The node that found it lost has its notification in the outbox, and no other node would send it.
+
+    Also where its store is away for so long that it lets go of the job.
+    """
     hook = "http://hook.test/told"
     told = {"url": hook, "stateEquals": ["finalFailed"], "guarantee": "outbox"}
     cluster.sender.hold(FIRST)
@@ -494,9 +499,20 @@ async def test_a_turn_in_doubt_is_settled_though_its_job_moves_before_it_was_tak
         if "alarm_not_taken" in [event for event, _ in cluster.log]:
             break
         await cluster.advance(50)
+    load = two.shared.load
+
+    async def refuse(job_id: str) -> Any:
+        raise StoreUnavailable("away")
+
+    if is_away:
+        two.shared.load = refuse  # type: ignore[method-assign]
     await cluster.add("three")
     cluster.world.active["job"] = "three"
     await two.host.deactivate("job")
+    if is_away:
+        await cluster.advance(70_000)
+        assert "handover_failed" in [event for event, _ in cluster.log]
+        two.shared.load = load  # type: ignore[method-assign]
     await cluster.advance(5_000)
     assert cluster.sender.urls() == [FIRST, hook]
     assert await two.shared.deliveries("", 10) == []
