@@ -13,15 +13,15 @@ import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import DDLCompiler, SQLCompiler, TypeCompiler
 
-from scheduler_service.persistence.sql.dialect import Columns
-from scheduler_service.persistence.sql.dialect_bases import (
+from scheduler_service.persistence.sql.dialect import (
     ANSWER_SECONDS,
     CONNECT_SECONDS,
     IDLE_SECONDS,
     PROBE_SECONDS,
     PROBES,
     UNANSWERED_MS,
-    OnServer,
+    Columns,
+    Dialect,
     in_chunks,
     newest_first,
     quoted,
@@ -71,8 +71,8 @@ TEXT = "LONGTEXT CHARACTER SET utf8mb4"
 _encode = msgspec.json.Encoder().encode
 
 
-class MysqlDialect(OnServer):
-    """dialect.Dialect over MariaDB or MySQL. A commit is as durable as the server's settings say.
+class MysqlDialect(Dialect):
+    """MariaDB or MySQL. A commit is as durable as the server's settings say.
 
     Readers have the snapshot of REPEATABLE READ; writers READ COMMITTED, so that gaps between rows are not
     locked. A connection that the server has ended is replaced before it is used.
@@ -82,7 +82,6 @@ class MysqlDialect(OnServer):
     value_errors: tuple[type[Exception], ...] = (pymysql.IntegrityError, pymysql.DataError)
     product = "MariaDB or MySQL"
     synced_by = "innodb_flush_log_at_trx_commit = 1, and with a binlog sync_binlog = 1"
-    single = None
 
     def __init__(self, *, url: str, subject: str) -> None:
         """Raises StoreUnavailable where `url` is not an address; opens no connection yet."""
@@ -105,14 +104,6 @@ class MysqlDialect(OnServer):
         sa.event.listen(self.engine, "do_connect", _connect)
         sa.event.listen(self.engine, "connect", self._prepare, insert=True)
 
-    def is_usable(self, connection: sa.Connection) -> bool:
-        return not connection.invalidated
-
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[sa.Connection]:
-        with self.engine.connect() as connection:
-            yield connection
-
     def begin(self, connection: sa.Connection) -> None:
         """The driver opens the transaction with the first statement."""
         _run(connection, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
@@ -122,7 +113,6 @@ class MysqlDialect(OnServer):
         _end_turns(connection)
 
     def rollback(self, connection: sa.Connection) -> None:
-        """Takes the transaction back; a broken connection does not return to the pool."""
         if connection.invalidated:
             return
         try:

@@ -10,14 +10,13 @@ import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import DDLCompiler
 
-from scheduler_service.persistence.sql.dialect_bases import (
+from scheduler_service.persistence.sql.dialect import (
     CONNECT_SECONDS,
     IDLE_SECONDS,
     PROBE_SECONDS,
     PROBES,
     UNANSWERED_MS,
-    OnConflict,
-    OnServer,
+    Dialect,
     in_chunks,
     quoted,
     read_address,
@@ -55,7 +54,7 @@ from scheduler_service.persistence.sql.postgres_connections import (
     roll_back,
     single_statement,
 )
-from scheduler_service.ports.errors import StoreError, StoreUnavailable
+from scheduler_service.ports.errors import StoreUnavailable
 
 DRIVER = "postgresql+psycopg"
 CONNECTION = {
@@ -76,8 +75,8 @@ PROBED = (
 """The server notices in less than a minute that the machine of a connection is gone."""
 
 
-class PostgresDialect(OnConflict, OnServer):
-    """dialect.Dialect over PostgreSQL. A commit is as durable as the server's `synchronous_commit` says.
+class PostgresDialect(Dialect):
+    """PostgreSQL. A commit is as durable as the server's `synchronous_commit` says.
 
     A connection that the server has ended is replaced before it is used.
     """
@@ -105,6 +104,9 @@ class PostgresDialect(OnConflict, OnServer):
         self._reader = self.engine.execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
+        self.single = lambda connection, unconfirmed: single_statement(
+            connection, lambda error: unconfirmed(self.explain(error))
+        )
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:
@@ -115,19 +117,12 @@ class PostgresDialect(OnConflict, OnServer):
         """Does nothing: the driver opens a transaction with the first statement."""
 
     def commit(self, connection: sa.Connection) -> None:
-        """Makes the transaction durable, if one is open. After an error it may be durable or not."""
         driver_of(connection).commit()
-
-    def single(
-        self, connection: sa.Connection, unconfirmed: type[StoreError]
-    ) -> contextlib.AbstractContextManager[None]:
-        return single_statement(connection, lambda error: unconfirmed(self.explain(error)))
 
     def is_usable(self, connection: sa.Connection) -> bool:
         return not connection.invalidated and is_silent(driver_of(connection))
 
     def rollback(self, connection: sa.Connection) -> None:
-        """Takes the transaction back; a broken connection does not return to the pool."""
         roll_back(connection)
 
     def is_collision(self, error: BaseException) -> bool:
@@ -169,7 +164,7 @@ class PostgresDialect(OnConflict, OnServer):
         return bool(connection.exec_driver_sql("SELECT pg_is_in_recovery()").scalar_one())
 
     def insert_many(self, connection: sa.Connection, upsert: Upsert, rows: Sequence[Row]) -> int:
-        """Writes `rows` in the open transaction: one statement, each column an array, however many."""
+        """By one statement, each column an array, however many."""
         raw = driver_of(connection)
         return sum(
             raw.execute(_compose(upsert), _arrays(_makers(upsert), some)).rowcount
@@ -179,7 +174,7 @@ class PostgresDialect(OnConflict, OnServer):
     def write_guarded(
         self, connection: sa.Connection, upsert: GuardedUpsert, rows: Sequence[Row]
     ) -> set[object]:
-        """Writes `rows` in the open transaction: as `insert_many`, in the order of keys."""
+        """As `insert_many`, in the order of keys."""
         raw = driver_of(connection)
         written: set[object] = set()
         for some in in_chunks(upsert, rows):

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from psycopg.types.string import StrBinaryDumper, StrDumperUnknown
 
 from scheduler_service.persistence.sql import postgres_arrays
-from scheduler_service.persistence.sql.dialect_bases import ANSWER_SECONDS
+from scheduler_service.persistence.sql.dialect import ANSWER_SECONDS
 from scheduler_service.ports.errors import StoreError
 
 LOST = (psycopg.OperationalError, psycopg.InterfaceError)

@@ -17,9 +17,9 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.pool import QueuePool, StaticPool
 
-from scheduler_service.persistence.sql.dialect import Durability
-from scheduler_service.persistence.sql.dialect_bases import (
-    OnConflict,
+from scheduler_service.persistence.sql.dialect import (
+    Dialect,
+    Durability,
     quoted,
     write_addition,
     write_replacement,
@@ -107,8 +107,8 @@ class _NotAll(sqlite3.OperationalError):
     """The transaction has to be made again."""
 
 
-class SqliteDialect(OnConflict):
-    """dialect.Dialect over SQLite."""
+class SqliteDialect(Dialect):
+    """SQLite."""
 
     errors: tuple[type[Exception], ...] = (sqlite3.Error,)
     value_errors: tuple[type[Exception], ...] = (
@@ -118,7 +118,6 @@ class SqliteDialect(OnConflict):
         OverflowError,  # a number of more than 64 bits
         UnicodeEncodeError,  # half a surrogate pair
     )
-    single = None
     product = "SQLite"
     synced_by = "store.durability = full"
 
@@ -130,7 +129,7 @@ class SqliteDialect(OnConflict):
         self.readers = engine if readers is None else readers
         self._watching: sqlite3.Connection | None = None
         self._one_by_one: set[sqlite3.Connection] = set()
-        self._subject = subject
+        self.subject = subject
         self._syncs = syncs
 
     @classmethod
@@ -164,10 +163,6 @@ class SqliteDialect(OnConflict):
             self._watching.close()
         self.readers.dispose()
         self.engine.dispose()
-
-    def is_usable(self, connection: sa.Connection) -> bool:
-        """True: there is no server."""
-        return True
 
     def file_stamp(self) -> object | None:
         """The number by which a connection that never writes sees all other commits (PRAGMA data_version).
@@ -230,11 +225,8 @@ class SqliteDialect(OnConflict):
     def take_turns(self, connection: sa.Connection, number: int) -> None:
         """Does nothing: a file has no more than one transaction that writes."""
 
-    def waiting_for(
-        self, connection: sa.Connection, seconds: float | None
-    ) -> contextlib.AbstractContextManager[None]:
+    def wait_for_answers(self, connection: sa.Connection, seconds: float | None) -> None:
         """Changes nothing: there is no server."""
-        return contextlib.nullcontext()
 
     def claim_alone(self, connection: sa.Connection, number: int) -> bool:
         """True: whoever opens a file looks after that by the lock of its folder."""
@@ -328,7 +320,7 @@ class SqliteDialect(OnConflict):
         return int(connection.exec_driver_sql("PRAGMA freelist_count").scalar_one())
 
     def explain(self, cause: BaseException) -> str:
-        return f"{self._subject} cannot be reached: {cause}; check its folder and disk"
+        return f"{self.subject} cannot be reached: {cause}; check its folder and disk"
 
 
 def _driver(connection: sa.Connection) -> sqlite3.Connection:
