@@ -148,7 +148,6 @@ class Authentication:
         """A session of whoever has this key, with its text for the cookie; None: the key is not known.
 
         The wrong keys of its address are forgotten: a person has mistyped. A session ends with its key.
-        Raises ApiProblem (409) for a key of a version that had no sessions.
         """
         if (known := self._find(key)) is None:
             return None
@@ -159,10 +158,8 @@ class Authentication:
         if caller.key_id:
             text = self.ring.write_session(key, session)
         else:
-            text = None if self._seal is None else self._seal.write(session)
-        if text is None:
-            message = "this key was made by an earlier version: sign in when it has been given a new text"
-            raise refuse(HTTPStatus.CONFLICT, "/key", "conflict", message)
+            assert self._seal is not None, "it has the key of the settings, which makes the seal"
+            text = self._seal.write(session)
         return KnownCaller(caller, expires), text
 
     async def close_sessions(self, scope: Scope) -> None:

@@ -55,7 +55,7 @@ MESSAGES = 8
 MESSAGE_MS = 30 * SECOND
 """How long the answer to a message is kept: longer than daprd and whoever asks it go on with that message."""
 CACHED_STATES = 50_000
-NO_STATE = RowState()
+NO_STATE = RowState(document=None)
 
 
 class CachedState:

@@ -12,14 +12,14 @@ import msgspec
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.moments import SECOND, Due
 from scheduler_service.domain.wire import Flights, Holder
-from scheduler_service.hosts.dapr.cached_state import CachedState, CachedStates, OldStates
+from scheduler_service.hosts.dapr.cached_state import NO_STATE, CachedState, CachedStates, OldStates
 from scheduler_service.hosts.dapr.node import DaprParts
 from scheduler_service.hosts.dapr.sidecar import StateNotWritten
 from scheduler_service.persistence.common.packing import (
     RowState,
     is_old_state,
+    pack,
     read_row_state,
-    write_row_state,
 )
 from scheduler_service.persistence.contexts.external_contexts import ApartCommit, ContextKeeper
 from scheduler_service.ports.catalogue import CatalogueEntry
@@ -212,9 +212,9 @@ class ClusterJobs:
             return row.entry, row.due, read_row_state(row.state)
         old = await self._old.read(row)
         if old is None:
-            return row.entry, row.due, RowState()
+            return row.entry, row.due, NO_STATE
         self._take_over((), await self._old.bring(old, row.at))
-        return old.entry, old.due, RowState(old.document, old.batches, old.messages)
+        return old.entry, old.due, RowState(document=old.document, batches=old.batches, messages=old.messages)
 
     def _inherit(self, state: CachedState, before: CachedState | None, batches: Iterable[Batch]) -> None:
         """This process has brought `batches` to its history: those that it still waits for stay.
@@ -327,8 +327,14 @@ def claim_of(
 ) -> TurnClaim:
     """The claim of a turn; `batches` are earlier ones that the history has not confirmed."""
     own = () if commit.batch is None else (commit.batch,)
-    state = write_row_state(RowState(commit.document, (*batches, *own), messages, flights, is_apart))
-    return TurnClaim(commit, holder, at, state, is_first)
+    state = RowState(
+        document=commit.document,
+        batches=(*batches, *own),
+        messages=messages,
+        flights=flights,
+        is_apart=is_apart,
+    )
+    return TurnClaim(commit, holder, at, pack(state), is_first)
 
 
 async def _error_of(work: Awaitable[None]) -> StoreError | None:

@@ -67,24 +67,15 @@ def lost_part_end(instance: str, retries: int) -> PartEnd:
 FORMAT = 2
 
 
-class RowState(msgspec.Struct, frozen=True):
+class RowState(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """`document` None: the job is destroyed. `batches`: those that the history has not confirmed.
 
     `messages`: the answers to the latest messages. `flights`: the calls that nodes which gave the job away
     still have in flight, and whose answers they deliver. `is_apart`: contexts of the job may lie elsewhere.
+    Later formats may add members at the end.
     """
 
-    document: bytes | None = None
-    batches: tuple[Batch, ...] = ()
-    messages: tuple[Remembered, ...] = ()
-    flights: Flights = ()
-    is_apart: bool = False
-
-
-class _Packed(msgspec.Struct, frozen=True, array_like=True):
-    """A RowState as an array; later formats may add members."""
-
-    format: int
+    format: int = FORMAT
     document: bytes | None
     batches: tuple[Batch, ...] = ()
     messages: tuple[Remembered, ...] = ()
@@ -111,35 +102,20 @@ class OldState(msgspec.Struct, frozen=True, omit_defaults=True):
     messages: tuple[Remembered, ...] = ()
 
 
-_ENCODER = msgspec.msgpack.Encoder()
-_ROWS = msgspec.msgpack.Decoder(_Packed)
+_ROWS = msgspec.msgpack.Decoder(RowState)
 _OLD = msgspec.msgpack.Decoder(OldState)
 OLD_FORMAT = 1
 _MAPS = {bytes([first]) for first in (*range(0x80, 0x90), 0xDE, 0xDF)}
 
 
-def write_row_state(state: RowState) -> bytes:
-    """The packed state."""
-    return _ENCODER.encode(
-        _Packed(
-            FORMAT,
-            state.document,
-            state.batches,
-            state.messages,
-            state.flights,
-            state.is_apart,
-        )
-    )
-
-
 def read_row_state(raw: bytes) -> RowState:
     """The state in `raw`. Raises StoreUnavailable: damaged, or written by a newer program."""
     try:
-        packed = _ROWS.decode(raw)
+        state = _ROWS.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoreUnavailable(f"the state in the row of a job cannot be read: {error}") from error
-    _check_format(packed.format, FORMAT)
-    return RowState(packed.document, packed.batches, packed.messages, packed.flights, packed.is_apart)
+    _check_format(state.format, FORMAT)
+    return state
 
 
 def is_old_state(raw: bytes) -> bool:

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.history.schema import MIGRATIONS, executions
-from scheduler_service.persistence.sql.database import Database, open_dialect, translated
+from scheduler_service.persistence.sql.database import Database, read_unopened, unopened
 from scheduler_service.persistence.sql.dialect import Durability
 from scheduler_service.persistence.sql.migrations import Check, Migrations, check
 
@@ -32,22 +32,13 @@ def count_executions(*, url: str, but_of: Collection[str] = ()) -> int:
 
     Raises StoreUnavailable.
     """
-    dialect = open_dialect(url, subject=MIGRATIONS.subject)
-    try:
-        with translated(dialect), dialect.engine.connect() as connection:
-            if not sa.inspect(connection).has_table(executions.name):
-                return 0
-            counted = sa.select(sa.func.count()).where(executions.c.job_id.not_in(but_of))
-            return int(connection.execute(counted).scalar_one())
-    finally:
-        dialect.engine.dispose()
+    counted = sa.select(sa.func.count()).where(executions.c.job_id.not_in(but_of))
+    return read_unopened(
+        url, executions, lambda connection: int(connection.execute(counted).scalar_one()), missing=0
+    )
 
 
 def inspect(*, url: str, migrations: Migrations = MIGRATIONS) -> Check:
     """Checks the tables of `url`, changing none of them. Raises StoreUnavailable."""
-    dialect = open_dialect(url, subject=migrations.subject)
-    try:
-        with translated(dialect):
-            return check(dialect.engine, migrations)
-    finally:
-        dialect.engine.dispose()
+    with unopened(url, subject=migrations.subject) as dialect:
+        return check(dialect.engine, migrations)

@@ -258,12 +258,19 @@ def read_unopened(url: str, table: sa.Table, read: Callable[[sa.Connection], T],
 
     `missing`: what there is without the table. Raises StoreUnavailable.
     """
-    dialect = open_dialect(url, subject="the history")
+    with unopened(url, subject="the history") as dialect, dialect.engine.connect() as connection:
+        return read(connection) if sa.inspect(connection).has_table(table.name) else missing
+
+
+@contextlib.contextmanager
+def unopened(url: str, *, subject: str) -> Iterator[Dialect]:
+    """The dialect of a database whose tables stay as they are. Raises StoreUnavailable."""
+    dialect = open_dialect(url, subject=subject)
     try:
-        with translated(dialect), dialect.engine.connect() as connection:
-            return read(connection) if sa.inspect(connection).has_table(table.name) else missing
+        with translated(dialect):
+            yield dialect
     finally:
-        dialect.engine.dispose()
+        dialect.dispose()
 
 
 def _close_returned(_raw: object, entry: sa.pool.ConnectionPoolEntry) -> None:
@@ -311,23 +318,19 @@ class ServerReport(msgspec.Struct, frozen=True):
 
 def read_report(*, url: str, subject: str) -> ServerReport:
     """The report of a database server; changes nothing. Raises StoreUnavailable."""
-    dialect = open_dialect(url, subject=subject)
-    try:
-        with translated(dialect), dialect.engine.connect() as connection:
-            began = time.time()
-            milliseconds = dialect.milliseconds(connection)
-            between = began, time.time()
-            return ServerReport(
-                product=dialect.product,
-                version=".".join(map(str, dialect.engine.dialect.server_version_info or ())),
-                milliseconds=milliseconds,
-                between=between,
-                syncs=dialect.syncs(connection),
-                synced_by=dialect.synced_by,
-                is_replica=dialect.is_replica(connection),
-            )
-    finally:
-        dialect.engine.dispose()
+    with unopened(url, subject=subject) as dialect, dialect.engine.connect() as connection:
+        began = time.time()
+        milliseconds = dialect.milliseconds(connection)
+        between = began, time.time()
+        return ServerReport(
+            product=dialect.product,
+            version=".".join(map(str, dialect.engine.dialect.server_version_info or ())),
+            milliseconds=milliseconds,
+            between=between,
+            syncs=dialect.syncs(connection),
+            synced_by=dialect.synced_by,
+            is_replica=dialect.is_replica(connection),
+        )
 
 
 def open_dialect(url: str, *, subject: str, durability: Durability = "full") -> Dialect:

@@ -384,16 +384,6 @@ async def test_who_can_read_the_table_writes_no_session() -> None:
     assert read_key(text)[1] not in session  # type: ignore[index]
 
 
-async def test_a_key_without_what_proves_a_session_opens_none() -> None:
-    """As development versions stored it: it serves programs, and asks for a new text."""
-    processes = Processes()
-    key, text = await processes.make()
-    processes.table.rows[key.key_id] = replace(key, digest=key.digest[:32])
-    await processes.here.load()
-    assert processes.here.find(text) is not None
-    assert processes.here.write_session(text, session_of(key)) is None
-
-
 def test_each_role_includes_those_before_it() -> None:
     """Viewer, operator, editor, admin."""
     roles = list(Role)
