@@ -8,8 +8,8 @@ from pydantic import PrivateAttr
 from client_sdk.client.connection import CallGroup
 from client_sdk.client.jobs import write_key
 from client_sdk.errors import WaitTimedOut
+from client_sdk.id_patterns import quote_name
 from client_sdk.models import ExecutionAction, JobAction, answers
-from client_sdk.names import quote_name
 
 LONGER_SECONDS = 60.0
 """A filter that finds many takes a while."""

@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from client_sdk.client.connection import PAGE, CallGroup, iterate
 from client_sdk.client.services import write_wire
+from client_sdk.id_patterns import quote_name
 from client_sdk.models import NewCalendar, answers
-from client_sdk.names import quote_name
 
 GivenCalendar = NewCalendar | Mapping[str, Any]
 

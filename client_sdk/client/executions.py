@@ -16,8 +16,8 @@ from client_sdk.client.results import (
     wait_for_result,
 )
 from client_sdk.errors import Absent, WaitTimedOut
+from client_sdk.id_patterns import quote_name
 from client_sdk.models import answers
-from client_sdk.names import quote_name
 
 SomeDelivery = str | answers.DeliveryLine
 

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from client_sdk.client.connection import PAGE, CallGroup, Connection, iterate, parse
 from client_sdk.client.results import Started
+from client_sdk.id_patterns import check_name, quote_name
 from client_sdk.models import JobDefinition, answers
-from client_sdk.names import check_name, quote_name
 
 LONGEST_KEY = 255
 Definition = JobDefinition | Mapping[str, Any]

@@ -6,8 +6,8 @@ from datetime import datetime
 from client_sdk.client.call_retries import Repeat
 from client_sdk.client.connection import PAGE, CallGroup, iterate
 from client_sdk.client.jobs import write_moment
+from client_sdk.id_patterns import quote_name
 from client_sdk.models import answers
-from client_sdk.names import quote_name
 
 
 class Keys(CallGroup):

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from client_sdk.client.call_retries import Patience, Repeat
 from client_sdk.client.connection import PAGE, CallGroup, iterate
 from client_sdk.client.services import write_wire
+from client_sdk.id_patterns import quote_name
 from client_sdk.models import Claim, Completion, HeldPartName, Renewal, answers
-from client_sdk.names import quote_name
 
 
 class Queues(CallGroup):

@@ -7,8 +7,8 @@ from pydantic import PrivateAttr
 
 from client_sdk.client.connection import FIRST_POLL_SECONDS, Connection, parse
 from client_sdk.errors import Absent, Conflict, ExecutionFailed, WaitTimedOut
+from client_sdk.id_patterns import quote_name
 from client_sdk.models import answers
-from client_sdk.names import quote_name
 
 TERMINAL = frozenset({"succeeded", "terminated", "cancelled", "skipped"})
 LONGEST_WAIT_SECONDS = 30.0

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from client_sdk.client.connection import PAGE, CallGroup, iterate
+from client_sdk.id_patterns import quote_name
 from client_sdk.models import Heartbeat, InstanceRegistration, ServiceDeclaration, WireModel, answers
-from client_sdk.names import quote_name
 
 
 class RegisteredService(answers.Service):

@@ -15,8 +15,8 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from client_sdk.names import INSTANCE_ID as INSTANCE_ID
-from client_sdk.names import JOB_ID as JOB_ID
+from client_sdk.id_patterns import INSTANCE_ID as INSTANCE_ID
+from client_sdk.id_patterns import JOB_ID as JOB_ID
 
 LARGEST = 1_000_000_000
 """The bound of every number on the wire: 31 years in seconds, and far from where integers overflow."""

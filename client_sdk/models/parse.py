@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, TypeVar, get_args
 
 from pydantic import ValidationError
 
+from client_sdk.id_patterns import FORM_OF_ID
 from client_sdk.models.definition import JobDefinition, Timer
 from client_sdk.models.fields import WireModel
-from client_sdk.names import FORM_OF_ID
 
 MAY_BE_TEXT = ("timer", "checkUrl")
 """The members of a definition that are an object or a string that holds one."""

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from client_sdk.id_patterns import SERVICE_NAME as SERVICE_NAME
 from client_sdk.models.definition import JobOptions
 from client_sdk.models.fields import (
     LARGEST,
@@ -17,7 +18,6 @@ from client_sdk.models.fields import (
     WireModel,
 )
 from client_sdk.models.step import Route
-from client_sdk.names import SERVICE_NAME as SERVICE_NAME
 
 ServiceName = Annotated[str, Field(pattern=SERVICE_NAME)]
 DeclaredTimers = list[dict[str, Any]]

@@ -18,9 +18,9 @@ from client_sdk.client import Client
 from client_sdk.client.jobs import Jobs
 from client_sdk.client.services import Services
 from client_sdk.errors import DeclarationError
+from client_sdk.id_patterns import check_name
 from client_sdk.loops import cancel
 from client_sdk.models import InstanceRegistration, ServiceDeclaration
-from client_sdk.names import check_name
 from client_sdk.signing import Verifier
 from client_sdk.target.address import OwnAddress
 from client_sdk.target.declaration import Declaration, JobOptions, Provide, job

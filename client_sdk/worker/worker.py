@@ -8,9 +8,9 @@ from typing import Any, ParamSpec, TypeVar, Unpack, cast
 
 from client_sdk.client import Client
 from client_sdk.errors import DeclarationError, Forbidden, SdkError, Unauthorized
+from client_sdk.id_patterns import check_name, quote_name
 from client_sdk.loops import StartedTasks, cancel
 from client_sdk.models import InstanceRegistration, ServiceDeclaration, answers
-from client_sdk.names import check_name, quote_name
 from client_sdk.outages import CLAIMS, OutageLog
 from client_sdk.target.declaration import Declaration, JobOptions, Provide, job
 from client_sdk.target.keeper import ThreadKeeper

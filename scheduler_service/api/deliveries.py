@@ -8,8 +8,7 @@ from starlette.responses import Response
 
 from client_sdk.models import answers
 from scheduler_service.api import parameters
-from scheduler_service.api.executions import as_seen
-from scheduler_service.api.key_scopes import sees
+from scheduler_service.api.key_scopes import as_seen, sees
 from scheduler_service.api.query_filters import DELIVERY_FILTERS, delivery_query
 from scheduler_service.api.request import BEHIND, OF_JOBS, ApiRequest, PostedBody, Routes
 from scheduler_service.api.request_room import WaitingLine

@@ -13,11 +13,11 @@ from scheduler_service.api.audit_writing import Way
 from scheduler_service.api.bodies import read_model
 from scheduler_service.api.job_commands import run_command
 from scheduler_service.api.jobs import find_job, read_definition, show_started
-from scheduler_service.api.key_scopes import sees
+from scheduler_service.api.key_scopes import as_seen, sees
 from scheduler_service.api.query_filters import EXECUTION_FILTERS, execution_query, key_of
 from scheduler_service.api.request import OF_JOBS, ApiRequest, PostedBody, Routes, no_execution
 from scheduler_service.api.request_room import WaitingLine
-from scheduler_service.api.responses import ENCODER, ApiProblem, FoundFlaw, invalid, refuse, succeed
+from scheduler_service.api.responses import ApiProblem, FoundFlaw, invalid, refuse, succeed
 from scheduler_service.domain.execution import ExecutionState, JobState, parse_execution_id
 from scheduler_service.domain.job_key import write_job_key
 from scheduler_service.domain.records import Exchange
@@ -244,25 +244,6 @@ async def _meant(request: ApiRequest, raw: bytes) -> str:
     subject = f"executions/{given}/{request.operation}"
     found = await request.run_once(subject, raw, lambda: _named(request))
     return msgspec.json.decode(found, type=str) if isinstance(found, msgspec.Raw) else str(found)
-
-
-async def as_seen(request: ApiRequest, execution: Wire) -> object:
-    """An execution, or a delivery, for its caller: plain credentials are for who may edit.
-
-    Operators see `params`, with which they replay.
-    """
-    role, masking = request.caller.role, request.deps.security.masking
-    text = b"" if role.includes(Role.EDITOR) else ENCODER.encode(execution)
-    if not masking.may_have_plain(text):
-        return execution
-
-    def hide() -> object:
-        given = msgspec.json.decode(text)
-        replays = "params" in given and role.includes(Role.OPERATOR)
-        kept = {"params": given.pop("params")} if replays else {}
-        return {name: masking.hide(value, name) for name, value in given.items()} | kept
-
-    return await work_by_size(len(text), hide)
 
 
 async def _with_queue(request: ApiRequest, execution: Wire) -> Wire:

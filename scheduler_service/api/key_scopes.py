@@ -3,15 +3,18 @@
 from collections.abc import Sequence
 from http import HTTPStatus
 
+import msgspec
 from msgspec.structs import replace
 
 from scheduler_service.api.request import ApiOperation, ApiRequest, KeyScope, no_execution
-from scheduler_service.api.responses import ApiProblem, absent, no_job, refuse
+from scheduler_service.api.responses import ENCODER, ApiProblem, absent, no_job, refuse
 from scheduler_service.domain.execution import parse_execution_id
 from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.engine.program import Program
+from scheduler_service.hosts.work_thread import work_by_size
+from scheduler_service.persistence.history.queries import Wire
 from scheduler_service.ports.catalogue import CatalogueEntry, JobQuery
-from scheduler_service.security.callers import Caller
+from scheduler_service.security.callers import Caller, Role
 
 CREATE = "createJob"
 NOT_FREE = "not_free"
@@ -116,3 +119,22 @@ def check_within(caller: Caller, program: Program) -> None:
     else:
         pointer, message = "/labels", f"with this key a job has the labels {', '.join(caller.labels)}"
     raise refuse(HTTPStatus.FORBIDDEN, pointer, "scope", message)
+
+
+async def as_seen(request: ApiRequest, execution: Wire) -> object:
+    """An execution, or a delivery, for its caller: plain credentials are for who may edit.
+
+    Operators see `params`, with which they replay.
+    """
+    role, masking = request.caller.role, request.deps.security.masking
+    text = b"" if role.includes(Role.EDITOR) else ENCODER.encode(execution)
+    if not masking.may_have_plain(text):
+        return execution
+
+    def hide() -> object:
+        given = msgspec.json.decode(text)
+        replays = "params" in given and role.includes(Role.OPERATOR)
+        kept = {"params": given.pop("params")} if replays else {}
+        return {name: masking.hide(value, name) for name, value in given.items()} | kept
+
+    return await work_by_size(len(text), hide)

@@ -9,8 +9,9 @@ from starlette.responses import Response
 from client_sdk.models import answers
 from scheduler_service.api import parameters
 from scheduler_service.api.audit_writing import Way
-from scheduler_service.api.executions import as_seen, find_execution
+from scheduler_service.api.executions import find_execution
 from scheduler_service.api.job_commands import run_command
+from scheduler_service.api.key_scopes import as_seen
 from scheduler_service.api.request import ApiRequest, Routes
 from scheduler_service.api.request_room import WaitingLine
 from scheduler_service.api.responses import ApiProblem, FoundFlaw, absent, succeed

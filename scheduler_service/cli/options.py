@@ -229,7 +229,7 @@ PLACES = {
 
 def path_of(kind: str, given: str) -> str:
     """The path of what the command line names. Raises CommandError for what nothing can have."""
-    from client_sdk.names import quote_name
+    from client_sdk.id_patterns import quote_name
 
     route, argument = PLACES[kind]
     try:

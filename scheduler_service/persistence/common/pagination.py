@@ -88,17 +88,17 @@ class PagePosition(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
     job_id: str
 
 
-def cut_page(query: JobQuery, entries: Sequence[CatalogueEntry], *, has_more: bool = False) -> JobPage:
+def cut_page(query: JobQuery, entries: Sequence[CatalogueEntry]) -> JobPage:
     """The first page of `entries`: up to the limit, and as many as have LABELS_BYTES of labels.
 
-    The list goes on where there are more entries, LABELS_BYTES at which stores end a read, or `has_more`.
+    The list goes on where there are more entries, or LABELS_BYTES, at which stores end a read.
     """
     size = 0
     for number, entry in enumerate(entries):
         size += weigh_labels(entry.labels)
         if number == query.limit or (number and size > LABELS_BYTES):
             return JobPage(tuple(entries[:number]), write_place(query, entries[number - 1]))
-    goes_on = bool(entries) and (has_more or size >= LABELS_BYTES)
+    goes_on = size >= LABELS_BYTES
     return JobPage(tuple(entries), write_place(query, entries[-1]) if goes_on else None)
 
 

@@ -291,8 +291,8 @@ class SqlStateStore:
         if self._on_close is not None:
             self._on_close()
 
-    def _put(self, value: Write, *, may_wait: bool = False) -> asyncio.Future[Any]:
-        return self._database.write_together(self._write, value, may_wait=may_wait)
+    def _put(self, value: Write) -> asyncio.Future[Any]:
+        return self._database.write_together(self._write, value)
 
     def _drop_later(self) -> None:
         if self._dropping is None and self._confirmed and self._closing is None:

@@ -1,4 +1,4 @@
-"""Names on the wire: their forms as patterns of JSON Schema, and as parts of paths (SPEC sections 2, 11)."""
+"""Ids and names on the wire: their forms as patterns, and as segments of paths (SPEC sections 2, 11)."""
 
 import re
 from urllib.parse import quote
