@@ -30,14 +30,11 @@ from scheduler_service.language.value_masks import SecretMask
 
 IDLE_SECONDS = 1.5
 """So long a connection is kept, as by a service: less than by servers, which would close it under a call."""
-_IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
-_PROTOCOLS = frozenset({"http11", "http2"})
-"""Prefixes of the trace events of a kept connection; a new one has those of what opens it, too (httpcore)."""
 _IS_OWN: ContextVar[bool] = ContextVar("is_own", default=False)
 
 
 class LiteSender:
-    """Sends single requests.
+    """Sends single requests, each once: what a kept connection lost may have been handled.
 
     There is no egress policy, as the requests are the process's own. Redirects are followed as the step
     allows and as by a service: nothing secret goes to another origin, be it of the `secrets` or of variables
@@ -112,7 +109,7 @@ class LiteSender:
         headers.append(("X-Scheduling-Deadline", rfc3339(until)))
         hop = msgspec.structs.replace(request, headers=tuple(headers))
         for left in range(request.redirects, -1, -1):
-            answer = await self._exchange(self._write(hop))
+            answer = await self._send_quietly(self._write(hop))
             try:
                 following = _follow(hop, answer) if left else None
             except _RefusedLocation:
@@ -145,24 +142,6 @@ class LiteSender:
             content=hop.body,
             timeout=None,
         )
-
-    async def _exchange(self, request: httpx.Request) -> httpx.Response:
-        """One answer; an idempotent request that a kept connection lost goes once more (RFC 9110 9.2.2).
-
-        That it was a kept one is known from the trace alone: a transport that has none sends once.
-        """
-        traced: set[str] = set()
-
-        async def note(event: str, _: object) -> None:
-            traced.add(event.partition(".")[0])
-
-        request.extensions["trace"] = note
-        try:
-            return await self._send_quietly(request)
-        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
-            if not traced or traced - _PROTOCOLS or request.method not in _IDEMPOTENT:
-                raise
-        return await self._send_quietly(request)
 
     async def _send_quietly(self, request: httpx.Request) -> httpx.Response:
         token = _IS_OWN.set(True)

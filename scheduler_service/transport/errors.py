@@ -54,7 +54,14 @@ class MachineExhausted(Unreached):
 
 
 class Dropped(ConnectFailed):
-    """The peer closed the connection before a byte of its answer came."""
+    """The peer closed the connection before a byte of its answer came.
+
+    `unheard`: so many of the bytes that were sent last had not come to its machine when it ended its stream.
+    """
+
+    def __init__(self, message: str, unheard: int) -> None:
+        super().__init__(message)
+        self.unheard = unheard
 
 
 class TimedOut(TransportError):

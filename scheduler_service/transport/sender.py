@@ -98,9 +98,10 @@ def _write_nothing(event: str, /, **keys: object) -> None:
 class HttpSender:
     """`ports.Sender` over connections of our own (docs/decisions/0003-http-client.md).
 
-    Each request is sent once, but for one of an idempotent method on a kept connection that closes before a
-    byte of the answer comes: it is sent once more, on a new connection (RFC 9110 section 9.2.2). Of others it
-    is unknown whether the request was handled: the call ends as a Fault, like any interrupted exchange.
+    Each request is sent once, but for one of an idempotent method on a kept connection that its peer had
+    ended before any of the request came: it is sent once more, on a new connection (RFC 9110 section 9.2.2).
+    Of others it is unknown whether the request was handled: the call ends as a Fault, like any interrupted
+    exchange, and `retry` decides (docs/decisions/0003-http-client.md).
     Timeouts cover the whole call and may be 16 ms late; `clock`, the host's, is that of
     `X-Scheduling-Deadline`. Answers in gzip or deflate (requested by the step's
     own Accept-Encoding) are decoded, and the headers that described the encoded body are left out. `trust_of`
@@ -343,8 +344,8 @@ class HttpSender:
         is_repeatable = connection.idle_since and hop.method in _IDEMPOTENT
         try:
             return await connection.exchange(data, method=hop.method, deadline=deadline, body=body)
-        except Dropped:
-            if not is_repeatable:
+        except Dropped as error:
+            if not (is_repeatable and has_come_too_late(error, data, body)):
                 raise
         try:  # with a signature of its own: the peer may have accepted the first one
             return await self._exchange_signed(hop, request, until, deadline, always, is_new=True)
@@ -354,11 +355,12 @@ class HttpSender:
     async def _exchange_again(
         self, connection: HttpConnection, hop: Hop, data: bytes, body: bytes | None, deadline: float
     ) -> ParsedResponse:
-        """An exchange on a kept connection; on a new one where the peer has just closed it."""
+        """An exchange on a kept connection; on a new one where the peer had closed it before."""
         try:
             return await connection.exchange(data, method=hop.method, deadline=deadline, body=body)
-        except Dropped:
-            pass
+        except Dropped as error:
+            if not has_come_too_late(error, data, body):
+                raise
         try:
             fresh = await self._pool.get(Route(hop.target.site, hop.trust), deadline, is_new=True)
         except Unreached as error:
@@ -375,6 +377,11 @@ class HttpSender:
         if connection.idle_since and hop.method in _IDEMPOTENT:  # another call has returned it
             return await self._exchange_again(connection, hop, data, body, deadline)
         return await connection.exchange(data, method=hop.method, deadline=deadline, body=body)
+
+
+def has_come_too_late(error: Dropped, data: bytes, body: bytes | None) -> bool:
+    """Whether nothing of a request came to the peer before it ended the connection."""
+    return error.unheard >= len(data) + len(body or b"")
 
 
 def _first_hop(request: OutboundRequest, located: Located) -> Hop:

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 import resource
+import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
@@ -12,6 +13,7 @@ from typing import Any
 
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.pacing.waiting_room import Room
+from scheduler_service.ports.sending import MayGo
 from scheduler_service.transport.addresses import Address
 from scheduler_service.transport.connection import Deadlines
 from scheduler_service.transport.connection_pool import RESPONSES_BYTES, Pool
@@ -189,6 +191,27 @@ def repeating(answer: bytes) -> Handler:
             await peer.say(answer)
 
     return handle
+
+
+def keeping(peers: list[Peer], answer: bytes) -> Handler:
+    """A handler that always gives the same answer, and notes its peers."""
+
+    async def handle(peer: Peer) -> None:
+        peers.append(peer)
+        await repeating(answer)(peer)
+
+    return handle
+
+
+def crossing(peers: Sequence[Peer]) -> MayGo:
+    """Lets a call go whose kept connection the target ends at that moment: its end crosses the request."""
+
+    def may_go() -> bool:
+        with socket.socket(fileno=os.dup(peers[0].writer.get_extra_info("socket").fileno())) as raw:
+            raw.shutdown(socket.SHUT_RDWR)
+        return True
+
+    return may_go
 
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"

@@ -13,7 +13,7 @@ import pytest
 
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.wire import Answer, Fault, FaultKind, OutboundRequest
-from scheduler_service.ports.sending import NotSent
+from scheduler_service.ports.sending import NotSent, always
 from scheduler_service.transport.addresses import Address
 from scheduler_service.transport.egress_guard import EgressPolicy, Trust
 from tests.manual_clock import ManualClock
@@ -25,7 +25,9 @@ from tests.unit.transport.servers import (
     Server,
     Stage,
     TableResolver,
+    crossing,
     head_of,
+    keeping,
     no_descriptor,
     repeating,
     request,
@@ -411,25 +413,41 @@ def closing_kept(then: str) -> Handler:
     return handle
 
 
-@pytest.mark.parametrize("then", ["close", "reset"])
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "PUT", "DELETE"])
-async def test_a_kept_connection_that_closes_is_replaced_once(stage: Stage, method: str, then: str) -> None:
-    """An idempotent request without a byte of an answer goes again, on a new one (RFC 9110 9.2.2)."""
-    server = await stage.server(closing_kept(then))
+async def test_what_comes_to_a_closed_connection_is_sent_once_more(stage: Stage, method: str) -> None:
+    """Nothing of it came to the target, and the method is idempotent (RFC 9110 section 9.2.2)."""
+    peers: list[Peer] = []
+    server = await stage.server(keeping(peers, b"HTTP/1.1 204 X\r\n\r\n"))
     sender = stage.sender()
-    for _ in range(2):
-        assert isinstance(await sender.send(request(server.url, method=method)), Answer)
-    assert (server.connections, len(server.requests)) == (2, 3)
-    assert server.requests[1] == server.requests[2]
+    for may_go in (always, crossing(peers)):
+        outcome = await sender.send(request(f"{server.url}/{len(peers)}", method=method), may_go)
+        assert isinstance(outcome, Answer)
+    assert (server.connections, len(server.requests)) == (2, 2)
+    # Another method is sent once, whatever is known
+    outcome = await sender.send(request(server.url), crossing(peers[1:]))
+    assert isinstance(outcome, Fault)
+    assert (server.connections, len(server.requests)) == (2, 2)
 
 
-@pytest.mark.parametrize(("method", "then"), [("POST", "close"), ("PATCH", "reset"), ("GET", "half")])
-async def test_others_are_sent_once(stage: Stage, method: str, then: str) -> None:
-    """Another method, or a byte of an answer: whether the request was handled is unknown."""
+async def test_so_is_a_body_of_its_own(stage: Stage) -> None:
+    """A body apart from the head is counted with it."""
+    peers: list[Peer] = []
+    server = await stage.server(keeping(peers, OK))
+    sender = stage.sender()
+    for may_go in (always, crossing(peers)):
+        assert isinstance(await sender.send(request(server.url, "PUT", body=b"x" * 40_000), may_go), Answer)
+    assert (server.connections, len(server.requests)) == (2, 2)
+
+
+@pytest.mark.parametrize("then", ["close", "reset", "half"])
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "POST", "PATCH"])
+async def test_what_the_target_may_have_handled_is_sent_once(stage: Stage, method: str, then: str) -> None:
+    """It came before the connection was closed: a failed connection, and `retry` decides (SPEC section 5)."""
     server = await stage.server(closing_kept(then))
     sender = stage.sender()
     assert isinstance(await sender.send(request(server.url, method=method)), Answer)
-    assert isinstance(await sender.send(request(server.url, method=method)), Fault)
+    outcome = await sender.send(request(server.url, method=method))
+    assert (outcome.kind, outcome.unsent) == (FaultKind.CONNECT, False)
     assert (server.connections, len(server.requests)) == (1, 2)
 
 
