@@ -2,8 +2,9 @@
 
 The cache keeps the program of a compiled definition under its shape: all its members byte by byte, except
 those that can be checked on their own (`jobId`, the texts in `compile.OWN`, the timer, bodies without
-templates). A definition of a cached shape gets exactly the program that compiling it would give. Any other
-definition, and any doubtful one, goes to the compiler, which also reports what is wrong with it.
+templates). Of the timer the shape has whether it starts executions: warnings of other members depend on it.
+A definition of a cached shape gets exactly the program and the warnings that compiling it would give. Any
+other definition, and any doubtful one, goes to the compiler, which also reports what is wrong with it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,13 +29,14 @@ from scheduler_service.engine.compile import (
     encode_sorted,
     join,
 )
+from scheduler_service.engine.definition_checks import find_too_long
 from scheduler_service.engine.program import Program, Step
 from scheduler_service.language.json_pieces import decode_json
 from scheduler_service.language.json_scan import NO_COLONS, find_repeated_name
 from scheduler_service.language.json_values import as_json
 from scheduler_service.language.template import constant_json
 from scheduler_service.timing.schedule import warnings_at
-from scheduler_service.timing.timer import Timer
+from scheduler_service.timing.timer import Timer, TimerKind
 
 Members = Mapping[str, msgspec.Raw]
 Key = tuple[object, ...]
@@ -125,9 +127,9 @@ class CompileCache:
         `colons`: as `count_colons` has them; then it is found only where no name of its text is given twice.
         """
         try:
-            posted = _split(members, tenant)
-            shape = self._shapes.get(posted.key)
-            return None if shape is None else self._fill(shape, posted, members, colons)
+            posted, timer = _split(members, tenant), self._timer(bytes(members.get("timer", _NULL)))
+            shape = self._shapes.get((timer.has_firings, posted.key))
+            return None if shape is None else self._fill(shape, posted, timer, members, colons)
         except _UNREADABLE:
             return None
 
@@ -155,7 +157,7 @@ class CompileCache:
         shape = _CachedShape(program, warnings, active, compiled.shape, posted.bodies)
         if colons is not None and colons >= 0:
             shape = msgspec.structs.replace(shape, colons=colons - own)
-        self._shapes.put(posted.key, shape, size)
+        self._shapes.put((timer.has_firings, posted.key), shape, size)
 
     def timer(self, raw: bytes) -> Timer:
         """The timer of a stored definition, compiled; `raw` is its member `timer` as posted, or `null`.
@@ -166,12 +168,16 @@ class CompileCache:
         return self._timer(raw).timer
 
     def _fill(
-        self, shape: "_CachedShape", posted: "_SplitDefinition", members: Members, colons: int | None
+        self,
+        shape: "_CachedShape",
+        posted: "_SplitDefinition",
+        timer: "_CachedTimer",
+        members: Members,
+        colons: int | None,
     ) -> CachedDefinition | None:
         job_id = _TEXT.decode(members["jobId"])
         if JOB_ID_FORM.fullmatch(job_id) is None or job_id in RESERVED_IDS:
             return None
-        timer = self._timer(bytes(members.get("timer", _NULL)))
         own, bodies = self._own.read(members), _read_bodies(posted)
         rest = encode_sorted((own, bodies))
         if colons is not None:
@@ -199,7 +205,9 @@ class CompileCache:
         timer = compile_posted_timer(model, default_zone=self._zone)
         held = value.encode() if isinstance(value, str) else b"null"
         colons = NO_COLONS if find_repeated_name(held) else as_json(value).count(b":")
-        cached = _CachedTimer(timer, tuple(below_timer(timer.warnings)), digest_timer(model), colons)
+        has_firings = timer.kind is not TimerKind.EXTERNAL
+        warnings = tuple(below_timer(timer.warnings))
+        cached = _CachedTimer(timer, warnings, digest_timer(model), colons, has_firings)
         if len(raw) <= BYTES_MAX:
             self._timers.put(raw, cached, len(raw))
         return cached
@@ -221,7 +229,11 @@ class OwnMembers:
         self._latest: Mapping[str, Any] = {}
 
     def read(self, members: Mapping[str, msgspec.Raw]) -> Mapping[str, Any]:
-        """By name; not to be changed. Raises KeyError, msgspec.DecodeError, pydantic.ValidationError."""
+        """By name; not to be changed.
+
+        Raises KeyError, msgspec.DecodeError, pydantic.ValidationError, and DefinitionError for what
+        `definition_checks` refuses.
+        """
         get = members.get
         key = get("jobName"), get("jobDescription"), get("objectId"), get("labels")
         if key != self._key:
@@ -231,12 +243,16 @@ class OwnMembers:
         return self._latest
 
     def _read(self, members: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
-        labels = _read_any(members, "labels")
+        posted = _read_any(members, "labels")
+        labels = {} if posted is None else self._labels.validate_python(posted)
+        name = self._filled(_TEXT.decode(members["jobName"]))
+        if refused := tuple(find_too_long(name, labels)):
+            raise DefinitionError(refused)
         return {
-            "jobName": self._filled(_TEXT.decode(members["jobName"])),
+            "jobName": name,
             "jobDescription": self._read_text(members, "jobDescription", self._lines),
             "objectId": self._read_text(members, "objectId", self._text),
-            "labels": {} if labels is None else self._labels.validate_python(labels),
+            "labels": labels,
         }
 
     def _read_text(
@@ -271,6 +287,7 @@ class _CachedTimer(msgspec.Struct, frozen=True):
     warnings: tuple[Problem, ...]
     digest: bytes
     colons: int
+    has_firings: bool
 
 
 class _SplitDefinition(msgspec.Struct, frozen=True, gc=False):

@@ -104,6 +104,15 @@ def find_too_many(value: Mapping[str, object]) -> Iterator[Problem]:
             yield from _count(entry, f"/{name}/{index}", "headers", MOST_HEADERS)
 
 
+def find_too_long(job_name: str, labels: Mapping[str, str]) -> Iterator[Problem]:
+    """What `find_refused` says of the length of members that no shape of the compile cache has."""
+    if len(job_name) > LONGEST_NAME:
+        text = f"jobName must have at most {LONGEST_NAME} characters, not {len(job_name)}"
+        yield Problem("/jobName", "too_long", text)
+    if len(labels) > MOST_LABELS:
+        yield _too_many("/labels", len(labels), "labels", MOST_LABELS)
+
+
 def literal_targets(definition: JobDefinition) -> Iterator[tuple[str, str]]:
     """(pointer, `http(s)://HOST[:PORT]`) of each URL whose host is written out and is no service's."""
     for pointer, target in posted_targets(definition):
@@ -212,12 +221,7 @@ def _check_methods(definition: JobDefinition) -> Iterator[Problem]:
 
 def _check_numbers(definition: JobDefinition) -> Iterator[Problem]:
     """What each execution and each list has to walk through."""
-    length = len(definition.job_name)
-    if length > LONGEST_NAME:
-        text = f"jobName must have at most {LONGEST_NAME} characters, not {length}"
-        yield Problem("/jobName", "too_long", text)
-    if len(definition.labels) > MOST_LABELS:
-        yield _too_many("/labels", len(definition.labels), "labels", MOST_LABELS)
+    yield from find_too_long(definition.job_name, definition.labels)
     for pointer, target in posted_targets(definition):
         if len(target.headers) > MOST_HEADERS:
             yield _too_many(f"{pointer}/headers", len(target.headers), "headers", MOST_HEADERS)

@@ -90,11 +90,44 @@ SIBLINGS: list[dict[str, Any]] = [
 def test_a_definition_of_one_shape_equals_its_compilation(members: dict[str, Any]) -> None:
     """The members outside the shape are checked and compiled on their own; the result is the same."""
     cache = cache_of(request=[{"url": URL, "body": {"n": 1}}])
+    add(cache, write(definition(request=[{"url": URL, "body": {"n": 1}}], timer={"period": "2h"})))
     base: dict[str, Any] = {"request": [{"url": URL, "body": {"n": 2}}]}
     text = write(definition(**{**base, **members}))
     found = find(cache, text)
     assert found is not None
     assert found == compiled(text)
+
+
+PARAM = "${trigger.x}"
+WITH_PARAM: list[dict[str, Any]] = [
+    {"request": [{"url": URL, "body": {"a": PARAM}}]},
+    {"request": [{"url": URL, "headers": {"X-A": PARAM}}]},
+    {"request": [{"url": f"{URL}?a={PARAM}"}, {"url": URL, "body": 1}]},
+    {"notification": [{"url": URL, "body": PARAM}]},
+    {"async": True, "checkUrl": f"{URL}?a={PARAM}"},
+    {"cancelUrl": {"url": URL, "body": PARAM}},
+]
+KINDS = [
+    {"period": "external"},
+    {"period": "1h"},
+    None,
+    {"period": "0 0 2 * * ?"},
+    {"period": "external", "ttl": "1h"},
+]
+
+
+@each_row("members", WITH_PARAM)
+def test_warnings_do_not_depend_on_what_was_posted_before(members: dict[str, Any]) -> None:
+    """`no_params` depends on the timer, which is outside of the shape (SPEC section 4)."""
+    texts = [write(definition(**members, timer=timer)) for timer in KINDS]
+    for first in texts:
+        cache = CompileCache(default_zone="UTC")
+        add(cache, first)
+        found = [(one, compiled(text)) for text in texts if (one := find(cache, text)) is not None]
+        assert found
+        assert all(warm == cold for warm, cold in found)
+    codes = [{one.code for one in found.warnings} for found in map(compiled, texts) if found is not None]
+    assert ["no_params" in one for one in codes] == [False, True, True, True, False]
 
 
 WRONG: list[dict[str, Any]] = [
@@ -106,6 +139,8 @@ WRONG: list[dict[str, Any]] = [
     {"jobName": None},
     {"jobName": "a\x00"},
     {"jobName": "a\nb"},
+    {"jobName": "x" * 4_001},
+    {"labels": {f"l{number}": "" for number in range(1_001)}},
     {"jobDescription": "a\u202eb"},
     {"labels": {"a": "b\x85"}},
     {"labels": {"a\u2066": "b"}},
@@ -255,9 +290,10 @@ TIMERS: list[dict[str, Any]] = [PAST, {"period": "external"}, {"dueTime": "1h", 
 
 
 def filled_cache() -> CompileCache:
-    """A cache with the shape of one definition."""
+    """A cache with the shape of one definition, for both kinds of timers."""
     cache = CompileCache(default_zone="UTC")
     add(cache, post())
+    add(cache, post(timer=PAST))
     return cache
 
 
