@@ -106,8 +106,7 @@ def update(turn: TurnState, event: Updated) -> Reply:
         if run.triggered_by is TriggeredBy.TIMER and run.state not in LIVE:
             drop(turn, run, SUPERSEDED)
     reconfigure(turn, turn.programs[event.revision])
-    was_active = turn.head.active
-    active = was_active if event.active is None else event.active
+    active = turn.head.active if event.active is None else event.active
     turn.change_head(
         revision=event.revision,
         updated_at=turn.now.wall,
@@ -118,7 +117,7 @@ def update(turn: TurnState, event: Updated) -> Reply:
         owner=owner,
         failures=0,
     )
-    if was_active and not active:
+    if event.active is False:
         _take_offline(turn, drain=False)
     start_queued(turn)
     plan_next(turn)
@@ -127,11 +126,14 @@ def update(turn: TurnState, event: Updated) -> Reply:
 
 
 def pause(turn: TurnState, event: Paused) -> Reply:
-    """Stops the timer; live executions are cancelled, or, with `drain`, go on to their own end."""
+    """Stops the timer; live executions are cancelled, or, with `drain`, go on to their own end.
+
+    So it is where the job is paused already: what it was triggered for, and what drains, is live.
+    """
     if (refusal := refuse_revision(turn.head.revision, event.if_match)) is not None:
         return refusal
     if not turn.head.active:
-        return Unchanged()
+        return Taken() if _take_offline(turn, drain=event.drain) else Unchanged()
     turn.change_head(
         active=False, paused_at=turn.now.wall, pause_reason=event.reason, updated_at=turn.now.wall
     )
@@ -210,15 +212,20 @@ def _last_firing(turn: TurnState, revision: int) -> int | None:
     return last if timer.kind is TimerKind.CRON or timer == turn.program.timer else None
 
 
-def _take_offline(turn: TurnState, *, drain: bool) -> None:
+def _take_offline(turn: TurnState, *, drain: bool) -> bool:
+    """Whether it has ended an execution."""
+    has_ended = False
     for run in list(turn.opens.values()):
         if run.state in LIVE:
             if not drain:
                 cancel(turn, run, PAUSED)
+                has_ended = True
         elif run.triggered_by in PLANNED:
             drop(turn, run, PAUSED)
+            has_ended = True
             if turn.program.timer.kind is TimerKind.ONE_TIME:
                 _owe_again(turn)
+    return has_ended
 
 
 def _owe_again(turn: TurnState) -> None:
