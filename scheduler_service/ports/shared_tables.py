@@ -30,6 +30,13 @@ class KeyTable(SharedTable, Protocol):
     async def replace(self, key: AccessKey) -> bool:
         """Stores a changed key under the next version; False: somebody else has changed it before."""
 
+    async def revoke(self, key: AccessKey, beside: AccessKey) -> bool:
+        """Stores the end of a key where neither it nor `beside`, for which that one stays, has been changed.
+
+        Both have the next version then, so that of two that are there for each other one stays. False: one
+        of them has been changed before.
+        """
+
     async def note_uses(self, uses: Mapping[str, int]) -> None:
         """Notes by id when (wall ms) keys were last used; an earlier moment than the noted one is nothing."""
 

@@ -35,6 +35,9 @@ _NOBODY = AccessKey(
 )
 
 
+FindBeside = Callable[[], AccessKey | None]
+
+
 class OverlapRunsError(PunctualError):
     """The key has two texts already: one more would end the first before its promised moment."""
 
@@ -64,8 +67,6 @@ class KeyRing(Follower):
         self._keys: dict[str, AccessKey] = {}
         self._uses: dict[str, int] = {}
         self._watches: dict[asyncio.Timeout, Caller] = {}
-        self.revoking = asyncio.Lock()
-        """Held by whoever looks which keys there are before one of them ends."""
 
     async def _read_table(self) -> Mark:
         mark, keys = await self._table.keys()
@@ -202,11 +203,17 @@ class KeyRing(Follower):
         await self._take(made)
         return made, text
 
-    async def revoke(self, key_id: str) -> AccessKey | None:
-        """Ends a key for good, at once; None: there is no such key. Raises StoreUnavailable."""
+    async def revoke(self, key_id: str, find_beside: FindBeside = lambda: None) -> AccessKey | None:
+        """Ends a key for good, at once; None: there is no such key. Raises StoreUnavailable.
+
+        It ends as long as the key is there that `find_beside` finds among the present ones, None: whatever
+        there is; what that raises is raised.
+        """
         if self.read(key_id) is None:
             return None
-        return await self._change(key_id, lambda key, now: key if key.revoked_at else revoked(key, now))
+        return await self._change(
+            key_id, lambda key, now: key if key.revoked_at else revoked(key, now), find_beside
+        )
 
     async def rotate(self, key_id: str, overlap: int) -> tuple[AccessKey, str] | None:
         """Gives a living key a new secret; the old one is valid for `overlap` ms more.
@@ -244,7 +251,10 @@ class KeyRing(Follower):
                 del self._watches[limit]
 
     async def _change(
-        self, key_id: str, change: Callable[[AccessKey, int], AccessKey | None]
+        self,
+        key_id: str,
+        change: Callable[[AccessKey, int], AccessKey | None],
+        find_beside: FindBeside = lambda: None,
     ) -> AccessKey | None:
         while True:
             key = self._keys.get(key_id)
@@ -253,7 +263,9 @@ class KeyRing(Follower):
             changed = change(key, self._clock.now().wall)
             if changed is None or changed is key:
                 return changed
-            if await self._table.replace(changed):
+            beside = find_beside()
+            stored = self._table.replace(changed) if beside is None else self._table.revoke(changed, beside)
+            if await stored:
                 changed = replace(changed, version=changed.version + 1)
                 await self._take(changed)
                 return changed

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from scheduler_service.domain.keys_and_roles import OF_SETTINGS, AccessKey, Role
 from scheduler_service.persistence.sql.database import DatabaseThreads, OpenDatabase, read_unopened
 from scheduler_service.persistence.sql.expressions import text
+from scheduler_service.ports.errors import StoreConflict
 from scheduler_service.ports.shared_tables import REMOVED, Mark, StoredCalendar, StoredSecret
 
 T = TypeVar("T")
@@ -114,6 +115,25 @@ class SqlKeyTable(MarkedTable):
         own = (access_keys.c.key_id == key.key_id, access_keys.c.version == key.version)
         changing = sa.update(access_keys).where(*own).values(values | {"version": key.version + 1})
         return await self._write(lambda connection: connection.execute(changing).rowcount == 1)
+
+    async def revoke(self, key: AccessKey, beside: AccessKey) -> bool:
+        # One statement over both rows: whoever ends the other one at this moment waits for them.
+        one = access_keys.c
+        known = [(one.key_id == each.key_id) & (one.version == each.version) for each in (key, beside)]
+        end = sa.case(
+            (one.key_id == key.key_id, sa.literal(key.revoked_at, sa.BigInteger)), else_=one.revoked_at
+        )
+        ending = sa.update(access_keys).where(sa.or_(*known)).values(revoked_at=end, version=one.version + 1)
+
+        def write(connection: sa.Connection) -> None:
+            if connection.execute(ending).rowcount != len(known):
+                raise StoreConflict("one of two keys was changed")
+
+        try:
+            await self._write(write)
+        except StoreConflict:
+            return False
+        return True
 
     async def note_uses(self, uses: Mapping[str, int]) -> None:
         rows = [{"used_id": key_id, "used_at": at} for key_id, at in sorted(uses.items())]

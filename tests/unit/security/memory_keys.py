@@ -44,6 +44,15 @@ class MemoryKeys(KeyTable):
         self.rows[key.key_id] = replace(key, version=key.version + 1)
         return True
 
+    async def revoke(self, key: AccessKey, beside: AccessKey) -> bool:
+        await asyncio.sleep(0)
+        self._check()
+        if any(self.rows[one.key_id].version != one.version for one in (key, beside)):
+            return False
+        for one in (key, self.rows[beside.key_id]):
+            self.rows[one.key_id] = replace(one, version=one.version + 1)
+        return True
+
     async def note_uses(self, uses: Mapping[str, int]) -> None:
         self._check()
         self.noted.append(dict(uses))

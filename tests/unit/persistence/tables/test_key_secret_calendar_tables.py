@@ -84,6 +84,22 @@ async def test_each_change_of_a_key_has_another_mark(keys: SqlKeyTable) -> None:
     assert await keys.mark() == marks[-1]
 
 
+async def test_of_two_keys_that_end_each_other_one_stays(keys: SqlKeyTable) -> None:
+    """At one moment too, at whichever nodes: who is late is told so, and nothing of his is written."""
+    here, there = PLAIN, replace(PLAIN, key_id="fedcba9876543210", created_at=2)
+    for key in (here, there):
+        await keys.add(key)
+    outcomes = await asyncio.gather(
+        keys.revoke(replace(here, revoked_at=5), there), keys.revoke(replace(there, revoked_at=6), here)
+    )
+    ends = {(True, False): [5, None], (False, True): [None, 6]}
+    mark, found = await keys.keys()
+    assert [one.revoked_at for one in found] == ends[outcomes[0], outcomes[1]]
+    assert [one.version for one in found] == [2, 2]
+    assert not await keys.revoke(replace(found[0], revoked_at=7), there)
+    assert await keys.keys() == (mark, found)
+
+
 async def test_the_last_use_of_several_nodes_is_the_latest(keys: SqlKeyTable) -> None:
     """It is no change: nobody reads the keys anew for it, and a change of the key leaves it."""
     await keys.add(PLAIN)
