@@ -13,7 +13,7 @@ from scheduler_service.domain.effects import Inform, Retire
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.moments import Due, Now
 from scheduler_service.domain.records import Audited, Record, StepEnded
-from scheduler_service.domain.replies import Recalled, Refusal, RefusalCode, Started, Taken
+from scheduler_service.domain.replies import Refusal, RefusalCode, Started, Taken
 from scheduler_service.domain.turn_events import AlarmRang, Destroyed, Event, Paused, Triggered, Updated
 from scheduler_service.engine.decide import decide
 from scheduler_service.engine.decision import Decision, Job
@@ -304,19 +304,6 @@ async def test_records_are_masked_before_they_are_written_anywhere(bench: Bench)
     steps = [record for batch in batches for record in batch.records if isinstance(record, StepEnded)]
     assert len(steps) == 2
     assert "top-secret" not in repr(steps)
-
-
-async def test_a_key_is_answered_once_and_recalled_afterwards(bench: Bench) -> None:
-    """Committed with the turn that it guards: repeated after a crash it starts nothing (SPEC section 10)."""
-    await bench.create()
-    remembered = Remembered("/jobs/job/trigger", "key", b"digest", b"", START)
-    first = await bench.run(Triggered(), remembered=remembered, answer=lambda reply: repr(reply).encode())
-    again = Bench(bench.disk, boot=2)
-    reply = await again.run(Triggered(), remembered=remembered)
-    assert reply == Recalled(repr(first).encode(), True)
-    other = Remembered("/jobs/job/trigger", "key", b"other", b"", START)
-    assert await again.run(Triggered(), remembered=other) == Recalled(repr(first).encode(), False)
-    assert bench.disk.commits[-1].entry.execute_number == 1
 
 
 async def test_a_refusal_is_not_kept_under_its_key(bench: Bench) -> None:

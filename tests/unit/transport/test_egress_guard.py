@@ -1,7 +1,5 @@
 """The egress policy, as a pure decision."""
 
-import asyncio
-from collections.abc import Sequence
 from ipaddress import ip_address
 
 import pytest
@@ -9,10 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_service.domain.wire import Answer, FaultKind
-from scheduler_service.transport.addresses import Address, read_url
 from scheduler_service.transport.egress_guard import EgressPolicy, judge_literal
-from scheduler_service.transport.errors import PolicyError, RefusedTarget
-from scheduler_service.transport.name_check import MOST_LOOKUPS, NameCheck
+from scheduler_service.transport.errors import PolicyError
 from tests.rows import each_row
 from tests.unit.transport.servers import OK, Stage, TableResolver, head_of, repeating, request
 
@@ -170,123 +166,3 @@ async def test_an_unknown_name_is_a_failed_connection(stage: Stage) -> None:
         assert outcome.kind is FaultKind.CONNECT
         assert host in outcome.message
         assert "hush" not in outcome.message
-
-
-@each_row(
-    ("url", "origin", "path"),
-    [
-        ("http://example.com", "http://example.com", "/"),
-        ("HTTPS://Example.COM:443/a?b=c#d", "https://example.com", "/a?b=c"),
-        ("http://example.com.:8080?x", "http://example.com:8080", "/?x"),
-        ("http://my_service:80/x", "http://my_service", "/x"),
-        ("http://[2001:DB8::1]:8080/", "http://[2001:db8::1]:8080", "/"),
-        ("http://example.com/订单/{1}", "http://example.com", "/%E8%AE%A2%E5%8D%95/%7B1%7D"),
-        ("http://example.com/a%2Fb/../c", "http://example.com", "/a%2Fb/../c"),
-    ],
-)
-def test_normal_form(url: str, origin: str, path: str) -> None:
-    """Scheme and host in lower case, no default port, no fragment; the path stays as it was written."""
-    place = read_url(url)
-    assert (place.site.origin, place.path) == (origin, path)
-
-
-@each_row("port", ["0", "65536", "x", "-1", "８０", "000080"])
-def test_wrong_port(port: str) -> None:
-    """A port is a number from 1 to 65535, in ASCII digits."""
-    with pytest.raises(RefusedTarget):
-        read_url(f"http://example.com:{port}/")
-
-
-def test_messages_show_no_path_or_user() -> None:
-    """What may be a secret, the path and user information, is in no message."""
-    for url in (
-        "http://user:hush@example.com/",
-        "http://exa mple.com/hush",
-        "ftp://h/hush",
-        "http://1.2/hush",
-    ):
-        with pytest.raises(RefusedTarget) as caught:
-            read_url(url)
-        assert "hush" not in str(caught.value)
-
-
-@settings(deadline=None)
-@given(st.text(max_size=40), st.text(max_size=40))
-def test_any_text_is_a_clean_place_or_refused(authority: str, rest: str) -> None:
-    """Whatever is read: nothing in it ends a line of the head, and reading it again changes nothing."""
-    try:
-        place = read_url(f"http://{authority}/{rest}")
-    except RefusedTarget:
-        return
-    written = place.site.origin + place.path
-    assert written.isascii()
-    assert written.isprintable()
-    assert " " not in written
-    assert read_url(written) == place
-
-
-POLICY = EgressPolicy(allow=["10.9.0.0/16"], deny=["93.184.216.34"])
-TABLE = {
-    "private.test": [["10.0.0.1"]],
-    "mixed.test": [["93.184.216.35", "169.254.169.254"]],
-    "public.test": [["93.184.216.35"]],
-    "allowed.test": [["10.9.0.1"]],
-    "denied.test": [["93.184.216.34"]],
-    "turns.test": [["10.0.0.1"], ["93.184.216.35"]],
-}
-
-
-class SlowResolver:
-    """Answers when it is told to."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-        self.may_answer = asyncio.Event()
-
-    async def resolve(self, host: str) -> Sequence[Address]:
-        self.asked.append(host)
-        await self.may_answer.wait()
-        return [ip_address("10.0.0.1")]
-
-
-async def test_a_name_of_a_refused_address_is_named_with_the_reason() -> None:
-    """One refused address refuses the name; a name without an address is no concern here."""
-    check = NameCheck(policy=POLICY, resolver=TableResolver(dict(TABLE)), patience=10)
-    found = await check(
-        ["private.test", "mixed.test", "public.test", "allowed.test", "denied.test", "no.test"]
-    )
-    assert sorted(found) == ["denied.test", "mixed.test", "private.test"]
-    assert found["private.test"].startswith("it resolves to 10.0.0.1: it is private")
-    assert "169.254.169.254" in found["mixed.test"]
-    # Known names cost no lookup; one whose time is over is looked up again
-    resolver = TableResolver(dict(TABLE))
-    check = NameCheck(policy=POLICY, resolver=resolver, patience=10)
-    for _ in range(3):
-        assert list(await check(["turns.test", "no.test"])) == ["turns.test"]
-    assert resolver.asked == ["turns.test", "no.test"]
-    forgetful = NameCheck(policy=POLICY, resolver=TableResolver(dict(TABLE)), patience=10, kept=0)
-    assert list(await forgetful(["turns.test"])) == ["turns.test"]
-    assert list(await forgetful(["turns.test"])) == []
-
-
-async def test_a_slow_name_server_holds_nobody_up() -> None:
-    """The question is answered without it, the next one does not wait at all, and a later one knows."""
-    resolver = SlowResolver()
-    check = NameCheck(policy=POLICY, resolver=resolver, patience=0.01)
-    assert await check(["slow.test"]) == {}
-    asking = asyncio.ensure_future(check(["slow.test"]))
-    await asyncio.sleep(0)
-    assert asking.done()
-    resolver.may_answer.set()
-    for _ in range(5):
-        await asyncio.sleep(0)
-    assert list(await check(["slow.test"])) == ["slow.test"]
-    assert resolver.asked == ["slow.test"]
-
-
-async def test_lookups_are_bounded() -> None:
-    """However many names somebody posts, only so many are looked up at a time."""
-    resolver = SlowResolver()
-    check = NameCheck(policy=POLICY, resolver=resolver, patience=0.01)
-    assert await check([f"{index}.test" for index in range(1_000)]) == {}
-    assert len(resolver.asked) == MOST_LOOKUPS

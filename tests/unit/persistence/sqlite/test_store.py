@@ -80,18 +80,6 @@ async def test_nobody_waits_for_a_list_but_lists(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_a_damaged_delivery_holds_up_none_behind_it(tmp_path: Path) -> None:
-    """A bit of a row that the disk has changed stops one notification."""
-    store = await SqliteStateStore.open(folder=tmp_path)
-    await store.commit(commit(deliveries=tuple(map(delivery, damaged_deliveries.ALL))))
-    with closing(sqlite3.connect(tmp_path / "state.db")) as connection, connection:
-        for name in damaged_deliveries.DAMAGED:
-            values = (damaged_deliveries.TORN, name)
-            connection.execute("UPDATE outbox SET content = ? WHERE delivery_id = ?", values)
-    await damaged_deliveries.check(store.deliveries)
-    await store.close()
-
-
 async def test_a_damaged_id_of_a_delivery_holds_up_none_behind_it(tmp_path: Path) -> None:
     """Neither in the row, where it may be no text any more, nor in its content; and reading ends."""
     store = await SqliteStateStore.open(folder=tmp_path)
