@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from client_sdk.models import JobDefinition, ModelError
+from client_sdk.models.definition import JobOptions
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ENCODER
 from scheduler_service.domain.document import Latest
@@ -19,19 +20,7 @@ from scheduler_service.persistence.common.pagination import write_place
 from scheduler_service.ports.catalogue import CatalogueEntry, JobPage, JobQuery
 from scheduler_service.timing.preview import Preview, Shown, describe
 
-OPTIONS = (
-    "checkRateSeconds",
-    "timeoutSeconds",
-    "retry",
-    "maxRetries",
-    "qos",
-    "maxConcurrency",
-    "overlapPolicy",
-    "queueLimit",
-    "leadSeconds",
-    "startPolicy",
-    "historyDetail",
-)
+OPTIONS = (*(field.alias or name for name, field in JobOptions.model_fields.items()), "startPolicy")
 _READ = ("disabled", "serviceOptions", *OPTIONS)
 _POSTED = msgspec.json.Decoder(msgspec.defstruct("Posted", [(name, Any, None) for name in _READ]))
 """Reads these members of a definition, and skips the rest of it."""

@@ -192,11 +192,9 @@ class JobDatabase:
         """
         return await self._reader.put(GroupedWork(work, value))
 
-    async def first(
-        self, statement: sa.Select[Any], values: Mapping[str, Any] | None = None
-    ) -> sa.Row[Any] | None:
+    async def first(self, statement: sa.Select[Any]) -> sa.Row[Any] | None:
         """The first row of `statement`, or None. Raises StoreUnavailable."""
-        return await self.read(lambda connection: connection.execute(statement, values).first())
+        return await self.read(lambda connection: connection.execute(statement).first())
 
     async def rows(self, statement: sa.Select[Any], values: Mapping[str, Any] | None = None) -> Sequence[Any]:
         """All rows of `statement`. Raises StoreUnavailable."""
