@@ -38,6 +38,7 @@ from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Taken,
 from scheduler_service.domain.turn_events import Updated
 from scheduler_service.engine.compile_cache import read_active
 from scheduler_service.engine.decide import OWN_JOB
+from scheduler_service.engine.definition_checks import refuse_other_owner, refuse_ownerless
 from scheduler_service.engine.program import GROUP_BYTES
 from scheduler_service.hosts.work_thread import work_by_size
 from scheduler_service.pacing.slices import Slices
@@ -274,21 +275,26 @@ class _ComparedJobs(_BulkJobs):
         return [await self._foresee(one) for one in some]
 
     async def _foresee(self, checked: PostedDefinition) -> Reply | StoreError:
+        program, sender = checked.definition.program, self._owner
         try:
-            entry = await self._deps.catalogue.get(checked.definition.program.key)
+            entry = await self._deps.catalogue.get(program.key)
             job = None if entry is None else await self._deps.jobs.read(entry.job_id)
             if entry is None or entry.state is JobState.DESTROYED or job is None or job.document is None:
-                return Taken()
+                return refuse_ownerless(program, sender) or Taken()
             if entry.system:
                 return OWN_JOB
-            revision = self._revisions[checked.job_id] = job.document.head.revision
-            is_same = job.programs[revision].fingerprint == checked.definition.program.fingerprint
+            head = job.document.head
+            revision = self._revisions[checked.job_id] = head.revision
+            is_same = (
+                job.programs[revision].fingerprint == program.fingerprint
+                and refuse_other_owner(program, head.owner, sender) is None
+            )
             if is_same and checked.active is not None:
                 text = await self._deps.store.definition(entry.uid, revision)
                 is_same = checked.active is read_active(text or b"{}")
         except StoreError as error:
             return error
-        return Unchanged() if is_same else DIFFERS
+        return Unchanged() if is_same else refuse_ownerless(program, sender or head.owner) or DIFFERS
 
     async def _go_on(self, index: int, checked: PostedDefinition, reply: Reply | StoreError) -> Result:
         """As an update: with the creator of the job, and the options of the service to which it belongs."""

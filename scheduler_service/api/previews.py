@@ -15,16 +15,13 @@ from client_sdk.models.definition_schema import definition_schema
 from scheduler_service.api import openapi_examples, parameters
 from scheduler_service.api.audit_writing import Way
 from scheduler_service.api.bodies import read_json_by_size, read_model
-from scheduler_service.api.definitions import (
-    PostedDefinition,
-    check_posted,
-    warnings_today,
-)
+from scheduler_service.api.definitions import check_posted, warnings_today
 from scheduler_service.api.job_answers import firing_preview
+from scheduler_service.api.job_commands import read_owner
 from scheduler_service.api.jobs import find_job
 from scheduler_service.api.key_scopes import check_reach
 from scheduler_service.api.request import OF_JOBS, ApiRequest, PostedBody, Routes
-from scheduler_service.api.responses import ApiProblem, invalid, invalid_all, no_job, succeed
+from scheduler_service.api.responses import ApiProblem, invalid, invalid_all, no_job, refused, succeed
 from scheduler_service.api.statistics import END_OF_TIMERS, count_planned
 from scheduler_service.domain.errors import DefinitionError, ExpressionError
 from scheduler_service.domain.execution import FailureType
@@ -34,6 +31,8 @@ from scheduler_service.domain.secret_places import speaks_of_secret
 from scheduler_service.domain.token_masks import MARK
 from scheduler_service.engine.answer_rules import RULE_MEMBERS
 from scheduler_service.engine.compile import below_timer, bind_timer, compile_posted_timer
+from scheduler_service.engine.decision import Job
+from scheduler_service.engine.definition_checks import refuse_ownerless
 from scheduler_service.engine.program import Program, Surroundings
 from scheduler_service.engine.retry import PLANNED_MAX, Failure, plan_retries
 from scheduler_service.engine.template_preview import PreviewedTemplate, TemplatePreview, preview_rule
@@ -240,6 +239,7 @@ def _failure(program: Program, code: str) -> Failure:
     query=(SOFT,),
     data=answers.CheckOrProblem,
     statuses=(409,),
+    headers=("X-Service",),
     audit=Way.NONE,
 )
 async def check_definition(request: ApiRequest) -> Response:
@@ -256,8 +256,13 @@ async def show_definition_schema(request: ApiRequest) -> Response:
 async def _check(request: ApiRequest) -> Response:
     raw = await request.body()
     checked = await check_posted(request.deps, raw, None, request.creator)
-    await check_reach(request, checked.definition.program)
-    program, warnings = checked.definition.program, await warnings_today(request.deps, checked)
+    program = checked.definition.program
+    await check_reach(request, program)
+    job = await request.deps.jobs.read(write_job_key(request.caller.tenant, checked.job_id))
+    present = "" if job is None or job.document is None else job.document.head.owner
+    if (refusal := refuse_ownerless(program, read_owner(request) or present)) is not None:
+        raise refused(refusal)
+    warnings = await warnings_today(request.deps, checked)
     now, count = request.deps.clock.now().wall, 0 if program.disabled else FIRINGS
     shown = preview(program.timer, anchor=now, count=count, language=request.language)
     data = {
@@ -265,7 +270,7 @@ async def _check(request: ApiRequest) -> Response:
         "kind": shown.kind,
         "timer": firing_preview(shown, shown.firings),
         "retryPlans": _plans(program),
-        "existing": await _find_existing(request, checked),
+        "existing": None if job is None else _compare(job, program),
     }
     return succeed(data, warnings=warnings)
 
@@ -282,14 +287,12 @@ def _plan(program: Program, index: int, *, most: int) -> dict[str, Any]:
     return {"policy": index, "errors": errors, **write_plan(program, code, most=most)}
 
 
-async def _find_existing(request: ApiRequest, checked: PostedDefinition) -> dict[str, Any] | None:
+def _compare(job: Job, program: Program) -> dict[str, Any] | None:
     """The job that has this id, and whether this definition would change it."""
-    job = await request.deps.jobs.read(write_job_key(request.caller.tenant, checked.job_id))
-    if job is None or job.document is None:
+    if job.document is None:
         return None
     revision = job.document.head.revision
-    is_same = job.programs[revision].fingerprint == checked.definition.program.fingerprint
-    return {"revision": revision, "isSame": is_same}
+    return {"revision": revision, "isSame": job.programs[revision].fingerprint == program.fingerprint}
 
 
 @ROUTES.add(

@@ -10,6 +10,7 @@ import pytest
 
 from scheduler_service.engine.program import GROUP_BYTES, weigh
 from scheduler_service.ports.errors import StoreUnavailable
+from tests.rows import each_row
 from tests.unit.api.world import World, definition, pointers
 
 
@@ -188,6 +189,39 @@ async def test_a_definition_without_creator_is_compared_with_that_of_its_job(
     assert await compared(client, nobody | {"jobId": "a"}) == [("unchanged", 1)]
     assert await compared(client, nobody | {"jobId": "a", "active": False}) == [("unchanged", 1)]
     assert await compared(client, nobody | {"jobId": "a", "active": 1}) == [("updated", 1)]
+
+
+OWN = [
+    {"request": [{"url": "service:/x"}]},
+    {"request": [{"url": "service://{serviceName}/x"}]},
+    {"request": [{"url": "service://{serviceGateway}/{serviceName}/x"}]},
+    {"notification": [{"url": "service:/x"}]},
+    {"async": True, "checkUrl": "service:/x"},
+    {"cancelUrl": {"url": "service:/x"}},
+]
+
+
+@each_row("members", OWN)
+async def test_who_owns_a_job_is_judged_by_every_door(members: dict[str, Any]) -> None:
+    """What creation refuses of a job without owner, check, comparison and array refuse (SPEC section 9)."""
+    world = World()
+    async with world.client() as client:
+        body = named("a", **members)
+
+        async def ask(sender: str) -> list[Any]:
+            headers = {"X-Service": sender} if sender else {}
+            (foreseen,) = await compared(client, body, **headers)
+            checked = await client.post("/definitions/check", json=body, headers=headers)
+            posted = await client.post("/jobs?onExisting=update", json=[body], headers=headers)
+            (item,) = posted.json()["data"]["items"]
+            return [checked.status_code, foreseen[0], item["status"]]
+
+        refused = await client.post("/definitions/check", json=body)
+        assert pointers(refused) == pointers(await client.post("/jobs/a", json=body))
+        assert await ask("") == [422, "refused", "refused"]
+        assert await ask("shop") == [200, "created", "created"]
+        assert await ask("") == [200, "unchanged", "unchanged"]
+        assert await ask("till") == [200, "updated", "updated"]
 
 
 async def test_a_job_of_a_service_is_compared_with_the_options_that_it_has(client: httpx.AsyncClient) -> None:
