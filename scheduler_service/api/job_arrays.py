@@ -166,13 +166,33 @@ class _BulkJobs:
         await self._create_valid(valid)
 
     async def _create_valid(self, valid: Sequence[tuple[int, PostedDefinition]]) -> None:
-        replies = await self._create_noted([checked for _, checked in valid])
+        replies = await self._create_some([checked for _, checked in valid])
         for (index, checked), reply in zip(valid, replies, strict=True):
             self._results[index] = (
                 await self._go_on(index, checked, reply)
                 if _is_conflict(reply)
                 else self._conclude(checked.job_id, reply, checked.warnings)
             )
+
+    async def _create_some(self, some: Sequence[PostedDefinition]) -> Sequence[Reply | StoreError]:
+        """As `_create_noted`; where it may update, one that names another `active` is another definition."""
+        replies = await self._create_noted(some)
+        if not self._may_update:
+            return replies
+        return [await self._compare_active(*pair) for pair in zip(some, replies, strict=True)]
+
+    async def _compare_active(
+        self, checked: PostedDefinition, reply: Reply | StoreError
+    ) -> Reply | StoreError:
+        """`reply`, which compares definitions without `active`, or DIFFERS."""
+        if not isinstance(reply, Unchanged) or checked.active is None:
+            return reply
+        try:
+            entry = await self._deps.catalogue.get(checked.definition.program.key)
+            text = None if entry is None else await self._deps.store.definition(entry.uid, entry.revision)
+        except StoreError as error:
+            return error
+        return reply if checked.active is read_active(text or b"{}") else DIFFERS
 
     async def _create_noted(self, some: Sequence[PostedDefinition]) -> Sequence[Reply | StoreError]:
         """Creates these jobs, all of them with one line in the audit: that of an array costs little."""
@@ -228,7 +248,7 @@ class _BulkJobs:
         except StoreError as error:
             return self._conclude(checked.job_id, error)
         if kept is not checked:
-            (reply,) = await self._create_noted([kept])
+            (reply,) = await self._create_some([kept])
         if self._may_update and _is_conflict(reply):
             return await self._update(kept)
         return self._conclude(checked.job_id, reply, kept.warnings)
@@ -289,9 +309,6 @@ class _ComparedJobs(_BulkJobs):
                 job.programs[revision].fingerprint == program.fingerprint
                 and refuse_other_owner(program, head.owner, sender) is None
             )
-            if is_same and checked.active is not None:
-                text = await self._deps.store.definition(entry.uid, revision)
-                is_same = checked.active is read_active(text or b"{}")
         except StoreError as error:
             return error
         return Unchanged() if is_same else refuse_ownerless(program, sender or head.owner) or DIFFERS
@@ -307,7 +324,7 @@ class _ComparedJobs(_BulkJobs):
             checked = await keep_creator(self._request, key, text, checked, by)
         except StoreError as error:
             return self._conclude(checked.job_id, error)
-        reply = await self._foresee(checked)
+        (reply,) = await self._create_some([checked])
         if _is_conflict(reply):
             return _accept(checked.job_id, "updated", checked.warnings)
         return self._conclude(checked.job_id, reply, checked.warnings)

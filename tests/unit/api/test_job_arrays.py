@@ -189,6 +189,17 @@ async def test_a_definition_without_creator_is_compared_with_that_of_its_job(
     assert await compared(client, nobody | {"jobId": "a"}) == [("unchanged", 1)]
     assert await compared(client, nobody | {"jobId": "a", "active": False}) == [("unchanged", 1)]
     assert await compared(client, nobody | {"jobId": "a", "active": 1}) == [("updated", 1)]
+    # An array does what the comparison says; who does not want updates gets none
+    for active, status, state in (
+        (None, "unchanged", "paused"),
+        (1, "updated", "active"),
+        (1, "unchanged", "active"),
+    ):
+        for policy, done in (("refuse", "unchanged"), ("update", status)):
+            item = nobody | {"jobId": "a"} | ({} if active is None else {"active": active})
+            posted = await client.post("/jobs", params={"onExisting": policy}, json=[item])
+            assert posted.json()["data"]["items"][0]["status"] == done
+        assert (await client.get("/jobs/a")).json()["data"]["state"] == state
 
 
 OWN = [
