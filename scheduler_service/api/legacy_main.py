@@ -42,7 +42,9 @@ class ChildPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
     "DELETE /main/schedule/clean",
     Role.EDITOR,
     query=(
-        parameters.flag("cleanDestroyJob", "Whether destroyed jobs are removed altogether.", default=True),
+        parameters.flag(
+            "cleanDestroyJob", "Remove all that there is of destroyed jobs; false: leave it.", default=True
+        ),
         parameters.integer("retainExecutionCount", "How many executions each living job keeps.", default=10),
     ),
     data=answers.Cleaned,

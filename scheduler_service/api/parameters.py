@@ -121,6 +121,8 @@ def number(name: str, description: str, *, high: int) -> Parameter:
 def flag(name: str, description: str, *, default: bool | None = None) -> Parameter:
     """0, 1, true or false."""
     schema: dict[str, object] = {"type": "string", "enum": ["0", "1", "true", "false"]}
+    if default is not None:
+        schema["default"] = "true" if default else "false"
     return Parameter(name, _read_flag, schema, description, default)
 
 

@@ -130,8 +130,10 @@ class RetentionRound(Protocol):
 class HistoryRetention(Protocol):
     """Removes history. All raise StoreUnavailable."""
 
-    async def clean(self, *, retain: int, destroyed: Sequence[str], tenant: str) -> Mapping[str, int]:
-        """Removes these lives, and all but the newest `retain` executions of each living job."""
+    async def clean(
+        self, *, retain: int, destroyed: Sequence[str], spared: Sequence[str], tenant: str
+    ) -> Mapping[str, int]:
+        """Removes these lives, and all but the newest `retain` executions of each job but the `spared`."""
 
     async def run(self, now: int) -> RetentionRound:
         """Removes what the settings do not keep as of `now` (wall ms)."""
@@ -159,11 +161,14 @@ class Cleanup:
     async def __call__(self, *, tenant: str, destroyed: bool, retain: int) -> Mapping[str, int]:
         """`{jobs, executions, notifications}` of a tenant that were removed (SPEC section 10).
 
-        Raises StoreError.
+        Without `destroyed` all that there is of destroyed jobs stays: `retain` is for living ones. Raises
+        StoreError.
         """
-        buried = await self._buried(tenant) if destroyed else []
+        buried, spared = await self._buried(tenant), list[str]()
+        if not destroyed:
+            buried, spared = [], [entry.job_id for entry in buried]
         uids = await self._lives(tenant, buried)
-        removed = await self._retention.clean(retain=retain, destroyed=uids, tenant=tenant)
+        removed = await self._retention.clean(retain=retain, destroyed=uids, spared=spared, tenant=tenant)
         try:
             forgotten = [await self._store.forget(entry.job_id) for entry in buried]
         except StoreUnavailable as error:

@@ -94,9 +94,15 @@ class Retention:
         return removed
 
     async def clean(
-        self, *, retain: int, destroyed: Sequence[str] = (), tenant: str | None = None
+        self,
+        *,
+        retain: int,
+        destroyed: Sequence[str] = (),
+        spared: Sequence[str] = (),
+        tenant: str | None = None,
     ) -> dict[str, int]:
-        """Removes all of the `destroyed` lives (uids), and of every job all but its newest `retain`.
+        """Removes all of the `destroyed` lives (uids), and of every job but the `spared` ones all but its
+        newest `retain`.
 
         Returns `{jobs, executions, notifications}`; `jobs` counts the lives of which there was history
         (`DELETE /main/schedule/clean`, SPEC section 10). `tenant` None: of all. Raises StoreUnavailable.
@@ -108,7 +114,7 @@ class Retention:
             batch := await self._writer.perform(partial(self._removal.remove_lives, uids))
         ) != RemovedRows():
             removed = removed.plus(batch)
-        removed = removed.plus(await self._walk(retain=retain, before=None, tenant=tenant))
+        removed = removed.plus(await self._walk(retain=retain, before=None, tenant=tenant, spared=spared))
         await self._repeat(self._removal.give_back)
         return {"jobs": jobs, "executions": removed.executions, "notifications": removed.notifications}
 
@@ -126,9 +132,14 @@ class Retention:
         return total
 
     async def _walk(
-        self, *, retain: int, before: Mapping[str, int] | None, tenant: str | None
+        self,
+        *,
+        retain: int,
+        before: Mapping[str, int] | None,
+        tenant: str | None,
+        spared: Sequence[str] = (),
     ) -> RemovedRows:
-        trim = Trim(retain=retain, before=before, tenant=tenant)
+        trim = Trim(retain=retain, before=before, tenant=tenant, spared=spared)
         removed, mark = await self._writer.perform(partial(self._removal.trim, trim, None))
         while mark is not None:
             batch, mark = await self._writer.perform(partial(self._removal.trim, trim, mark))
@@ -193,11 +204,14 @@ Mark = tuple[object, ...]
 
 
 class Trim(msgspec.Struct, frozen=True, kw_only=True):
-    """What ended before the moment of its state (None: whenever), but the newest `retain` of each job."""
+    """What ended before the moment of its state (None: whenever), but the newest `retain` of each job, and
+    all of the `spared` jobs.
+    """
 
     retain: int
     before: Mapping[str, int] | None
     tenant: str | None
+    spared: Sequence[str] = ()
 
 
 class Removal:
@@ -347,6 +361,8 @@ def _trimmed(trim: Trim) -> list[sa.ColumnElement[bool]]:
         conditions = [sa.or_(*old)]
     if trim.tenant is not None:
         conditions.append(table.tenant == trim.tenant)
+    if trim.spared:
+        conditions.append(~IsIn(table.job_id, sa.literal(_encode(trim.spared))))
     if trim.retain:
         newer = executions.alias("newer").c
         later = sa.select(1).where(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,10 +12,11 @@ from scheduler_service.domain.job_key import TRIALS
 from scheduler_service.domain.moments import Now
 from scheduler_service.domain.turn_events import Destroyed
 from scheduler_service.hosts.cleanup import ROUND, TRIAL_KEPT_MS, TRIALS_READ, Cleanup, TrialRounds, Trials
-from scheduler_service.ports.catalogue import CatalogueEntry
+from scheduler_service.ports.catalogue import CatalogueEntry, JobQuery
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StateUnreadable, StoreUnavailable
 from tests.manual_clock import ManualClock
+from tests.rows import each_row
 from tests.unit.hosts.house import until
 
 pytestmark = pytest.mark.anyio
@@ -27,16 +29,18 @@ class Retention:
 
     def __init__(self) -> None:
         self.rounds = 0
+        self.given: dict[str, Any] = {}
 
     async def run(self, now: int) -> "Retention":
         self.rounds += 1
         return self
 
     async def clean(self, **given: Any) -> dict[str, int]:
+        self.given = given
         return {}
 
     async def lives(self, tenant: str, job_ids: Any) -> list[str]:
-        return []
+        return [f"earlier-{job_id}" for job_id in job_ids]
 
 
 START = 1_700_000_000_000
@@ -72,6 +76,10 @@ class Shelf:
         await asyncio.sleep(0)
         found = sorted(name for name, one in self.entries.items() if one.parent_job == parent_job)
         return [self.entries[name] for name in found if name > after][:limit]
+
+    async def list(self, query: JobQuery) -> Any:
+        found = [one for one in self.entries.values() if one.state in query.states]
+        return SimpleNamespace(items=found, next_cursor=None)
 
     async def forget(self, job_id: str) -> bool:
         return self.entries.pop(job_id, None) is not None
@@ -243,6 +251,23 @@ async def test_a_stop_amid_a_round_is_the_last(world: Rounds) -> None:
     await world.rounds.stop()
     assert world.rounds.is_idle
     assert world.clock.next_call() is None
+
+
+@each_row(
+    ("destroyed", "removed", "spared", "left"),
+    [(True, ["earlier-old", "old"], [], ["living"]), (False, [], ["old"], ["living", "old"])],
+)
+async def test_what_is_cleaned_of_destroyed_jobs(
+    destroyed: bool, removed: list[str], spared: list[str], left: list[str]
+) -> None:
+    """All or nothing; how many executions stay is said of living ones (SPEC section 10)."""
+    shelf, retention = Shelf(), Retention()
+    shelf.add("living")
+    shelf.add("old", state=JobState.DESTROYED)
+    cleanup = Cleanup(store=shelf, retention=retention, trials=shelf.trials(), clock=shelf)
+    await cleanup(tenant="default", destroyed=destroyed, retain=3)
+    assert retention.given == {"tenant": "default", "retain": 3, "destroyed": removed, "spared": spared}
+    assert sorted(shelf.entries) == left
 
 
 async def test_a_damaged_trial_keeps_no_history() -> None:

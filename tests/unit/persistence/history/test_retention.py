@@ -224,6 +224,8 @@ async def test_clean_removes_destroyed_lives_and_trims_the_living(room: Room) ->
     assert (await room.reads.firings(FiringQuery(uid="gone"))).items == []
     elsewhere = await room.reads.executions(ExecutionQuery(tenant="elsewhere"))
     assert len(elsewhere.items) == 3
+    spared = await retention.clean(retain=2, spared=["job"])
+    assert spared == {"jobs": 0, "executions": 0, "notifications": 0}
     assert await retention.clean(retain=2) == {"jobs": 0, "executions": 1, "notifications": 1}
 
 
