@@ -45,6 +45,7 @@ from scheduler_service.domain.registered_services import GRACE, Kind, RateLimit,
 from scheduler_service.engine.definition_checks import UNKNOWN_SECRET
 from scheduler_service.hosts.work_thread import work_by_size
 from scheduler_service.language.json_values import LARGE_BYTES
+from scheduler_service.language.urls import explain_service_name
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.persistence.common.pagination import mark_list, write_cursor
 from scheduler_service.security.callers import Role
@@ -130,6 +131,7 @@ async def _read_registered(
     _check_signing(request, posted.signing)
     grace, limit = posted.grace_seconds, posted.rate_limit
     known = deps.services.registry.find(request.caller.tenant, name)
+    _check_name(name, known)
     address, vouched = await check_address(request, posted.address, known)
     service = Service(
         tenant=request.caller.tenant,
@@ -284,6 +286,8 @@ async def put_instance(request: ApiRequest) -> Response:
     posted = read_model(InstanceRegistration, registration.value)
     now, tenant = deps.clock.now(), request.caller.tenant
     known = deps.services.registry.instances.get(tenant, name, instance_id)
+    service = deps.services.registry.find(tenant, name)
+    _check_name(name, service)
     address, vouched = await check_address(request, posted.address, known)
     instance = Instance(
         service=name,
@@ -296,7 +300,6 @@ async def put_instance(request: ApiRequest) -> Response:
         seen=now.steady,
         vouched=vouched,
     )
-    service = deps.services.registry.find(tenant, name)
     digest = None if service is None else service.digest
     by = Creator(name, name, tenant, request.caller.is_narrow, caller=request.caller)
     timers, warnings = await read_declaration(deps, by, registration.timers, current_digest=digest)
@@ -482,6 +485,13 @@ def _check_signing(request: ApiRequest, name: str | None) -> None:
     reason = None if name is None or judge is None else judge(tenant, name)
     if reason is not None:
         raise invalid("/signing", UNKNOWN_SECRET, reason)
+
+
+def _check_name(name: str, known: Service | None) -> None:
+    """Raises ApiProblem for a new service that no URL could name."""
+    reason = None if known is not None else explain_service_name(name)
+    if reason is not None:
+        raise invalid("/name", "pattern", f"name {reason}")
 
 
 def _no_service(name: str) -> ApiProblem:

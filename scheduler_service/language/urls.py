@@ -169,7 +169,18 @@ def names_service(text: str) -> bool:
 
 def is_service_name(name: str) -> bool:
     """Whether a service can have this name in a URL; a numeric address is not a name."""
-    return _NAME.fullmatch(name) is not None and _NUMERIC.fullmatch(name) is None
+    return explain_service_name(name) is None
+
+
+def explain_service_name(name: str) -> str | None:
+    """Why no URL can name a service so, or None."""
+    shown = repr(name[:80])
+    if _NAME.fullmatch(name) is None:
+        form = "at most 128 letters, digits, '.', '_' and '-', with a letter, digit or '_' at both ends"
+        return f"{shown} is not a service name; use {form}"
+    if _NUMERIC.fullmatch(name) is not None:
+        return f"{shown} is read as a numeric address; use a name whose last part is no number"
+    return None
 
 
 def read_topic(url: str) -> str | None:
@@ -269,5 +280,6 @@ def _check_service(name: str, column: int) -> None:
     if "{" in name or "}" in name:
         message = f"{name[:80]!r} is not a placeholder; use {' or '.join(KNOWN_NAMES)}"
         raise ExpressionError(message, column=column)
-    message = f"{unquote(name)[:80]!r} is not a service name; use letters, digits, '.', '_' and '-'"
-    raise ExpressionError(message, column=column)
+    raise ExpressionError(
+        explain_service_name(unquote(name)) or explain_service_name(name) or "", column=column
+    )

@@ -11,6 +11,7 @@ import pytest
 from scheduler_service.api.registrations import MAX_TIMERS, PostedRegistration, read_registration
 from scheduler_service.api.request import ApiRequest
 from scheduler_service.api.responses import ApiProblem
+from scheduler_service.domain.registered_services import Service
 from scheduler_service.domain.turn_events import Activated, Paused
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.errors import StoreUnavailable
@@ -121,6 +122,20 @@ async def test_what_is_wrong_is_named(
     response = await client.put(PATH, json=body)
     assert (response.status_code, pointers(response)) == (422, found)
     assert (await client.get(PATH)).status_code == 404
+
+
+@each_row("name", ["127.0.0.1", "2130706433", "shop.0x7f", "shop-", "shop."])
+async def test_a_new_service_has_a_name_that_a_job_may_call(name: str) -> None:
+    """What `service://` refuses is not registered, and what is registered stays (SPEC section 13)."""
+    world = World()
+    async with world.client() as client:
+        instance = {"address": "http://10.1.2.3:1"}
+        for path, body in ((f"/services/{name}", {}), (f"/services/{name}/instances/i", instance)):
+            assert pointers(await client.put(path, json=body)) == [("/name", "pattern")]
+        called = definition(request=[{"url": f"service://{name}/x"}])
+        assert pointers(await client.post("/jobs/a", json=called)) == [("/request/0/url", "invalid")]
+        await world.registry.register(Service(tenant="default", name=name), None)
+        assert (await client.put(f"/services/{name}", json={})).status_code == 200
 
 
 async def test_a_bad_address_is_offered_what_an_address_may_be(client: httpx.AsyncClient) -> None:

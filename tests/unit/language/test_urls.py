@@ -152,7 +152,7 @@ def check(url: str) -> None:
         ("service://é/x", "'é' is not a service name", 10),
         ("service://%C3%A9/x", "'é' is not a service name", 10),
         ("service://-name/x?a=${a}", "'-name' is not a service name", 10),
-        ("service://127.0.0.1/x", "'127.0.0.1' is not a service name", 10),
+        ("service://127.0.0.1/x", "'127.0.0.1' is read as a numeric address", 10),
         ("service://../x", "'..' is not a service name", 10),
         (f"service://{'n' * 129}/x", "is not a service name", 10),
     ],
