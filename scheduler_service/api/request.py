@@ -152,14 +152,11 @@ class ApiRequest:
             if newest:
                 return str(newest[0]["executionId"])
         elif parse_execution_id(f"{job_id}-{number}") is not None:
-            entry = await self.deps.catalogue.get(key)
-            uid = None if entry is None or entry.tenant != tenant else entry.uid
-            numbered = ExecutionQuery(tenant=tenant, job_id=key, uid=uid, execute_number=int(number), limit=1)
-            # The present life first, by the primary key: for the earlier ones all executions are read.
-            for query in (numbered, msgspec.structs.replace(numbered, uid=None))[uid is None :]:
-                if known := (await self.deps.history.executions(query)).items:
-                    return str(known[0]["executionId"])
-            if uid is not None:  # the history may have it later
+            uid = await self.deps.history.life_of(tenant, key, int(number))
+            entry = await self.deps.catalogue.get(key) if uid is None else None
+            if entry is not None and entry.tenant == tenant:
+                uid = entry.uid  # the history may have it later
+            if uid is not None:
                 return write_execution_id(uid, int(number))
         raise no_execution(given)
 

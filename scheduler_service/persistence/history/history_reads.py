@@ -32,6 +32,7 @@ from scheduler_service.persistence.history.queries import (
     RowPlace,
     SeriesQuery,
     Wire,
+    find_numbered,
     select_deliveries,
     select_execution,
     select_executions,
@@ -99,6 +100,10 @@ class HistoryReads:
             PlannedExecution(row.planned_at, ExecutionState(row.state), row.uid, row.execute_number)
             for row in rows
         ]
+
+    async def life_of(self, tenant: str, job_id: str, number: int) -> str | None:
+        """The uid of the newest life of a job that has an execution of this number, or None."""
+        return await self._run(lambda connection: find_numbered(connection, tenant, job_id, number))
 
     async def planned_runs(
         self, uid: str, first: int, last: int, most: int

@@ -18,6 +18,8 @@ from scheduler_service.persistence.history.schema import (
 from scheduler_service.persistence.sql.expressions import JsonLists
 
 Wire = dict[str, object]
+MOST_LIVES = 100
+"""An execution of a number is looked for in so many lives of a job."""
 MOST_PLANNED = 20_000
 
 
@@ -242,6 +244,27 @@ def select_newest(tenant: str, job_id: str) -> Selection:
         .order_by(table.created_at.desc(), table.execute_number.desc())
         .limit(1)
     )
+
+
+def find_numbered(connection: sa.Connection, tenant: str, job_id: str, number: int) -> str | None:
+    """The uid of the life of a job that has an execution of this number; None: none of its lives has.
+
+    Life by life from the newest on, each by its keys, so the number of executions does not matter.
+    """
+    table = executions.c
+    own = sa.select(table.uid).where(table.tenant == tenant, table.job_id == job_id)
+    newest = own.order_by(table.created_at.desc(), table.execute_number.desc()).limit(1)
+    begun = sa.select(table.created_at).order_by(table.execute_number).limit(1)
+    known: list[str] = []
+    while len(known) < MOST_LIVES and (uid := connection.scalar(newest)) is not None:
+        its = table.uid == uid
+        if connection.scalar(sa.select(table.uid).where(its, table.execute_number == number)) is not None:
+            return str(uid)
+        known.append(uid)
+        newest = newest.where(
+            table.created_at <= connection.scalar(begun.where(its)), table.uid.not_in(known)
+        )
+    return None
 
 
 def select_entry_sizes(

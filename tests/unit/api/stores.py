@@ -251,6 +251,10 @@ class MemoryHistory:
             if name == job_id and record.triggered_by in PLANNED and first <= record.planned_at <= last
         ]
 
+    async def life_of(self, tenant: str, job_id: str, number: int) -> str | None:
+        found = [uid for (uid, one), (name, _) in self.runs.items() if (name, one) == (job_id, number)]
+        return found[-1] if found else None
+
     async def planned_runs(self, uid: str, first: int, last: int, most: int) -> list[tuple[int, int, Any]]:
         known = [(one.planned_at, one.until or one.planned_at, one.count) for one in self.ledger.get(uid, [])]
         return sorted(one for one in known if one[0] <= last and one[1] >= first)[:most]

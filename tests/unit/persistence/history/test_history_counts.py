@@ -250,3 +250,14 @@ async def test_the_index_of_each_job_is_read_from_its_end(file_room: Room) -> No
     (plan,) = plans(file_room, statements, "executions")
     assert any("executions USING INDEX executions_of_job (tenant=? AND job_id=?)" in one for one in plan)
     assert not [one for one in plan if "SCAN executions" in one]
+
+
+async def test_a_number_of_an_earlier_life_reads_no_execution_but_by_keys(file_room: Room) -> None:
+    """However many executions the lives of the job had."""
+    for number in (1, 2, 3):
+        await write(file_room, batch(1, execution(number, "succeeded"), job_id="a", uid=f"life{number}"))
+    with heard(file_room.database.dialect.engine) as statements:
+        assert await file_room.reads.life_of("default", "a", 1) == "life1"
+    found = plans(file_room, statements, "executions")
+    assert len(found) == 3 + 3 + 2
+    assert all(one[0].startswith("SEARCH executions USING") for one in found), found

@@ -229,6 +229,18 @@ async def test_each_filter_narrows_the_list(room: Room) -> None:
     assert await numbers(room, planned_from=START + 2_001, planned_to=START + 2_999) == []
 
 
+async def test_a_number_is_found_in_each_life_of_a_job(room: Room) -> None:
+    """Whatever the order of their moments, and by keys alone: a life may have a million executions."""
+    for number in range(1, 10):
+        uid = f"life{number // 3}"
+        moment = START + (number if number != 5 else 1)  # the clock was set back for a while
+        await write(room, batch(number, execution(number, created_at=moment), uid=uid))
+    await write(room, batch(1, execution(1), uid="other", job_id="another"))
+    found = [await room.reads.life_of("default", "job", number) for number in range(11)]
+    assert found == [None, *(f"life{number // 3}" for number in range(1, 10)), None]
+    assert await room.reads.life_of("acme", "job", 1) is None
+
+
 async def test_executions_of_planned_moments(room: Room) -> None:
     """Those of a timer and of backfills, of one job, with both bounds."""
     by = (TriggeredBy.TIMER, TriggeredBy.MANUAL, TriggeredBy.BACKFILL, TriggeredBy.TIMER)
