@@ -11,4 +11,8 @@ SEEDS: dict[tuple[str, int], str] = {
     ("dapr", 77): "turns of qos 0 were numbered anew where a job came back to its node",
     ("dapr", 5001081): "a node did not know of notifications whose adoption the database did not confirm",
     ("dapr", 5000849): "a reminder that went astray to a node that stopped broke the sidecars",
+    (
+        "dapr",
+        22000562,
+    ): "a node whose clock was set back waited an hour for the entry that it left when it died",
 }

@@ -201,14 +201,16 @@ class NodeHeartbeat:
     async def enter(self) -> None:
         """Registers this node. Raises StoreUnavailable where a live node has the same name.
 
-        The entry of a dead node with this name is replaced when it is 10 s old, which is waited for. So is
-        the end of each node whose program makes turns durable in another way (before TURNS_IN_ROWS).
+        The entry of a dead node with this name is replaced when it is 10 s old, which is waited for, or has
+        stood still so long, where this clock is behind the one of its last heartbeat. Waited for is the end
+        of each node, too, whose program makes turns durable in another way (before TURNS_IN_ROWS).
         """
         await self._outlast_older_nodes()
-        seen_at = await self._try_to_enter()
+        began, seen_at = self._clock.now().steady, await self._try_to_enter()
         while seen_at is not None:
             await self._clock.sleep(HEARTBEAT_INTERVAL_MS // 3)
-            again = await self._try_to_enter()
+            stands_still = self._clock.now().steady - began > OFFLINE_AFTER_MS
+            again = await self._try_to_enter(seen_at if stands_still else 0)
             if again is not None and again > seen_at:
                 raise StoreUnavailable(
                     f"a node {self._node.node_id!r} is running already; give this one another node.id"
@@ -273,11 +275,14 @@ class NodeHeartbeat:
                 told = alive
             await self._clock.sleep(HEARTBEAT_INTERVAL_MS // 3)
 
-    async def _try_to_enter(self) -> int | None:
-        """None: this node is registered; else the latest heartbeat of the node that has its name."""
+    async def _try_to_enter(self, dead_since: int = 0) -> int | None:
+        """None: this node is registered; else the latest heartbeat of the node that has its name.
+
+        One that is no later than `dead_since` is that of a dead one, too.
+        """
         now = self._clock.now().steady
         node = msgspec.structs.replace(self._node, seen_at=now)
-        if await self._nodes.enter(node, alive_since=now - OFFLINE_AFTER_MS):
+        if await self._nodes.enter(node, alive_since=max(now - OFFLINE_AFTER_MS, dead_since)):
             return None
         return next((one.seen_at for one in await self._nodes.list() if one.node_id == node.node_id), now)
 
