@@ -212,10 +212,13 @@ class DefinitionChecks:
         found = self._lookup.find(posted.members, posted.colons)
         if found is None or posted.job_id not in (None, found.program.job_id):
             return None
-        judge = self._deps.definitions.compiler.around(self._by.tenant).judge_secret
-        signs, tenant = found.program.signs, self._by.tenant
-        if signs and judge is not None and any(judge(tenant, one) for one in signs):
-            return None  # a secret is gone since: compiled anew, its pointer is found
+        if signs := found.program.signs:
+            judge, tenant = (
+                self._deps.definitions.compiler.around(self._by.tenant).judge_secret,
+                self._by.tenant,
+            )
+            if judge is not None and any(judge(tenant, one) for one in signs):
+                return None  # a secret is gone since: compiled anew, its pointer is found
         return self._conclude(raw, posted, found)
 
     def _compile(self, raw: bytes, posted: "_PostedMembers") -> tuple[PostedDefinition, Compiled]:
@@ -256,14 +259,17 @@ class DefinitionChecks:
         if found.program.secrets:
             flaws = (*flaws, *find_missing_secrets(found.program))
         warnings = _point(flaws, decode_json(raw)) if flaws else ()
-        plain = self._deps.security.masking.find_plain(raw)
+        masked: tuple[str, ...] = ()
+        if plain := self._deps.security.masking.find_plain(raw):
+            warnings = (*warnings, *(_warn_of_plain(*one) for one in plain[:MOST_PLAIN]))
+            masked = tuple(pointer for pointer, value in plain if value == MARK)
         return PostedDefinition(
             Definition(text, found.program, weigh(text)),
-            (*warnings, *(_warn_of_plain(pointer, value) for pointer, value in plain[:MOST_PLAIN])),
+            warnings,
             found.active,
             has_creator=CREATOR.isdisjoint(posted.added),
             hosts=_hosts_of(found.program),
-            masked=tuple(pointer for pointer, value in plain if value == MARK),
+            masked=masked,
         )
 
     def _find_further(self, error: ModelError, value: dict[str, object], size: int) -> Iterable[Problem]:

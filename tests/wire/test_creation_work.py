@@ -10,7 +10,7 @@ import scheduler_service
 from tests.wire.service import World, definition, running
 
 ARRAY = 500
-MOST = 96
+MOST = 93
 """The options of its service and the line of the audit are 2.5 of them, the look for repeated names 1.
 
 It is 94.8 on a quiet processor, and 95 where slices are many.
