@@ -93,7 +93,6 @@ class GroupThread(Generic[Item]):
         """Of the group that is served, the sum by `weights`. For `serve`."""
         self._is_last = False
         self._answering: deque[Iterator[None]] = deque()  # the loop's own, in the order of the groups
-        self._is_held = False  # the round waits for the end of `_answering`
         self._ended: asyncio.Future[None] = loop.create_future()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -137,13 +136,9 @@ class GroupThread(Generic[Item]):
             self._timer = None
 
     def _hand_over(self) -> None:
-        """Gives the thread all items of the round, once the loop has told all that is written.
-
-        Else answers pile up where the thread is faster than the loop, and who comes next waits behind them.
-        """
+        """Gives the thread all items of the round."""
         self._cancel_timer()
-        self._is_held = bool(self._answering)
-        if self._round and not self._is_held:
+        if self._round:
             entries, self._round = self._round, []
             self._given += len(entries)
             self._handed_over.put(entries)
@@ -251,8 +246,6 @@ class GroupThread(Generic[Item]):
                 self._loop.call_soon(self._answer_some)
                 return
             self._answering.popleft()
-        if self._is_held:
-            self._hand_over()
 
 
 class GroupFigures:

@@ -184,23 +184,6 @@ async def test_the_loop_comes_between_the_outcomes_of_two_large_groups(groups: G
     await thread.close()
 
 
-async def test_the_thread_has_nothing_new_before_the_last_outcome_of_a_group() -> None:
-    """Else outcomes pile up where it is faster than the loop, and who comes next waits behind all of them."""
-    told: list[int] = []
-
-    def serve(items: list[int]) -> list[object]:
-        told.append(sum(future.done() for future in some))
-        return list(items)
-
-    size = 3 * ANSWERED_AT_ONCE
-    thread = make_thread(serve, size=size)
-    some = [thread.put(item) for item in range(size)]
-    await some[0]
-    assert await thread.put(size) == size
-    assert told == [0, size]
-    await thread.close()
-
-
 async def test_a_close_waits_for_the_last_outcome_of_a_large_group() -> None:
     """Its end comes after all of them."""
     thread = make_thread(list, size=10 * ANSWERED_AT_ONCE)
