@@ -160,7 +160,7 @@ async def test_a_location_is_polled(target: Target) -> None:
         "request": [{"url": f"{target.url}/run"}],
         "async": True,
         "checkRateSeconds": 0.1,
-        "timeoutSeconds": 0.3,
+        "timeoutSeconds": 60,
     }
     target.answers("/run", Reply(202, headers={"Location": "/task"}), 200)
     target.answers("/task", 202, Reply(body={"status": "succeed"}))
@@ -169,6 +169,7 @@ async def test_a_location_is_polled(target: Target) -> None:
             ("/async", True)
         ]
         assert (await job.run()).state == "succeeded"
+    async with LiteJob(definition | {"timeoutSeconds": 0.3}) as job:
         assert (await job.run()).error == "timeout"
     assert [one.path for one in target.seen] == ["/run", "/task", "/task", "/run"]
 
