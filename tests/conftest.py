@@ -3,9 +3,11 @@
 import gc
 import inspect
 import os
+import re
 import resource
 import signal
 import sys
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -75,6 +77,9 @@ def spent_seconds() -> float:
 # Its servers are for all tests of a process: where another file imported them, it would have some of its own.
 pytest_plugins = ("tests.unit.persistence.servers",)
 UNIT = Path(__file__).parent / "unit"
+DIALECTS = UNIT / "persistence/sql"
+SERVER = re.compile(r"(?<=[\[, -])(postgres|mariadb)\w*(?=[],-])")
+"""The name of a database server among the parameters of a test."""
 # So many new objects before a look for garbage: at Python's 700 that takes an eighth of a run.
 OBJECTS = 7_000
 # Of its limit, which counts from before its fixtures.
@@ -130,9 +135,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: UNIT in item.path.parents)
     if config.getoption("--long"):
         return
+    _choose_servers(items)
     chosen = [item for item in items if "long" not in item.keywords]
     config.hook.pytest_deselected(items=[item for item in items if "long" in item.keywords])
     items[:] = chosen
+
+
+def _choose_servers(items: list[pytest.Item]) -> None:
+    """Of a test that runs on each database server all but one are long: which one follows from its name.
+
+    What speaks SQL to them in its own words, DIALECTS, is tried on each.
+    """
+    alike: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        name, found = SERVER.subn("", item.nodeid)
+        if found and "long" not in item.keywords and DIALECTS not in item.path.parents:
+            alike[name].append(item)
+    for name, found in alike.items():
+        del found[zlib.crc32(name.encode()) % len(found)]
+        for item in found:
+            item.add_marker("long")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -24,9 +24,6 @@ def settings_of(url: str) -> dict[str, Any]:
     return {"store.url": url, "server.drain_seconds": 1}
 
 
-@pytest.mark.parametrize(
-    "each_server", ["mariadb_server", pytest.param("postgres_server", marks=pytest.mark.long)], indirect=True
-)
 async def test_an_execution_outlives_its_service(tmp_path: Path, each_server: str) -> None:
     """It goes on with the call that was in flight, under its key; what was answered is not sent again."""
     settings = settings_of(each_server)
@@ -63,9 +60,6 @@ async def test_a_service_that_lost_its_database_to_another_one_ends(tmp_path: Pa
     assert '"store_taken"' in Path(run.order.log).read_text()
 
 
-@pytest.mark.parametrize(
-    "fragile_server", ["postgres", pytest.param("mariadb", marks=pytest.mark.long)], indirect=True
-)
 async def test_a_server_that_is_away_costs_nothing(tmp_path: Path, fragile_server: DatabaseServer) -> None:
     """503, nothing is begun, and it is not ready; when the server is back the same process goes on."""
     async with open_target() as target:
