@@ -66,6 +66,7 @@ def _curl() -> None:
         pytest.skip("curl is missing")
 
 
+@pytest.mark.long
 def test_the_demo_of_readme_runs() -> None:
     """`./scripts/run` without arguments; the port comes from the environment, nothing else is changed."""
     start, test = fences(read("README.md"), "sh")[0].splitlines()

@@ -196,7 +196,7 @@ def test_there_are_examples_of_everything() -> None:
 
 async def test_an_application_lives_whatever_its_jobs_do(tmp_path: Path) -> None:
     """One failure each, a blocked loop costs no heartbeat, and no execution runs beside the next one."""
-    silent = {"PUNCTUAL_SERVICES__OFFLINE_SECONDS": "1", "PUNCTUAL_SERVICES__HEARTBEAT_SECONDS": "0.2"}
+    silent = {"PUNCTUAL_SERVICES__OFFLINE_SECONDS": "2", "PUNCTUAL_SERVICES__HEARTBEAT_SECONDS": "0.2"}
     with serve(tmp_path / "data", **silent) as scheduler:
         url = await asyncio.to_thread(scheduler.wait_for_url)
         environ = bare_environment(PYTHONPATH=f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")

@@ -292,7 +292,7 @@ async def test_jobs_that_move_are_one_line_with_their_reason(cluster: DaprHouse)
     (line,) = [keys for event, keys in cluster.log if event == "jobs_moved"]
     took = line.pop("ms")
     assert isinstance(took, int)
-    assert 0 <= took < 5_000
+    assert 0 <= took < 60_000
     assert line == {"jobs": 1, "running": 1, "reason": "node_joined"}
 
 
