@@ -413,7 +413,7 @@ class RunningService(ProcessParts):
                 drift=services.drift,
                 queues=services.queues,
                 heartbeat_seconds=self.settings.services.heartbeat_seconds,
-                admit=admit_of(self.loaded),
+                admit=admit_of(self.loaded, is_node=self.surroundings.topics),
             ),
             security=self._security_parts(),
             upkeep=UpkeepParts(

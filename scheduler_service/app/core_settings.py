@@ -61,7 +61,7 @@ def make_surroundings(loaded: LoadedSettings, served: str, *, topics: bool = Fal
         hold_recurring=settings.debug.hold_recurring,
         hold_triggered=settings.debug.hold_triggered,
         tenant=DEFAULT_TENANT,
-        judge_target=judge_of(loaded),
+        judge_target=judge_of(loaded, is_node=topics),
         topics=topics,
         is_hidden=speaks_of_secret,
         unreachable=served if _is_only_here(settings, served) else None,

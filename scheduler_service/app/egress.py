@@ -1,7 +1,7 @@
 """Which addresses jobs may reach: the egress policy of the settings, and the sender that keeps to it."""
 
 import ssl
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 from scheduler_service.app.process_setup import current_limit, divide
@@ -31,13 +31,15 @@ from scheduler_service.transport.service_urls import Directory, InvocationDirect
 LOOPBACK = ("127.0.0.0/8", "::1")
 
 
-def egress_of(loaded: LoadedSettings, *, sidecar_ports: Collection[int] = ()) -> EgressPolicy:
+def egress_of(loaded: LoadedSettings, *, is_node: bool = False) -> EgressPolicy:
     """The egress policy: without any configuration loopback is allowed, else what the settings say.
 
-    Either way but for the ports of a node's own sidecar.
+    Either way but for the ports of its own sidecar, where this is a node of a cluster.
     """
     allow, deny = entries_of(loaded)
-    return EgressPolicy(allow=allow, deny=deny, sidecar_ports=sidecar_ports)
+    dapr = loaded.settings.dapr
+    ports = (dapr.http_port, dapr.grpc_port, dapr.app_port) if is_node else ()
+    return EgressPolicy(allow=allow, deny=deny, sidecar_ports=ports)
 
 
 def entries_of(loaded: LoadedSettings) -> tuple[Sequence[str], Sequence[str]]:
@@ -48,9 +50,9 @@ def entries_of(loaded: LoadedSettings) -> tuple[Sequence[str], Sequence[str]]:
     return () if loaded.has_file else LOOPBACK, ()
 
 
-def judge_of(loaded: LoadedSettings) -> Callable[[str], str | None]:
+def judge_of(loaded: LoadedSettings, *, is_node: bool) -> Callable[[str], str | None]:
     """Judges the host of a literal URL of a definition by the egress policy."""
-    return partial(judge_literal, egress_of(loaded))
+    return partial(judge_literal, egress_of(loaded, is_node=is_node))
 
 
 def log_egress(loaded: LoadedSettings, log: Log) -> None:
@@ -66,14 +68,14 @@ def name_check_of(loaded: LoadedSettings) -> NameCheck:
     return NameCheck(policy=egress_of(loaded), resolver=SystemResolver(at_once=4, most=4, spare=0))
 
 
-def admit_of(loaded: LoadedSettings) -> Callable[[str, bool], Awaitable[None]]:
+def admit_of(loaded: LoadedSettings, *, is_node: bool = False) -> Callable[[str, bool], Awaitable[None]]:
     """Judges the address under which somebody registers, and whether a key vouches for it; raises
     TransportError.
 
     Of one that is vouched for what `egress.deny` and SPEC section 9 refuse: names are judged again when they
     are connected to. Any other as the target of a job.
     """
-    policy = egress_of(loaded)
+    policy = egress_of(loaded, is_node=is_node)
     guard = Guard(policy=policy, resolver=SystemResolver())
 
     async def admit(address: str, vouched: bool) -> None:
@@ -144,10 +146,8 @@ def make_sender(
     """
     settings = loaded.settings
     check_static(settings.services)
-    dapr = settings.dapr
-    ports = () if sidecar is None else (dapr.http_port, dapr.grpc_port, dapr.app_port)
     return HttpSender(
-        policy=egress_of(loaded, sidecar_ports=ports),
+        policy=egress_of(loaded, is_node=sidecar is not None),
         directory=directory,
         resolver=SystemResolver(),
         response_bytes=settings.limits.response_bytes,

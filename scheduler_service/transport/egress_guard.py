@@ -233,7 +233,7 @@ def judge_literal(policy: EgressPolicy, url: str) -> str | None:
         return sentence[:1].lower() + sentence[1:].removesuffix(".")
     reason = policy.refuse_name(site.host)
     if reason is None and site.address is not None:
-        reason = policy.refuse_address(site.host, site.address)
+        reason = policy.refuse_address(site.host, site.address) or policy.refuse_port(site.address, site.port)
     return reason
 
 
@@ -250,7 +250,9 @@ def judge_vouched(policy: EgressPolicy, url: str) -> str | None:
     """
     site = read_url(url).site
     reason = policy.refuse_denied_name(site.host)
-    return reason if reason or site.address is None else policy.refuse_denied(site.address)
+    if reason or site.address is None:
+        return reason
+    return policy.refuse_denied(site.address) or policy.refuse_port(site.address, site.port)
 
 
 class Resolver(Protocol):

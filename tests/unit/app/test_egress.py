@@ -14,6 +14,7 @@ from scheduler_service.app.egress import (
     certificates_of,
     check_static,
     egress_of,
+    judge_of,
     log_egress,
     make_sender,
     trust_of,
@@ -128,7 +129,7 @@ async def test_no_key_vouches_for_what_is_denied(anyio_backend: str) -> None:
         with pytest.raises(RefusedTarget, match="a translated form of a private address"):
             await admit(f"http://{form}", True)
     ports = {3500}
-    policy = egress_of(loaded, sidecar_ports=ports)
+    policy = egress_of(loaded, is_node=True)
     guard = Guard(
         policy=policy, resolver=TableResolver({"a.inside.test": [["1.1.1.1"]], "moved.test": [["::1"]]})
     )
@@ -141,6 +142,11 @@ async def test_no_key_vouches_for_what_is_denied(anyio_backend: str) -> None:
         policy=EgressPolicy(allow=[], deny=[], sidecar_ports=ports), resolver=TableResolver({})
     )
     assert await open_guard.admit(Route(read_url("http://127.0.0.1:3501").site, Trust.VOUCHED))
+    for place in ("127.0.0.1:3500", "[::1]:50001", "127.9.9.9:8001"):  # at the registration, too
+        for is_vouched in (False, True):
+            with pytest.raises(RefusedTarget, match="the node's own Dapr sidecar"):
+                await admit_of(load_settings({}, {}), is_node=True)(f"http://{place}", is_vouched)
+        assert "Dapr sidecar" in str(judge_of(load_settings({}, {}), is_node=True)(f"http://{place}/v1.0"))
     with pytest.raises(RefusedTarget, match="the node's own Dapr sidecar"):
         await open_guard.admit(Route(read_url("http://127.0.0.1:3500").site, Trust.VOUCHED))
 
