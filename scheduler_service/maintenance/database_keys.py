@@ -109,15 +109,24 @@ def carry_over(history: str, replaced: Path) -> list[AccessKey]:
     So what was revoked, rotated or signed out since the backup stays so; keys that were made since are not
     taken over. Returns those that the backup had living, and that were revoked or have a new text.
 
-    Raises StoreError.
+    Raises StoreError, also where that folder is older than the backup: it would undo nothing, and say so.
     """
     place = replaced / HISTORY_FILE
     if not place.is_file():
         raise StoreRefused(f"{place} is missing: name the data folder that the restored one replaces.")
     before = {key.key_id: key for key in read_keys(url=history)}
+    theirs = {key.key_id: key for key in read_keys(url=f"sqlite:///{place}")}
+    older = [
+        one for one in before.values() if (own := theirs.get(one.key_id)) is None or own.version < one.version
+    ]
+    if older:
+        raise StoreRefused(
+            f"{place} is older than the backup, or of another service: the key {older[0].name!r} is newer "
+            "in the backup. Name the data folder that was in use last, or leave --replaces out."
+        )
     newer = [
         key
-        for key in read_keys(url=f"sqlite:///{place}")
+        for key in theirs.values()
         if (key.key_id in before and key.version > before[key.key_id].version)
         or (key.key_id == OF_SETTINGS and OF_SETTINGS not in before)
     ]

@@ -157,6 +157,9 @@ def test_a_restore_says_which_keys_are_valid_again(ran: Ran, tmp_path: Path) -> 
     code, _, said = ran("db", "restore", "made", "--data", "wrong", "--replaces", str(tmp_path))
     assert (code, "name the data folder that the restored one replaces" in said) == (3, True), said
     assert not (tmp_path / "wrong" / "history.db").exists()
+    assert ran("db", "backup", "later", "--data", str(data))[0] == 0
+    code, _, said = ran("db", "restore", "later", "--data", "wrong", "--replaces", "bare")
+    assert (code, "is older than the backup" in said, "leave --replaces out" in said) == (3, True, True), said
 
 
 NAMES = ("stays", "gone", "turned")
