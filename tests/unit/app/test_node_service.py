@@ -115,6 +115,34 @@ async def test_what_registers_at_one_node_is_there_at_the_other(tmp_path: Path, 
         await node.stop(0)
 
 
+async def test_a_session_that_is_signed_out_ends_at_every_node(tmp_path: Path, each_server: str) -> None:
+    """Of `server.key`, too, whose sessions have no key in the table; another goes on (SPEC section 14)."""
+    key = "the-key-of-the-settings"
+    given = {"store.data": str(tmp_path / "one"), "database.url": each_server, "server.key": key}
+    nodes = [
+        await open_node(load_settings({**given, "node.id": name}, {}), served=SERVED, log=_ignore)
+        for name in ("one", "two")
+    ]
+    one, two = [httpx.AsyncClient(transport=httpx.ASGITransport(node.api), base_url=SERVED) for node in nodes]
+
+    async def sign_in() -> dict[str, str]:
+        answer = await one.post("/session", json={"key": key})
+        one.cookies.clear()
+        return {"Cookie": answer.headers["set-cookie"].partition(";")[0], "X-Punctual-Console": "1"}
+
+    ended, other = await sign_in(), await sign_in()
+    statuses = [(await each.get("/jobs", headers=ended)).status_code for each in (one, two)]
+    assert statuses == [200, 200]
+    assert (await one.delete("/session", headers=ended)).status_code == 200
+    await nodes[1].key_ring.look()  # as it does each second
+    for each in (one, two):
+        assert (await each.get("/jobs", headers=ended)).status_code == 401
+        assert (await each.get("/jobs", headers=other)).status_code == 200
+        await each.aclose()
+    for node in nodes:
+        await node.stop(0)
+
+
 def _ignore(_: str, /, **keys: object) -> None:
     return
 
