@@ -7,7 +7,7 @@ import random
 import re
 import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -79,6 +79,8 @@ class Connection:
         if key is not None and not (key.isascii() and key.isprintable()):
             raise ValueError("key has characters that a header cannot have: does it end with a line break?")
         headers = {"Accept-Encoding": CODINGS, **({"Authorization": f"Bearer {key}"} if key else {})}
+        if not (isinstance(timeout, int | float) and timeout > 0):
+            raise ValueError(f"timeout is {timeout!r}: give the seconds of one call, above 0")
         address = read_url(url)
         if ca is not None:
             check_file(ca)
@@ -119,7 +121,12 @@ class Connection:
         await self._pause(seconds)
 
     async def looks(self, timeout: float | None) -> AsyncIterator[float]:
-        """When to look whether something has ended: the seconds so far, ever later, up to `timeout`."""
+        """When to look whether something has ended: the seconds so far, ever later, up to `timeout`.
+
+        Raises ValueError for a `timeout` below 0.
+        """
+        if timeout is not None and timeout < 0:
+            raise ValueError(f"timeout is {timeout!r}: give seconds from 0 on, or None for no limit")
         began, pause = time.monotonic(), FIRST_POLL_SECONDS
         while True:
             yield time.monotonic() - began
@@ -161,7 +168,7 @@ class Connection:
             method,
             path,
             params=_write_query(query or {}),
-            content=None if body is None else json.dumps(body, allow_nan=False).encode(),
+            content=None if body is None else write_json(body),
             headers=_headers(headers or {}, has_body=body is not None),
             timeout=self._timeout + longer,
         )
@@ -250,6 +257,31 @@ class Connection:
     def _trust(self) -> ssl.SSLContext | bool:
         """Made once it is needed: without TLS it is not, and takes 30 ms."""
         return trusted(self._ca) if self._is_secure else False
+
+
+def write_json(value: Any) -> bytes:
+    """The value as JSON. Raises TypeError or ValueError, with its place, for what JSON has no form of."""
+    try:
+        return json.dumps(value, allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
+        place, found = _find_flaw(value, "")
+        text = f"{place or 'it'} is {found!r}, of type {type(found).__name__}: JSON has no form of it"
+        raise type(error)(text) from error
+
+
+def _find_flaw(value: Any, place: str) -> tuple[str, Any]:
+    """The pointer and the value of the first thing inside of it that is not written as JSON."""
+    members: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict):
+        members = value.items()
+    elif isinstance(value, list | tuple):
+        members = enumerate(value)
+    for name, member in members:
+        try:
+            json.dumps(member, allow_nan=False)
+        except (TypeError, ValueError, RecursionError):
+            return _find_flaw(member, f"{place}/{name}")
+    return place, value
 
 
 class CallGroup:

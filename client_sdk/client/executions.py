@@ -50,9 +50,10 @@ class Executions(CallGroup):
             found = await self._look(execution, waited)
             if found is not None and found.state in TERMINAL:
                 return found
-            execution = execution if found is None else found  # the last one may be another one by now
-            state = "not recorded yet" if found is None else found.state
-        raise WaitTimedOut(f"{id_of(execution)} is {state} after {timeout:g} s; it continues")
+            if found is not None:
+                execution, state = found, found.state  # the last one may be another one by now
+            end = "it continues" if state else "it is about to begin, or there is none of that id"
+        raise WaitTimedOut(f"{id_of(execution)} is {state or 'not recorded'} after {timeout:g} s; {end}")
 
     async def result(self, execution: SomeExecution, *, timeout: float | None = None) -> answers.Result:
         """What it was answered last, once it has ended; its `value` is JSON, a text or bytes.

@@ -136,7 +136,7 @@ class Jobs(CallGroup):
             "POST",
             f"{_path(job_id)}/trigger",
             query={"delaySeconds": delay_seconds, "at": write_moment(at), "reset": reset},
-            body=_write_params(params),
+            body=write_params(params),
             headers={"Idempotency-Key": write_key(idempotency_key)},
         )
         return started.over(self._connection)
@@ -287,7 +287,8 @@ def write_key(given: str | None) -> str:
     return given
 
 
-def _write_params(params: object) -> dict[str, Any]:
+def write_params(params: object) -> dict[str, Any]:
+    """The parameters of a trigger. Raises TypeError for what is no mapping."""
     if params is None:
         return {}
     if not isinstance(params, Mapping):
@@ -315,9 +316,14 @@ def write_definition(definition: object) -> dict[str, Any]:
 
 
 def write_moment(moment: datetime | None) -> str | None:
-    """RFC 3339, as the service reads it; None stays None. Raises ValueError for a naive one."""
+    """RFC 3339, as the service reads it; None stays None.
+
+    Raises ValueError for a naive one, TypeError for what is no datetime.
+    """
     if moment is None:
         return None
+    if not isinstance(moment, datetime):
+        raise TypeError(f"{moment!r} is of type {type(moment).__name__}: give an aware datetime")
     if moment.tzinfo is None:
         raise ValueError(f"{moment} has no time zone: give an aware datetime")
     return moment.isoformat()

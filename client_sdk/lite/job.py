@@ -12,7 +12,8 @@ from typing import Any, Self
 import httpx
 import msgspec
 
-from client_sdk.client.jobs import Definition
+from client_sdk.client.connection import write_json
+from client_sdk.client.jobs import Definition, write_params
 from client_sdk.errors import Flaw, Invalid, SdkError
 from client_sdk.lite.definition import compile_lite
 from client_sdk.lite.sender import LiteSender
@@ -171,7 +172,7 @@ class LiteJob:
         self._check_open()
         if self._job.document is None:
             self._take(Created(uid=uuid.uuid4().hex, key=secrets.token_bytes(32), revision=REVISION))
-        text = json.dumps(dict(params or {}), allow_nan=False).encode()
+        text = write_json(write_params(params))
         reply = self._take(Triggered(params=text))
         _check(reply)
         assert isinstance(reply, Started)

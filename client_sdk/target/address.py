@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from client_sdk.client.connection import read_url
 from client_sdk.target.messages import Scope
 
 LOG = logging.getLogger("client_sdk")
@@ -35,7 +36,8 @@ class OwnAddress:
 
     Its host is the one from which `scheduler` is reached, unless the server listens on another one. Its port
     is `port`, else that of the only socket on which this process listens, else the one of the first request.
-    A server that opens its socket after the application has started is waited for.
+    A server that opens its socket after the application has started is waited for. Raises ValueError for an
+    address that no connection can reach.
     """
 
     def __init__(
@@ -49,6 +51,8 @@ class OwnAddress:
         find_own: Callable[[str], Awaitable[str | None]] | None = None,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        if given is not None:
+            read_url(given)
         self.known = given
         self._name = name
         self._port = port

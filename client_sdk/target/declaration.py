@@ -87,6 +87,9 @@ class Declaration(Generic[P, R]):
     """
 
     def __init__(self, function: Callable[P, R], options: JobOptions) -> None:
+        if not hasattr(function, "__qualname__"):
+            text = "a job is a function or a class; write one that calls it"
+            raise DeclarationError(f"{function!r} is of type {type(function).__name__}: {text}")
         check_options(function.__qualname__, options, JobOptions.__annotations__)
         self.function = function
         self.options = options

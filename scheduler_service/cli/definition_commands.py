@@ -45,6 +45,9 @@ def check_definitions(connection: ApiConnection, files: Iterable[Path], output: 
     from scheduler_service.cli.documents import DocumentKind, read_sources
 
     definitions = [one for document in read_sources(files) for one in document.definitions()]
+    if not definitions:
+        named = ", ".join(map(str, files))
+        raise CommandError(f"there is no definition in {named}: nothing was checked", Exit.USAGE)
     refuse_repeated(definitions)
     for other in (one for one in definitions if one.kind is not DocumentKind.JOB):
         text = f"{other.name_place}: a {other.kind} is not tried; 'punctual jobs diff' checks it"

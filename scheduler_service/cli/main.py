@@ -137,17 +137,22 @@ def _punctual(
 def run(arguments: list[str]) -> int:
     """Runs one command; returns its exit code (`cli.errors.Exit`). Only a defect ends in a stack trace."""
     spell_out_what_streams_lack()
+    output = sys.stdout
     try:
         with closing_connections():
             commands()(args=arguments, prog_name="punctual")
     except SystemExit as end:  # click ends with this, on success too
+        if sys.stdout is not output:
+            return Exit.DONE  # put in its place where the reader of the output has gone
         return _finish(end.code if isinstance(end.code, int) else Exit.DONE)
     except CommandError as error:
         return _end(error.message, error.code)
     except PunctualError as error:  # as of a service that cannot start
         return _end(str(error), Exit.UNREACHABLE)
-    except BrokenPipeError:
-        return _finish(Exit.REFUSED)
+    except OSError as error:
+        if error.filename is not None:
+            raise  # of a file, and not of the output
+        return _end_unwritten(error)
     except ModuleNotFoundError as error:
         extra = EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
@@ -160,10 +165,17 @@ def _finish(code: int) -> int:
     """Flushes the output here, where a closed pipe can be handled."""
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return code or Exit.REFUSED
+    except OSError as error:
+        return _end_unwritten(error, code)
     return code
+
+
+def _end_unwritten(error: OSError, code: int = Exit.DONE) -> int:
+    """A reader that has read enough, as `head`, is no failure; a full disk is."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):
+        return code
+    return _end(f"the output cannot be written: {error.strerror}", Exit.REFUSED)
 
 
 def _end(message: str, code: Exit) -> int:

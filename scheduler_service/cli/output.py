@@ -87,7 +87,7 @@ def show(data: Any, form: Format, columns: Sequence[str | Column] = ()) -> None:
         text = write_yaml(data)
         print(text if _can_print(text) else write_yaml(data, allow_unicode=False), end="")
     elif isinstance(data, list):
-        show_rows(data, columns)
+        RowsPage(columns)({"items": data})
     else:
         show_members(data)
 

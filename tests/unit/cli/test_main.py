@@ -156,9 +156,19 @@ def test_a_missing_extra_is_named() -> None:
 
 def test_a_reader_that_goes_away_is_no_crash() -> None:
     """`punctual settings | head -0` ends without a stack trace."""
-    command = f"{sys.executable} -m scheduler_service settings | true"
+    command = f"{{ {sys.executable} -m scheduler_service settings; echo $? >&2; }} | true"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
-    assert done.stderr == ""
+    assert done.stderr == "0\n"
+
+
+def test_an_output_that_cannot_be_written_is_named() -> None:
+    """As where the disk is full; exit code 1."""
+    command = f"{sys.executable} -m scheduler_service settings > /dev/full"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "punctual: the output cannot be written: No space left on device\n",
+    )
 
 
 def test_an_env_file_that_cannot_be_read_is_named_at_once(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:

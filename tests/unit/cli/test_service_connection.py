@@ -78,6 +78,7 @@ def test_each_status_has_its_exit_code(status: int, code: int) -> None:
     [
         (["/misfire"], False, 2),
         (["/limit", "/cursor"], False, 2),
+        (["/drain", "/labels", "/role", "/expiresAt", "/operation"], False, 2),
         (["/misfire", "/sgn"], False, 1),
         (["/jobId"], False, 1),
         (["/timer/timezone"], True, 1),

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import threading
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import httpx
 import pytest
@@ -173,6 +174,30 @@ async def test_a_job_is_paused_changed_and_destroyed(client: Client, world: Worl
     assert (await client.executions.get(fired)).planned_at == at
     with pytest.raises(ValueError, match="no time zone"):
         await client.jobs.trigger("one", at=datetime(2030, 1, 1))
+    with pytest.raises(TypeError, match="'tomorrow' is of type str: give an aware datetime"):
+        await client.jobs.trigger("one", at="tomorrow")  # type: ignore[arg-type]
+
+
+@each_row(
+    ("value", "error", "text"),
+    [
+        ({"a": [0, float("nan")]}, ValueError, "/a/1 is nan, of type float: JSON has no form of it"),
+        ({"a": {"b": {1}}}, TypeError, r"/a/b is \{1\}, of type set: JSON has no form of it"),
+    ],
+)
+async def test_what_json_has_no_form_of_is_named(
+    client: Client, value: Any, error: type[Exception], text: str
+) -> None:
+    """With its place, before anything is sent."""
+    with pytest.raises(error, match=text):
+        await client.jobs.trigger("one", value)
+
+
+@each_row("timeout", [0, -1, "x"])
+def test_a_timeout_that_no_call_can_keep_is_refused(timeout: Any) -> None:
+    """At once, and not as a service that does not answer."""
+    with pytest.raises(ValueError, match="give the seconds of one call, above 0"):
+        Client(SERVED, timeout=timeout)
 
 
 async def test_waiting_has_an_end(world: World, client: Client) -> None:
@@ -181,6 +206,10 @@ async def test_waiting_has_an_end(world: World, client: Client) -> None:
     later = await client.jobs.trigger("one", delay_seconds=60)
     with pytest.raises(WaitTimedOut, match="is scheduled after 0 s; it continues"):
         await client.wait_for(later, timeout=0)
+    with pytest.raises(WaitTimedOut, match=r"one#77 is not recorded after 0 s; .* or there is none"):
+        await client.wait_for("one#77", timeout=0)
+    with pytest.raises(ValueError, match="timeout is -1"):
+        await client.wait_for(later, timeout=-1)
     assert (await client.executions.cancel(later, reason="changed my mind")).state == "cancelled"
     assert (await client.wait_for(later, timeout=20)).reason == "changed my mind"
     with pytest.raises(Conflict):

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -304,6 +305,19 @@ async def test_a_class_without_needs_is_made_by_the_service(caplog: pytest.LogCa
             at.service.job(job_id="sale")(Sale)
             answer = await at.call("sale", {"thing": "tea"})
             assert (answer.status_code, said in answer.json()["message"]) == (500, True)
+
+
+def test_what_is_no_function_is_no_job() -> None:
+    """Whatever else can be called has no name, no parameters and no docstring of its own."""
+    with pytest.raises(DeclarationError, match="of type partial: a job is a function or a class"):
+        job()(partial(print, 1))
+
+
+async def test_an_address_that_nobody_reaches_is_refused_at_once() -> None:
+    """When the service is made, and not when it registers."""
+    async with Client("http://scheduler.test") as client:
+        with pytest.raises(ValueError, match="url 'foo' is not the address of a service"):
+            Service("shop", client=client, address="foo", signals=())
 
 
 async def test_what_nothing_provides_is_refused_at_once() -> None:
