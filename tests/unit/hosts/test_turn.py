@@ -414,15 +414,6 @@ async def test_what_the_store_refused_is_in_no_audit(bench: Bench) -> None:
     assert [one.revision for one in audited(bench)] == [0]
 
 
-async def test_what_changed_nothing_is_in_no_audit(bench: Bench) -> None:
-    """A refusal, and a pause of what is paused."""
-    await bench.run(Destroyed(), act=ACT)
-    await bench.create(timer=HOURLY)
-    await bench.run(Paused())
-    await bench.run(Paused(), act=ACT)
-    assert audited(bench) == []
-
-
 async def test_a_sequence_is_never_used_twice(bench: Bench) -> None:
     """Each start counts above all that an earlier one can have reached, also in memory (ports.Batch)."""
     await bench.create(request=[{"url": "http://a.test/1"}, {"url": "http://a.test/2"}])

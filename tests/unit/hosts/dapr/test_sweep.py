@@ -19,21 +19,6 @@ pytestmark = pytest.mark.anyio
 HERD = 20
 
 
-async def test_the_jobs_of_a_dead_node_go_on_elsewhere(cluster: DaprHouse) -> None:
-    """Firings are at most a few seconds late, and none is doubled (DAPR)."""
-    await cluster.add("two")
-    jobs = [f"job{number}" for number in range(8)]
-    for job in jobs:
-        await cluster.create(job, timer={"dueTime": "1s", "period": "1s"})
-    await cluster.advance(3_000)
-    await cluster.crash("one")
-    await cluster.advance(20_000)
-    for job in jobs:
-        planned = [record.planned_at for record in cluster.finished(job)]
-        assert len(planned) == len(set(planned))
-        assert cluster.clock.now().wall - max(planned) <= 2_000, job
-
-
 async def test_a_sidecar_that_is_away_costs_no_firing(cluster: DaprHouse) -> None:
     """What lives here goes on without it; what a caller asks goes through it."""
     await cluster.create(timer={"dueTime": "1s", "period": "1s"}, qos=1)

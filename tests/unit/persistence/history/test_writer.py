@@ -207,15 +207,6 @@ async def test_a_close_writes_what_was_left(make_room: MakeRoom) -> None:
     assert len(room.confirmed) == FULL_BATCHES + 1
 
 
-async def test_a_later_batch_updates_and_an_earlier_one_does_not(room: Room) -> None:
-    """An execution's row with a higher sequence wins, over flushes too."""
-    for sequence, state in ((2, "processing"), (3, "succeeded"), (1, "enqueued")):
-        room.writer.append(batch(sequence, execution(state=state)), durable=True)
-        await room.writer.flush()
-    page = await room.reads.executions(EVERYTHING)
-    assert [item["state"] for item in page.items] == ["succeeded"]
-
-
 async def test_a_repetition_does_nothing(room: Room) -> None:
     """Inserted by (uid, sequence): the same batches again, alone or together, change nothing."""
     started, step, ended = attempt(1, 1)
