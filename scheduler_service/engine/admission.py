@@ -7,6 +7,7 @@ from scheduler_service.domain.replies import Started
 from scheduler_service.engine.attempt import fresh_context
 from scheduler_service.engine.cancellation import cancel
 from scheduler_service.engine.chain import begin, call_step
+from scheduler_service.engine.decision import STOPPING
 from scheduler_service.engine.turn_state import LATE_AFTER, TurnState, replace
 from scheduler_service.timing.timer import TimerKind
 
@@ -40,12 +41,14 @@ def admit(turn: TurnState, run: Open) -> None:
 
     Nothing ends the backlog of a `fire_all`: who would cancel or overlap it waits until it is worked off.
     A backfill costs no firing and no trigger: one that finds nothing else at work waits, ahead of its rest.
+    In a process that stops it waits, for the next one.
     """
     program = turn.program
     if program.disabled:
         skip(turn, run, DISABLED)
     elif has_capacity(turn, run):
-        start(turn, run)
+        if turn.held_back is not STOPPING:
+            start(turn, run)
     elif program.overlap == "skip" and not run.queued and not _waits_for_backfill(turn):
         skip(turn, run, OVERLAP)
     elif program.overlap == "cancel_running" and not (
@@ -106,8 +109,11 @@ def drop(turn: TurnState, run: Open, reason: str, *, silent: bool = False) -> No
 
 
 def start_queued(turn: TurnState) -> None:
-    """Starts queued executions in order while there is capacity; a disabled job skips them."""
-    while (first := turn.first_queued()) is not None:
+    """Starts queued executions in order while there is capacity; a disabled job skips them.
+
+    A process that stops leaves them to the next one.
+    """
+    while turn.held_back is not STOPPING and (first := turn.first_queued()) is not None:
         if turn.program.disabled:
             skip(turn, first, DISABLED)
         elif has_capacity(turn, first):

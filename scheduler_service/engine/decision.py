@@ -13,6 +13,8 @@ from scheduler_service.engine.program import Program
 
 SMALL_BYTES = 4_096
 """A body of so many bytes is kept in any case."""
+STOPPING = ReachedLimit("", 0, 0)
+"""As `held_back`: no execution begins, of jobs of the system neither. What waits stays as it is."""
 
 
 class Job(msgspec.Struct, frozen=True, gc=False):
@@ -22,7 +24,7 @@ class Job(msgspec.Struct, frozen=True, gc=False):
     that takes this turn and holds the calls that it starts. `is_full`: the open executions of that process
     keep as much as they may, so this one keeps nothing more that is larger than `SMALL_BYTES`. `held_back`:
     by this limit the tenant may begin no more executions now than are `left`, but for jobs of the system:
-    what is due beyond them stays due.
+    what is due beyond them stays due. `STOPPING`: the process stops, and nothing that waits begins in it.
     """
 
     document: Document | None

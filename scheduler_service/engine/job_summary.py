@@ -18,7 +18,7 @@ from scheduler_service.engine.decision import Job
 from scheduler_service.timing.timer import Timer
 
 NEVER = 1 << 62
-SCHEDULED = ExecutionState.SCHEDULED  # a lookup in the enum costs ten times as much
+SCHEDULED, ENQUEUED = ExecutionState.SCHEDULED, ExecutionState.ENQUEUED  # a lookup costs ten times as much
 ACTIVE, PAUSED, FINISHED = JobState.ACTIVE, JobState.PAUSED, JobState.FINISHED
 
 
@@ -43,7 +43,10 @@ class Summary(msgspec.Struct, frozen=True, gc=False):
 
 
 def due(job: Job) -> Due:
-    """When the job is next due, per clock; None: nothing waits on that clock."""
+    """When the job is next due, per clock; None: nothing waits on that clock.
+
+    One that is queued while nothing runs, as a process that stopped has left it, is due.
+    """
     document = job.document
     if document is None:
         return Due()
@@ -51,9 +54,17 @@ def due(job: Job) -> Due:
     wall = steady = NEVER
     if head.active and head.next_fire is not None:
         wall = head.next_fire - job.programs[head.revision].lead
+    queued, runs = wall, False
     for run in head.opens:
-        if run.state is SCHEDULED and run.planned_at < wall:
-            wall = run.planned_at
+        if run.state is SCHEDULED:
+            if run.planned_at < wall:
+                wall = run.planned_at
+        elif run.state is not ENQUEUED:
+            runs = True
+        elif run.planned_at < queued and not run.held:
+            queued = run.planned_at
+    if queued < wall and not runs:
+        wall = queued
     for context in document.contexts.values():
         moment = _due_of(context)
         if moment < steady:

@@ -10,6 +10,7 @@ from scheduler_service.domain.moments import HOUR, MINUTE, SECOND
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Started, StartedMany
 from scheduler_service.domain.turn_events import Backfilled, Triggered
 from scheduler_service.engine.admission import line_up, new_execution, submit
+from scheduler_service.engine.decision import STOPPING
 from scheduler_service.engine.turn_state import TurnState, replace
 from scheduler_service.language.json_values import parse_json
 from scheduler_service.timing.timer import RECURRING
@@ -136,7 +137,7 @@ def _when_one_is_over(turn: TurnState, runs: Iterable[Open]) -> int:
 
 def _refuse_held_back(turn: TurnState) -> Refusal | None:
     reached = turn.held_back
-    if reached is None or not turn.is_held_back():
+    if reached is None or reached is STOPPING or not turn.is_held_back():
         return None
     return Refusal(
         RefusalCode.LIMIT,

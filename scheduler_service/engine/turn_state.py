@@ -20,7 +20,7 @@ from scheduler_service.domain.moments import SECOND, Now
 from scheduler_service.domain.records import ExecutionRecord, FiringRecord, Noted, Record
 from scheduler_service.domain.replies import Reply
 from scheduler_service.domain.wire import CallKind, Token
-from scheduler_service.engine.decision import SMALL_BYTES, Decision, Job
+from scheduler_service.engine.decision import SMALL_BYTES, STOPPING, Decision, Job
 from scheduler_service.engine.program import Program
 from scheduler_service.timing.timer import TimerKind
 
@@ -115,18 +115,22 @@ class TurnState:
         return self.is_full and size > SMALL_BYTES
 
     def is_held_back(self) -> bool:
-        """Whether a limit of the tenant lets no execution of this job begin now."""
+        """Whether no execution of this job may begin now: by a limit of the tenant, or in a stop."""
         held_back = self.held_back
-        return held_back is not None and not held_back.left and not self.program.system
+        if held_back is None or held_back.left:
+            return False
+        return held_back is STOPPING or not self.program.system
 
     def may_begin(self, most: int) -> int:
-        """So many executions, at most `most`, the tenant of this job may begin now."""
+        """So many executions, at most `most`, may begin now."""
         held_back = self.held_back
-        return most if held_back is None or self.program.system else min(most, held_back.left)
+        if held_back is None or (self.program.system and held_back is not STOPPING):
+            return most
+        return min(most, held_back.left)
 
     def spend(self, number: int) -> None:
         """So many of those that may begin have begun in this turn."""
-        if self.held_back is not None:
+        if self.held_back is not None and self.held_back.left:
             self.held_back = replace(self.held_back, left=max(self.held_back.left - number, 0))
 
     def program_of(self, run: Open) -> Program:

@@ -31,7 +31,7 @@ from scheduler_service.domain.turn_events import (
 from scheduler_service.domain.wire import Answer, Holder, Token
 from scheduler_service.engine import job_summary
 from scheduler_service.engine.compile import with_present_days
-from scheduler_service.engine.decision import SMALL_BYTES, Decision, Job
+from scheduler_service.engine.decision import SMALL_BYTES, STOPPING, Decision, Job
 from scheduler_service.engine.program import weigh
 from scheduler_service.hosts.begun_executions import BegunMark
 from scheduler_service.hosts.clock import WaitUntil, ahead_of, begin_of, is_past
@@ -111,6 +111,7 @@ class Turn:
         self._loading = JobLoading(store=store, compiler=core.compile)
         self._begun = BegunMark() if begun is None else begun
         self._rates = parts.rates
+        self._held_back: ReachedLimit | None = None
 
     def run(self, cached: CachedJob, command: Command, moment: int | None = None) -> Awaitable[Reply]:
         """Takes one turn; to be awaited at once. Raises StoreError: no effect was started, and `cached` is
@@ -156,7 +157,7 @@ class Turn:
         cached.committed = NOTHING
         now = self._clock.now()
         born, programs = bind(cached, event, definition, self._new_identity)
-        job = Job(None, programs, self._holder)
+        job = Job(None, programs, self._holder, held_back=self._held_back)
         if self._rates is not None:
             job = replace(job, held_back=self._rates.hold(cached.job_id))
         decision = self._core.decide(job, born, now)
@@ -172,6 +173,10 @@ class Turn:
             weight = weigh(text)
         turn = DecidedTurn(decision, programs, now, text, kept, deliveries, queued, weight=weight)
         return self._commits.prepare(cached, turn)
+
+    def begin_nothing(self) -> None:
+        """From now on no execution begins here: what waits stays so, and what runs goes on."""
+        self._held_back, self._rates = STOPPING, None
 
     async def expect(self, cached: CachedJob, pending: PendingCommit) -> None:
         """Just before the commit: the alarm comes first, and until the store has answered nobody knows."""
@@ -283,7 +288,7 @@ class Turn:
         if definition is not None:
             event, programs = bind(cached, event, definition, self._new_identity)
         rates = None if self._rates is None or not isinstance(event, BEGINNING) else self._rates
-        held_back = None if rates is None else rates.hold(cached.job_id)
+        held_back = self._held_back if rates is None else rates.hold(cached.job_id)
         job = Job(before, programs, self._holder, self._open_bytes.is_full, held_back)
         if place is not None:
             decision = await self._large_turns.decide(cached, job, event, now)

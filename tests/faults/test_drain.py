@@ -48,6 +48,28 @@ async def test_what_runs_ends_and_is_recorded(tmp_path: Path, qos: int) -> None:
         assert len(target.seen) == 1
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_what_waits_begins_after_the_next_start(tmp_path: Path, workers: int) -> None:
+    """The stop takes no longer than what runs; each of those that wait is sent once, at qos 0 too."""
+    async with open_target() as target:
+        run = start_run(tmp_path / "data", settings={"server.workers": workers})
+        await begin(run, plain(target, overlapPolicy="queue"))
+        gate = target.hold("/one")
+        for _ in range(3):
+            assert (await run.ask("POST", f"{JOB}/trigger")).status_code == 200
+        await run.until(lambda: asked(target, 1), "the target was asked")
+        await begin_to_stop(run)
+        gate.set()
+        assert await run.end() == 0
+        assert len(target.seen) == 1
+        again = start_run(tmp_path / "data", settings={"server.workers": workers})
+        assert await again.is_up()
+        executions = await ended(again, 3)
+        assert await again.terminate() == 0
+    assert [one["state"] for one in executions] == ["succeeded"] * 3
+    assert len({one.key for one in target.seen}) == len(target.seen) == 3
+
+
 @pytest.mark.parametrize("qos", [0, 1])
 async def test_nothing_is_doubled_or_lost_over_rolling_restarts(tmp_path: Path, qos: int) -> None:
     """Twelve firings over four processes: each planned moment has one execution, each was sent once."""

@@ -108,6 +108,7 @@ class ClusterTurns:
     def stop_starting(self) -> None:
         """From now on no execution is started here: what runs may end."""
         self._is_stopping = True
+        self._turn.begin_nothing()
 
     async def take(self, job_id: str, message: bytes) -> bytes:
         """Takes the turn of a message. Never raises: errors are answers."""

@@ -165,8 +165,9 @@ class EmbeddedTurns:
             await asyncio.gather(*map(self._prefetch, absent[start : start + LOADED_AT_ONCE]))
 
     def drain(self) -> None:
-        """Rings only jobs with executions that run, from now on."""
+        """Rings only jobs with executions that run, from now on, and begins none that waits."""
         self._is_draining = True
+        self._turn.begin_nothing()
 
     def flush_log(self) -> None:
         """Writes the lines of the log that wait for more of their kind."""

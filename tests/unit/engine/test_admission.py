@@ -3,7 +3,8 @@
 from typing import Any
 
 from scheduler_service.domain.execution import ExecutionState
-from scheduler_service.domain.turn_events import AlarmRang, Triggered, Updated
+from scheduler_service.domain.turn_events import AlarmRang, Backfilled, Triggered, Updated
+from scheduler_service.engine.decision import STOPPING
 from scheduler_service.engine.program import Surroundings
 from tests.rows import each_row
 from tests.unit.engine.rig import EVERY_10, Rig, program, ticking
@@ -29,6 +30,40 @@ def test_queue_runs_later_in_order() -> None:
     rig.answer()
     assert rig.states() == [S.SUCCEEDED, S.PROCESSING, S.ENQUEUED, S.SKIPPED]
     assert rig.ledger()[-1] == (20_000, "late", None)
+
+
+def test_a_process_that_stops_begins_nothing_that_waits() -> None:
+    """Neither queued, delayed, backfilled nor due, nor of a job of the system; the next one does it all."""
+    for system in (False, True):
+        rig = Rig()
+        rig.programs[1] = program(
+            overlapPolicy="queue",
+            timer={"dueTime": "10s", "period": "0s"},
+            retry=[{"errorEquals": "*", "intervalSeconds": 5}],
+            system=system,
+        )
+        rig.create().deliver(Triggered())
+        rig.deliver(Triggered())
+        rig.deliver(Triggered(planned_at=rig.wall + 6_000))
+        rig.deliver(Backfilled(moments=(rig.wall - 1_000,)))
+        rig.held_back = STOPPING
+        rig.answer(500)
+        rig.stand_still(11_000)
+        rig.deliver(AlarmRang())
+        assert rig.open(1).attempts == 2, "a retry belongs to what runs"
+        rig.answer()
+        rig.deliver(Triggered())
+        rig.deliver(AlarmRang())
+        waiting = [S.ENQUEUED, S.SCHEDULED, S.ENQUEUED, S.ENQUEUED]
+        assert rig.states() == [S.SUCCEEDED, *waiting]
+        assert rig.ledger() == []
+        assert rig.wait() == 0, "the next process looks at once"
+        rig.held_back = None
+        rig.deliver(AlarmRang())
+        while S.PROCESSING in rig.states():
+            rig.answer()
+        assert rig.states() == [S.SUCCEEDED] * 6
+        assert [outcome for _, outcome, _ in rig.ledger()] == ["fired"]
 
 
 def test_cancel_running_ends_the_oldest() -> None:

@@ -131,6 +131,33 @@ async def test_a_node_alone_lets_its_executions_wait(cluster: DaprHouse, job: st
     assert cluster.host.running == 1
 
 
+@pytest.mark.parametrize("is_alone", [False, True])
+async def test_what_waits_begins_elsewhere_or_after_the_next_start(
+    cluster: DaprHouse, job: str, is_alone: bool
+) -> None:
+    """Not where the node drains, though the execution before it ends there."""
+    if not is_alone:
+        await cluster.add("two")
+    cluster.sender.hold(FIRST)
+    await cluster.create(job, request=STEPS[:1], overlapPolicy="queue")
+    for _ in range(2):
+        await cluster.trigger(job)
+    stopping = await stop(cluster)
+    cluster.sender.release(FIRST)
+    await cluster.settle()
+    assert cluster.executions(job) == {1: State.SUCCEEDED, 2: State.ENQUEUED}
+    await cluster.advance(1_000)
+    if is_alone:
+        await asyncio.wait_for(stopping, 30)
+        assert cluster.sender.urls() == [FIRST]
+        await cluster.crash()
+    else:
+        await cluster.advance(4_000)
+        await end(cluster, stopping)
+    await cluster.recover()
+    assert cluster.executions(job) == dict.fromkeys((1, 2), State.SUCCEEDED)
+
+
 async def test_a_call_that_daprd_holds_is_given_up_when_a_node_has_left(cluster: DaprHouse, job: str) -> None:
     """daprd 1.18.3 answers no call that comes in the moment in which its node leaves."""
     await start_two(cluster, job, **asynchronous(timeoutSeconds=600))

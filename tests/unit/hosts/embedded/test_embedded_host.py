@@ -226,6 +226,25 @@ async def test_at_the_deadline_what_still_runs_is_left_to_the_next_start(house: 
     assert house.executions("job1") == {1: State.SUCCEEDED}
 
 
+async def test_what_waits_when_it_drains_begins_after_the_next_start(house: House) -> None:
+    """In order, at qos 0 too, and nothing before; the drain does not wait for it (SPEC sections 8, 14)."""
+    await house.create(overlapPolicy="queue")
+    house.sender.hold(URL)
+    for _ in range(3):
+        await house.trigger()
+    stop = asyncio.create_task(house.host.stop(20_000))
+    await house.settle()
+    house.sender.release(URL)
+    await house.advance(1_000)
+    assert stop.done()
+    assert house.sender.urls() == [URL]
+    assert house.executions() == {1: State.SUCCEEDED, 2: State.ENQUEUED, 3: State.ENQUEUED}
+    house.open()
+    await house.start()
+    await house.advance(100)
+    assert house.executions() == {2: State.SUCCEEDED, 3: State.SUCCEEDED}
+
+
 async def test_a_check_still_runs_while_the_node_drains(house: House) -> None:
     """Limits, checks and retries of what runs are no firings."""
     check = {"method": "GET", "url": "http://a.test/check"}
