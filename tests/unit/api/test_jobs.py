@@ -315,6 +315,16 @@ async def test_creation_under_a_key_is_done_once(client: httpx.AsyncClient, worl
     other = await client.post("/jobs/j1", json=definition(jobName="b"), headers=headers)
     assert other.status_code == 422
     assert pointers(other) == [("/Idempotency-Key", "key_reused")]
+    # An update too; what was done since stays, and the job is shown as it is now
+    update: Any = {
+        "url": "/jobs/j1/update",
+        "json": definition(jobName="first"),
+        "headers": {"Idempotency-Key": "k2"},
+    }
+    await client.post(**update)
+    await client.post("/jobs/j1/update", json=definition(jobName="second"))
+    again = (await client.post(**update)).json()["data"]
+    assert (again["revision"], again["definition"]["jobName"]) == (3, "second")
     # A refusal is not kept: put right, the key is free
     headers = {"Idempotency-Key": "k1"}
     assert (await client.post("/jobs/j1", json=definition(qos=9), headers=headers)).status_code == 422
