@@ -24,6 +24,9 @@ LARGEST = 1_000_000_000
 JOB_ID_FORM = re.compile(JOB_ID[1:-1])
 CALENDAR = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 METHOD = r"^[A-Za-z][A-Za-z0-9_-]{0,31}$"
+COUNTRY = r"^[A-Z]{2}(-[A-Z0-9]{1,4})?$"
+LABEL_SCOPE = r"^[^:\x00-\x1f]{1,128}:[^\x00-\x1f]{0,128}$"
+TENANT = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 
 

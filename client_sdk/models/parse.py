@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, TypeVar, get_args
 
 from pydantic import ValidationError
 
-from client_sdk.id_patterns import FORM_OF_ID
+from client_sdk.id_patterns import FORMS
 from client_sdk.models.definition import JobDefinition, Timer
-from client_sdk.models.fields import WireModel
+from client_sdk.models.fields import COUNTRY, LABEL_SCOPE, METHOD, TENANT, VARIABLE, WireModel
 
 MAY_BE_TEXT = ("timer", "checkUrl")
 """The members of a definition that are an object or a string that holds one."""
@@ -108,14 +108,14 @@ _MODELS: list[type[WireModel]] = WireModel.__subclasses__()
 KNOWN_NAMES = frozenset(
     field.alias or name for model in _MODELS for name, field in model.model_fields.items()
 )
-HINTS = {
-    "jobId": FORM_OF_ID,
-    "parentJob": FORM_OF_ID,
-    "instanceId": FORM_OF_ID,
-    "specificInstances": FORM_OF_ID,
-    "respEnvName": "use letters, digits and '_', the first no digit",
-    "method": "use an HTTP method, as in POST",
+HINTS = {pattern: form for _, pattern, form in FORMS.values()} | {
+    VARIABLE: "use letters, digits and '_', the first no digit",
+    METHOD: "use an HTTP method, as in POST",
+    TENANT: "use 1 to 64 of letters, digits, '.', '_' and '-', the first a letter or digit",
+    LABEL_SCOPE: "write NAME:VALUE, as in team:ops, with at most 128 characters each",
+    COUNTRY: "use the code of a country, or of a part of one, in capitals: CN, DE-BY",
 }
+"""Of each pattern of a member what to write."""
 
 
 class Problem(NamedTuple):
@@ -271,7 +271,7 @@ def _phrase(model: type[WireModel] | None, path: Path, item: Mapping[str, Any]) 
     if kind == "extra_forbidden":
         return f"unknown field {name!r}{_suggest(model, path)}"
     if kind == "string_pattern_mismatch":
-        hint = HINTS.get(name.partition("[")[0], context["pattern"])
+        hint = HINTS.get(context["pattern"], context["pattern"])
         return f"{name} {_show(item['input'])} is not well formed; {hint}"
     if kind == "literal_error":
         return f"{name} must be {context['expected']}, not {_show(item['input'])}"

@@ -6,7 +6,10 @@ from pydantic import BeforeValidator, Field
 
 from client_sdk.models.definition import LabelName, Timer, read_timer
 from client_sdk.models.fields import (
+    COUNTRY,
+    LABEL_SCOPE,
     MOST_TAGS,
+    TENANT,
     Count,
     FilledName,
     FilledText,
@@ -34,9 +37,9 @@ LONGEST_DATES = 1_000_000
 LONGEST_OVERLAP = 2_592_000
 """In seconds, 30 days: how long two texts of one key are valid."""
 RoleName = Literal["viewer", "operator", "editor", "admin"]
-TenantName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+TenantName = Annotated[str, Field(pattern=TENANT)]
 KeyName = Annotated[PlainText, Field(min_length=1, max_length=128)]
-LabelScope = Annotated[PlainText, Field(pattern=r"^[^:\x00-\x1f]{1,128}:[^\x00-\x1f]{0,128}$")]
+LabelScope = Annotated[PlainText, Field(pattern=LABEL_SCOPE)]
 JobAction = Literal["pause", "resume", "trigger", "destroy", "label", "disable", "enable"]
 ExecutionAction = Literal["replay", "cancel"]
 
@@ -122,7 +125,7 @@ class NewCalendar(WireModel):
     week: list[Annotated[int, Field(ge=1, le=7)]] = Field(default=[1, 2, 3, 4, 5], max_length=7)
     free: list[Text] = Field(default=[], max_length=MAX_DAYS)
     work: list[Text] = Field(default=[], max_length=MAX_DAYS)
-    country: Annotated[str, Field(pattern=r"^[A-Z]{2}(-[A-Z0-9]{1,4})?$")] | None = None
+    country: Annotated[str, Field(pattern=COUNTRY)] | None = None
 
 
 class DatesText(WireModel):

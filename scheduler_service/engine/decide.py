@@ -8,6 +8,7 @@ from scheduler_service.domain.document import (
     Open,
     PartsOpen,
     PartsQueued,
+    Resolving,
     Retrying,
 )
 from scheduler_service.domain.execution import ExecutionState, FailureType
@@ -213,6 +214,8 @@ def _time_out(turn: TurnState, run: Open, context: Context) -> None:
     """Fails an attempt over its limit: stops what is in flight and calls `cancelUrl`."""
     program = turn.program_of(run)
     message = f"the attempt ran over timeoutSeconds ({program.timeout / 1000:g} s)"
+    if isinstance(context.phase, Resolving):
+        message += f" while it waited for an instance of {context.phase.service!r} that takes work"
     _record_call(turn, run, context, message)
     abandon(turn, run, context.phase)
     call_cancel_url(turn, run, context)

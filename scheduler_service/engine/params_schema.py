@@ -14,6 +14,7 @@ from client_sdk.models.parse import write_pointer
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.texts import scrub
 from scheduler_service.language.iregexp import compile_re2
+from scheduler_service.language.json_values import as_json
 
 PROBLEMS_MAX = 20
 CHECKS_MAX = 50_000
@@ -55,7 +56,7 @@ def check_parameters(schema: object, parameters: object) -> list[Problem]:
     try:
         validator = _VALIDATOR(schema, registry=Registry(), format_checker=meter)
         for error in validator.iter_errors(_shorten(parameters)):
-            found.append(Problem(write_pointer(error.absolute_path), "params", error.message))
+            found.append(Problem(write_pointer(error.absolute_path), "params", _phrase(error)))
             if len(found) == PROBLEMS_MAX:
                 break
     except _Exhausted:
@@ -68,6 +69,23 @@ def check_parameters(schema: object, parameters: object) -> list[Problem]:
         text = f"paramsSchema cannot check these parameters ({type(error).__name__}); correct it"
         return [Problem("", "params", text)]
     return found
+
+
+def _phrase(error: jsonschema.ValidationError) -> str:
+    """Its message, with true, false and null as JSON has them; the library shows Python's words."""
+    if error.validator == "enum":
+        text = f"{_show(error.instance)} is not one of [{', '.join(map(_show, error.validator_value))}]"
+    elif error.validator == "const":
+        text = f"{_show(error.validator_value)} was expected"
+    elif isinstance(error.instance, bool | None):
+        text = _show(error.instance) + error.message.removeprefix(repr(error.instance))
+    else:
+        return error.message
+    return text[:LONGEST_MESSAGE]
+
+
+def _show(value: object) -> str:
+    return as_json(value).decode() if isinstance(value, bool | None) else repr(value)
 
 
 def check_schema(schema: object) -> list[Problem]:

@@ -45,6 +45,7 @@ KEYS_COMPARED = 20
 """How many unknown keys of an entry are compared: comparing one takes 20 µs."""
 EVENTS = FINAL | {"inprogress", "succeed", "failed", "timeout"}
 
+_ANY_CLASS, _CLASS = re.compile(r"[0-9][xX]{2}"), re.compile(r"[06-9][xX]{2}")
 UNTOLD = {
     ("finalFailed",): "no notification says that an execution has failed for good",
     ("finalSucceed",): "no notification says that an execution has succeeded",
@@ -90,6 +91,9 @@ def _about_spelling(given: frozenset[str], known: frozenset[str], pointer: str) 
     """Codes are case-sensitive: `5XX` is a business code that nothing raises."""
     meant = {name.lower(): name for name in known}
     for code in sorted(given - known):
+        if _CLASS.fullmatch(code):
+            message = f"{code!r} is no class of statuses; the classes are 1xx to 5xx"
+            yield Problem(pointer, "spelling", message)
         if code.lower() in meant:
             message = f"{code!r} is not an error code; write {meant[code.lower()]!r}"
             yield Problem(pointer, "spelling", message)
@@ -100,7 +104,10 @@ def _about_events(given: frozenset[str], pointer: str) -> Iterator[Problem]:
     meant = {name.lower(): name for name in EVENTS}
     for key in islice(sorted(given - EVENTS), KEYS_COMPARED):
         near = get_close_matches(key[:KEY_MAX].lower(), sorted(meant), n=1, cutoff=NEAR)
-        if near:
+        if key == "*" or _ANY_CLASS.fullmatch(key):
+            message = f"{key!r} is no event: stateEquals has no classes; write each status, or none for all"
+            yield Problem(pointer, "spelling", message)
+        elif near:
             message = f"{key[:KEY_MAX]!r} is not an event of the scheduler; did you mean {meant[near[0]]!r}?"
             yield Problem(pointer, "spelling", message)
 

@@ -30,7 +30,8 @@ class English:
         "Once, at {}",
         "Once, at once",
     )
-    each, every, after_end = "Every {}, first {}{}", "Every {}, first {}{}", "{} after each end, first {}{}"
+    each, every, after_end = "Every {}, {}{}", "Every {}, {}{}", "{} after each end, {}{}"
+    first, counted = "first {}", "counted from its creation"
     times = ", {} times in all"
     not_before, not_after = "not before {}", "not after {}"
     from_creation, jitter = "for {} from its creation", "each up to {} later"
@@ -111,6 +112,8 @@ class English:
         first = self._describe_due(timer, timer.due)
         if timer.repeats == 1:
             return self.once.format(first)
+        is_later = first == self.at_once and timer.start_at is not None
+        first = self.counted if is_later else self.first.format(first)
         times = "" if timer.repeats is None else self.times.format(timer.repeats)
         if timer.from_end:
             return self.after_end.format(self.length(timer.period), first, times)

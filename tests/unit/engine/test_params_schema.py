@@ -85,6 +85,21 @@ def test_messages_repeat_little_of_what_they_are_about() -> None:
     assert len(check_schema({"anyOf": [{"$ref": "#/absent"}] * 100})) == PROBLEMS_MAX
 
 
+@each_row(
+    ("schema", "value", "message"),
+    [
+        ({"type": "integer"}, True, "true is not of type 'integer'"),
+        ({"type": "integer"}, None, "null is not of type 'integer'"),
+        ({"enum": [True, None, "a", 1]}, False, "false is not one of [true, null, 'a', 1]"),
+        ({"const": None}, 1, "null was expected"),
+        ({"type": "integer"}, "a", "'a' is not of type 'integer'"),
+    ],
+)
+def test_messages_have_the_words_of_json(schema: object, value: object, message: str) -> None:
+    """Whoever sends JSON reads true, false and null."""
+    assert [one.message for one in check_parameters(schema, value)] == [message]
+
+
 def test_a_trigger_is_checked() -> None:
     """Parameters that the schema refuses start nothing and use up no number."""
     schema: dict[str, Any] = {

@@ -29,6 +29,15 @@ def warnings(**members: Any) -> list[tuple[str, str]]:
         ({"retry": [{"errorEquals": ["500", "lost"]}]}, [("/retry/0/errorEquals", "never_retried")]),
         ({"retry": [{"errorEquals": ["5XX", "Timeout"]}]}, [("/retry/0/errorEquals", "spelling")] * 2),
         ({"retry": [{"errorEquals": ["Partial"]}]}, [("/retry/0/errorEquals", "spelling")]),
+        ({"retry": [{"errorEquals": ["6xx", "1xx"]}]}, [("/retry/0/errorEquals", "spelling")]),
+        (
+            {
+                "notification": [
+                    {"url": "http://a/", "stateEquals": ["*", "4xx", "finalFailed", "finalSucceed"]}
+                ]
+            },
+            [("/notification/0/stateEquals", "spelling")] * 2,
+        ),
         ({"retry": [{"errorEquals": ["5xx", "*", "OUT_OF_STOCK", "418"]}]}, []),
         ({"checkUrl": URL}, [("/checkUrl", "check_ignored")]),
         ({"checkUrl": URL, "async": True}, []),

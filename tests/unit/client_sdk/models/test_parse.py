@@ -21,7 +21,8 @@ from client_sdk.models import (
     point_to_posted,
 )
 from client_sdk.models.fields import LONGEST_ADDRESS, LONGEST_DESCRIPTION
-from client_sdk.models.request_bodies import Cancellation
+from client_sdk.models.parse import HINTS
+from client_sdk.models.request_bodies import Cancellation, NewCalendar
 from tests.rows import each_row
 
 
@@ -171,3 +172,22 @@ def test_unknown_members_of_a_request_are_refused(model: type[WireModel], value:
     with pytest.raises(ModelError) as caught:
         parse_model(model, value | {"colour": "blue"})
     assert [(one.pointer, one.code) for one in caught.value.problems] == [("/colour", "unknown_field")]
+
+
+def find_patterns(schema: object) -> set[str]:
+    """The patterns anywhere in a JSON Schema."""
+    if isinstance(schema, list):
+        return set().union(*map(find_patterns, schema))
+    if not isinstance(schema, dict):
+        return set()
+    own = schema.get("pattern")
+    return find_patterns([*schema.values()]) | ({own} if isinstance(own, str) else set())
+
+
+def test_no_regular_expression_is_a_remedy() -> None:
+    """Each pattern of a member is told in words."""
+    patterns = find_patterns([model.model_json_schema() for model in WireModel.__subclasses__()])
+    assert patterns - HINTS.keys() == {"^[1-5][xX]{2}$"}  # of a class of statuses, which is told with them
+    with pytest.raises(ModelError) as refused:
+        parse_model(NewCalendar, {"country": "de"})
+    assert refused.value.problems[0].message.endswith("in capitals: CN, DE-BY")

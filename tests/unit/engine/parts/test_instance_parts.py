@@ -6,7 +6,7 @@ from typing import Any
 from scheduler_service.domain.effects import AbandonPart, MarkDraining, MarkRefused, ResolveInstances
 from scheduler_service.domain.execution import ExecutionState, FailureType
 from scheduler_service.domain.moments import DAY
-from scheduler_service.domain.records import FeedbackSeen, Noted
+from scheduler_service.domain.records import AttemptEnded, FeedbackSeen, Noted
 from scheduler_service.domain.replies import Refusal, RefusalCode, Taken, Unchanged
 from scheduler_service.domain.step_parts import PAUSED, WITHDRAWN
 from scheduler_service.domain.turn_events import (
@@ -153,6 +153,8 @@ def test_a_wait_ends_with_no_instance_or_with_the_attempt(waits: bool) -> None:
         rig.resolve()
     assert rig.execution(1).error == ("500" if waits else "no_instance")
     assert rig.execution(1).failure_type is (FailureType.TIMEOUT if waits else FailureType.NO_INSTANCE)
+    told = [one.message for one in rig.of(AttemptEnded, rig.records)]
+    assert ("while it waited for an instance of 'shop'" in (told[0] or "")) is waits
 
 
 def test_a_draining_instance_costs_no_attempt() -> None:
