@@ -80,7 +80,7 @@ def _phrase(error: jsonschema.ValidationError) -> str:
     elif isinstance(error.instance, bool | None):
         text = _show(error.instance) + error.message.removeprefix(repr(error.instance))
     else:
-        return error.message
+        return str(error.message)
     return text[:LONGEST_MESSAGE]
 
 

@@ -45,6 +45,9 @@ KEYS_COMPARED = 20
 """How many unknown keys of an entry are compared: comparing one takes 20 µs."""
 EVENTS = FINAL | {"inprogress", "succeed", "failed", "timeout"}
 
+_CHARSET = re.compile(r";\s*charset\s*=\s*\"?([A-Za-z0-9._:-]{1,40})", re.IGNORECASE)
+IN_UTF_8 = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
+"""Names of charsets in which a body of UTF-8 may be read; of ASCII, because most bodies are."""
 _ANY_CLASS, _CLASS = re.compile(r"[0-9][xX]{2}"), re.compile(r"[06-9][xX]{2}")
 UNTOLD = {
     ("finalFailed",): "no notification says that an execution has failed for good",
@@ -61,6 +64,7 @@ def find_warnings(definition: JobDefinition, longest_call: int) -> Iterator[Prob
     """
     yield from _about_check(definition)
     yield from _about_conditions(definition)
+    yield from _about_charsets(definition)
     for index, policy in enumerate(definition.retry):
         pointer = f"/retry/{index}/errorEquals"
         for code in sorted(policy.errors & NEVER_RETRIED):
@@ -85,6 +89,16 @@ def _about_conditions(definition: JobDefinition) -> Iterator[Problem]:
             continue
         for slip in find_slips(target.success_when):
             yield Problem(f"{pointer}/successWhen", slip.code, slip.message)
+
+
+def _about_charsets(definition: JobDefinition) -> Iterator[Problem]:
+    """A body is sent in UTF-8, whatever its type says."""
+    for pointer, target in posted_targets(definition):
+        for name, value in target.headers.items():
+            found = _CHARSET.search(value) if name.lower() == "content-type" else None
+            if found is not None and found[1].lower() not in IN_UTF_8:
+                message = f"a body is sent in UTF-8, not in {found[1]}; write charset=utf-8, or leave it out"
+                yield Problem(pointer + write_pointer(["headers", name]), "charset", message)
 
 
 def _about_spelling(given: frozenset[str], known: frozenset[str], pointer: str) -> Iterator[Problem]:

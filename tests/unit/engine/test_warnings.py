@@ -29,6 +29,15 @@ def warnings(**members: Any) -> list[tuple[str, str]]:
         ({"retry": [{"errorEquals": ["500", "lost"]}]}, [("/retry/0/errorEquals", "never_retried")]),
         ({"retry": [{"errorEquals": ["5XX", "Timeout"]}]}, [("/retry/0/errorEquals", "spelling")] * 2),
         ({"retry": [{"errorEquals": ["Partial"]}]}, [("/retry/0/errorEquals", "spelling")]),
+        (
+            {
+                "request": [
+                    {"url": "http://a/", "body": "订", "headers": {"content-type": "text/plain; Charset=GBK"}}
+                ]
+            },
+            [("/request/0/headers/content-type", "charset")],
+        ),
+        ({"request": [{"url": "http://a/", "headers": {"Content-Type": 'text/plain; charset="UTF-8"'}}]}, []),
         ({"retry": [{"errorEquals": ["6xx", "1xx"]}]}, [("/retry/0/errorEquals", "spelling")]),
         (
             {

@@ -66,7 +66,8 @@ def on_days(due_time: str, period: str, rule: DayRule, **members: object) -> Tim
             make("0s", "P1M", start_at="2024-05-01 00:00:00", ttl="P1Y", jitter=30_000),
             "Every month, counted from its creation, not before 2024-05-01 00:00:00 UTC time, "
             "for 1 year from its creation, each up to 30 seconds later",
-            "每个月，从创建时算起，不早于 2024-05-01 00:00:00（UTC 时间），自创建起 1 年 内，每次最多推迟 30 秒",
+            "每个月，从创建时算起，不早于 2024-05-01 00:00:00（UTC 时间），"
+            "自创建起 1 年 内，每次最多推迟 30 秒",
         ),
         (
             make("0s", "P1D", end_at="2024-05-01 00:00:00", ttl="2024-04-01 00:00:00"),
