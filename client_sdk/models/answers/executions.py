@@ -197,8 +197,8 @@ class ExecutionInFull(Execution):
     `result` None: none is kept (`keepResult`).
 
     `trace_id` is that of OpenTelemetry; None: it has not begun, or its first call has not ended yet.
-    `detail`: `dropped` where the history has removed some; `partial` where this answer leaves out older
-    attempts, notifications or bodies.
+    `detail`: `brief` where `historyDetail` keeps less than all; `dropped` where the history has removed some;
+    `partial` where this answer leaves out older attempts, notifications or bodies.
     """
 
     trace_id: str | None = None

@@ -104,7 +104,7 @@ FailureType = Annotated[
     ],
     _OPEN,
 ]
-KeptDetail = Annotated[Literal["kept", "dropped", "partial"], _OPEN]
+KeptDetail = Annotated[Literal["kept", "brief", "dropped", "partial"], _OPEN]
 TriggeredBy = Annotated[Literal["timer", "manual", "replay", "trial", "backfill"], _OPEN]
 OptionSource = Annotated[Literal["product", "platform", "tenant", "service", "job"], _OPEN]
 ItemStatus = Annotated[Literal["created", "updated", "unchanged", "refused"], _OPEN]

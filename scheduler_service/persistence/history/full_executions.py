@@ -64,14 +64,16 @@ def read_in_full(
     failure = ended if row.error is not None and ended is not None and ended.error is not None else None
     known = shown.records if ended is None else [*shown.records, ended]
     kept = read_result(connection, row) if row.state == ExecutionState.SUCCEEDED else None
+    attempts = assemble_attempts(shown.records)
+    is_brief = _is_brief(shown.records) or bool(row.attempt_count and not attempts and request_counts is None)
     return {
         **execution_wire(row, failure, callers.get((row.uid, row.execute_number))),
         "traceId": trace_id(row, known),
-        "detail": _detail_word(row, room),
+        "detail": _detail_word(row, room, is_brief=is_brief),
         "params": None if params is None else parse_kept(params),
         "paramsComplete": bool(row.params_complete) and params is not None,
         "result": None if kept is None else {**result_wire(kept), "bytes": len(kept.body)},
-        "attempts": assemble_attempts(shown.records),
+        "attempts": attempts,
         "notifications": notifications,
     }
 
@@ -115,10 +117,18 @@ def _read_notifications(
     return shown[::-1]
 
 
-def _detail_word(row: AnyRow, room: AnswerBudget) -> str:
+def _detail_word(row: AnyRow, room: AnswerBudget, *, is_brief: bool) -> str:
     if row.dropped:
         return "dropped"
-    return "partial" if room.has_left_out() else "kept"
+    if room.has_left_out():
+        return "partial"
+    return "brief" if is_brief else "kept"
+
+
+def _is_brief(records: Iterable[Detail]) -> bool:
+    """Whether a call was written without headers and bodies, as `historyDetail` says."""
+    calls = (one.exchange for one in records if isinstance(one, StepEnded | CheckEnded))
+    return any(one.redacted and not one.request_headers and one.request_body is None for one in calls)
 
 
 def assemble_attempts(records: Iterable[Detail]) -> list[Wire]:

@@ -34,6 +34,8 @@ from scheduler_service.persistence.history.stored_records import (
     read_newest_first,
     read_oldest_first,
 )
+from scheduler_service.security.history_masking import Masking
+from tests.rows import each_row
 from tests.unit.persistence.history.conftest import Room
 from tests.unit.persistence.history.reading import write, write_one_of_everything
 from tests.unit.persistence.history.samples import START, attempt, batch, exchange, execution
@@ -204,6 +206,28 @@ async def test_of_many_notifications_the_newest_are_shown(file_room: Room) -> No
     assert [one["deliveryId"] for one in shown] == [f"d{n}" for n in range(5, MOST_NOTIFICATIONS + 5)]
     assert (shown[0]["response"]["body"], shown[0]["response"]["truncated"]) == (None, True)
     assert len(shown[-1]["response"]["body"]) == 6_000
+
+
+@each_row(
+    ("detail", "error", "word"),
+    [
+        ("all", None, "kept"),
+        ("failures", "500", "kept"),
+        ("failures", None, "brief"),
+        ("none", None, "brief"),
+    ],
+)
+async def test_what_the_job_keeps_less_of_is_brief(
+    room: Room, detail: str, error: str | None, word: str
+) -> None:
+    """Not as if nothing had been sent (`historyDetail`, SPEC section 12)."""
+    uid, state = f"{detail}{error}", "terminated" if error else "succeeded"
+    records = (*attempt(1, 1, error=error), execution(state=state, error=error, attempt_count=1))
+    await write(room, batch(1, *Masking(detail=detail).redact_all(records), uid=uid, job_id=uid))
+    found: Any = await room.reads.execution("default", f"{uid}-1")
+    assert (found["detail"], found["attemptCount"]) == (word, 1)
+    alone: Any = await room.reads.execution("default", f"{uid}-1", 7)
+    assert alone["detail"] == "kept"
 
 
 async def test_one_attempt_alone_has_its_notifications(room: Room) -> None:

@@ -42,6 +42,7 @@ export const Screen = {
         <${ExecutionHead} execution=${execution} job=${job.data} neighbours=${neighbours.value}>
           <${ExecutionActions} execution=${execution} isJobGone=${isJobGone} stepCount=${stepCount(chain.value, execution)} replayFrom=${replayFrom.value} onReplayFrom=${replay} onDone=${resource.reload}/>
         <//>
+        ${execution.detail === "brief" && html`<p class="note">${t("execution.brief")}</p>`}
         ${execution.detail === "dropped" && html`<p class="note">${t("execution.dropped")}</p>`}
         ${isPart(execution) && partNote(execution)}
         <div class=${["split", { open: row !== null }]}>
