@@ -212,7 +212,8 @@ async def replay_one(
     await _check_step(request, entry, posted.from_step)
     responses = await _responses(request, execution_id, posted.from_step)
     params = await _recall_params(request, execution_id) if posted.params is None else as_json(posted.params)
-    event = Triggered(params=params, replay=Replay(number, posted.from_step, responses), trace=request.trace)
+    replay = Replay(number, posted.from_step, responses, str(execution["executionId"]))
+    event = Triggered(params=params, replay=replay, trace=request.trace)
     act = request.act({"given": {"executionId": execution_id, "fromStep": posted.from_step}})
     return job_id, await run_command(request, entry.job_id, Command(event, remembered=remembered, act=act))
 

@@ -231,6 +231,23 @@ class Noted(Record, frozen=True):
     step: int | None = None
 
 
+REPLAY = "replay"
+"""The kind of the note by which a replay names what it repeats."""
+
+
+def write_replayed(execution_id: str, from_step: int) -> str:
+    """The text of that note."""
+    return f"of {execution_id} from step {from_step}"
+
+
+def read_replayed(note: Noted) -> tuple[str, int] | None:
+    """The executionId and the step of such a note; None: it is another one."""
+    words = note.text.split(" ")
+    if note.kind != REPLAY or len(words) != 5 or not words[4].isdecimal():
+        return None
+    return words[1], int(words[4])
+
+
 class ResultKept(Record, frozen=True):
     """What an execution that succeeded was answered last, whole (`keepResult`).
 

@@ -90,11 +90,15 @@ class AlarmRang(Event, frozen=True):
 
 
 class Replay(msgspec.Struct, frozen=True, gc=False):
-    """A trigger repeats an earlier execution from step `from_step`; `responses` are those before it."""
+    """A trigger repeats an earlier execution from step `from_step`; `responses` are those before it.
+
+    `execution_id` is that of the earlier one, of whatever life of the job; empty: it is not known.
+    """
 
     execute_number: int
     from_step: int = 0
     responses: tuple[bytes, ...] = ()
+    execution_id: str = ""
 
 
 class Triggered(Event, frozen=True):

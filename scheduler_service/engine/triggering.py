@@ -7,6 +7,7 @@ from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.execution import PLANNED, ExecutionState, TriggeredBy
 from scheduler_service.domain.job_key import is_trial
 from scheduler_service.domain.moments import HOUR, MINUTE, SECOND
+from scheduler_service.domain.records import REPLAY, write_replayed
 from scheduler_service.domain.replies import Refusal, RefusalCode, Reply, Started, StartedMany
 from scheduler_service.domain.turn_events import Backfilled, Triggered
 from scheduler_service.engine.admission import line_up, new_execution, submit
@@ -51,6 +52,8 @@ def trigger(turn: TurnState, event: Triggered) -> Reply:
     )
     if event.replay is not None:
         run = replace(run, from_step=event.replay.from_step, replayed=event.replay.responses)
+        if event.replay.execution_id:
+            turn.note(run, REPLAY, write_replayed(event.replay.execution_id, event.replay.from_step))
     if not later:
         return submit(turn, run)
     turn.put(run)

@@ -70,6 +70,27 @@ async def test_an_execution_is_told_in_full(world: World) -> None:
     assert paged == log
 
 
+async def test_a_replay_is_replayed_from_its_step(world: World) -> None:
+    """Earlier responses come from what it repeats, and stand in the log by that name (SPEC section 10)."""
+    steps = [{"url": f"service://jobswork/{name}", "respEnvName": name} for name in ("one", "two")]
+    steps.append({"url": "service://jobswork/three", "body": "${one.v} ${two.v}"})
+    await create(world.client, request=steps)
+    for name, value in (("one", 1), ("two", 2)):
+        world.target.answers(f"/{name}", Reply(200, {"v": value}))
+    world.target.answers("/three", *(Reply(500),) * 2, Reply(200))
+    told = await run(world)
+    for state in ("terminated", "succeeded"):
+        path = f"/executions/{told['executionId']}/replay"
+        started = data_of(await world.client.post(path, json={"fromStep": 2}))
+        await world.settle()
+        log = data_of(await world.client.get(f"/executions/{started['executionId']}/log"))["items"]
+        assert f"of {told['executionId']} from step 2" in {line["text"] for line in log}
+        told = await world.ended(started["executionId"])
+        assert (told["state"], told["triggeredBy"]) == (state, "replay")
+    assert [seen.body for seen in world.target.at("/three")] == [b'"1 2"'] * 3
+    assert (len(world.target.at("/one")), len(world.target.at("/two"))) == (1, 1)
+
+
 async def test_what_a_debug_switch_holds_is_released() -> None:
     """`debug.hold_triggered` leaves executions `enqueued` until released (SPEC section 13)."""
     async with running(debug={"hold_triggered": True}) as world:

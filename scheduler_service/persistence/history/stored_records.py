@@ -8,8 +8,16 @@ from typing import Any, NamedTuple
 import msgspec
 import sqlalchemy as sa
 
-from scheduler_service.domain.execution import TriggeredBy
-from scheduler_service.domain.records import AttemptEnded, Detail, Exchange, ResultKept, StepEnded
+from scheduler_service.domain.execution import TriggeredBy, parse_execution_id
+from scheduler_service.domain.records import (
+    AttemptEnded,
+    Detail,
+    Exchange,
+    Noted,
+    ResultKept,
+    StepEnded,
+    read_replayed,
+)
 from scheduler_service.persistence.history.queries import select_entry_sizes, select_notification_sizes
 from scheduler_service.persistence.history.schema import deliveries, entries
 from scheduler_service.persistence.tables.audit_lines import MOST_BACKFILLED
@@ -24,6 +32,8 @@ _SPLIT = msgspec.msgpack.Decoder(list[tuple[int, int, msgspec.Raw]])
 _RECORD: msgspec.msgpack.Decoder[Detail] = msgspec.msgpack.Decoder(Detail)
 _PLACE = itemgetter(0, 1)
 _TAG_BYTES = 24
+MOST_REPLAYS = 50
+"""So far back replays of replays are followed."""
 """The tag of a record is the first of its members."""
 
 Place = tuple[int, int]
@@ -224,10 +234,36 @@ def _groups(keys: Sequence[Turn]) -> Iterable[Sequence[Turn]]:
 
 
 def read_last_exchanges(connection: sa.Connection, uid: str, execute_number: int) -> dict[int, Exchange]:
-    """By step what the last attempt sent, and before its first what it kept of earlier ones (`retryFrom`).
+    """By step what the last attempt sent, and before its first what it kept of earlier ones (`retryFrom`),
+    and of the execution that it replays from a later step.
 
-    Reads no further back than that needs.
+    Reads no further back than that needs, and over MOST_REPLAYS replays of replays.
     """
+    found = _read_exchanges(connection, uid, execute_number)
+    for _ in range(MOST_REPLAYS):
+        origin = None if 0 in found else _find_replayed(connection, uid, execute_number)
+        if origin is None:
+            break
+        uid, execute_number, from_step = origin
+        first = min(from_step, *found)
+        earlier = _read_exchanges(connection, uid, execute_number)
+        found |= {index: one for index, one in earlier.items() if index < first}
+    return found
+
+
+def _find_replayed(connection: sa.Connection, uid: str, execute_number: int) -> tuple[str, int, int] | None:
+    """The execution that this one replays (uid, executeNumber), and from which step it does."""
+    for stored in read_oldest_first(connection, uid, execute_number):
+        note = stored.decode() if stored.is_a(Noted) else None
+        if isinstance(note, Noted) and (replayed := read_replayed(note)) is not None:
+            parsed = parse_execution_id(replayed[0])
+            return None if parsed is None else (*parsed, replayed[1])
+        if stored.is_a(StepEnded):
+            break
+    return None
+
+
+def _read_exchanges(connection: sa.Connection, uid: str, execute_number: int) -> dict[int, Exchange]:
     found: dict[int, Exchange] = {}
     for _, sent in groupby(
         _steps_newest_first(connection, uid, execute_number), key=attrgetter("request_counts")

@@ -7,6 +7,7 @@ import pytest
 
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.domain.records import (
+    REPLAY,
     AttemptEnded,
     AttemptStarted,
     CheckEnded,
@@ -17,6 +18,7 @@ from scheduler_service.domain.records import (
     Noted,
     Record,
     StepEnded,
+    write_replayed,
 )
 from scheduler_service.persistence.history.answer_budget import (
     BODIES_BYTES,
@@ -491,8 +493,8 @@ async def test_many_rows_are_read_in_portions(file_room: Room) -> None:
     assert again == places[::-1]
 
 
-def step(request_counts: int, index: int, body: bytes, part: int | None = None) -> StepEnded:
-    return StepEnded(1, request_counts, index, START, exchange(response_body=body), part=part)
+def step(request_counts: int, index: int, body: bytes, part: int | None = None, number: int = 1) -> StepEnded:
+    return StepEnded(number, request_counts, index, START, exchange(response_body=body), part=part)
 
 
 async def responses(room: Room) -> dict[int, bytes | None]:
@@ -509,6 +511,22 @@ async def test_bodies_are_whole_however_much_came_after_them(file_room: Room) ->
     later = [batch(number, FeedbackSeen(1, 1, START, b"{}")) for number in range(2, 5_700)]
     await write(file_room, *later)
     assert await responses(file_room) == dict.fromkeys(range(3), large)
+
+
+async def test_a_replay_has_the_responses_with_which_it_began(room: Room) -> None:
+    """Of the execution that it replays, and of that which this one replays; no later step of theirs."""
+    await write(room, batch(1, step(1, 0, b"a"), step(1, 1, b"old"), uid="first"))
+    replayed = (step(1, 1, b"b", number=2), step(1, 2, b"old", number=2))
+    note = Noted(2, START, REPLAY, write_replayed("first-1", 1))
+    await write(room, batch(1, note, *replayed, uid="first"))
+    await write(room, batch(1, Noted(1, START, REPLAY, write_replayed("first-2", 2)), step(1, 3, b"d")))
+    assert await responses(room) == {0: b"a", 1: b"b", 3: b"d"}
+
+
+async def test_a_replay_of_what_is_gone_has_its_own_alone(room: Room) -> None:
+    """The other responses are missed by name where they are asked for."""
+    await write(room, batch(1, Noted(1, START, REPLAY, write_replayed("gone-1", 2)), step(1, 2, b"c")))
+    assert await responses(room) == {2: b"c"}
 
 
 async def test_parts_are_no_steps(room: Room) -> None:
