@@ -89,10 +89,14 @@ class Message(AnswerModel):
     headers: dict[str, str]
     body: str | None
     truncated: bool
+    encoding: str | None = None
 
 
 class StepRun(AnswerModel):
-    """One step of an attempt, or one `part` of it; `instance` is the one that was chosen, if any."""
+    """One step of an attempt, or one `part` of it; `instance` is the one that was chosen, if any.
+
+    `fault` is what failed on the way, as `timeout`; `error` the step's error code.
+    """
 
     index: int
     part: int | None = None
@@ -101,6 +105,10 @@ class StepRun(AnswerModel):
     method: str
     url: str
     status: int | None
+    fault: str | None = None
+    error: str | None = None
+    sent_at: AwareDatetime | None = None
+    ended_at: AwareDatetime | None = None
     duration_ms: int | None
     request: Message | None
     response: Message | None
@@ -128,12 +136,19 @@ class QueuedParts(AnswerModel):
 
 
 class Attempt(AnswerModel):
-    """One run through the chain. `queue`: None where no step of it is in a queue now."""
+    """One run through the chain. `queue`: None where no step of it is in a queue now.
+
+    `retry_in_ms`: how long after its end the next one was to begin; None: no retry.
+    """
 
     request_counts: int
+    reason: str | None = None
     started_at: AwareDatetime | None
     ended_at: AwareDatetime | None
     error: str | None
+    failure_type: FailureType | None = None
+    message: str | None = None
+    retry_in_ms: int | None = None
     steps: list[StepRun]
     checks: list[dict[str, Any]]
     feedback: list[dict[str, Any]]
@@ -142,13 +157,21 @@ class Attempt(AnswerModel):
 
 
 class Told(AnswerModel):
-    """A notification and its tries; `next_try_at` None: no try is planned."""
+    """A notification and its tries; `next_try_at` None: no try is planned.
 
+    `request` and `response` are those of the last try; None where there was none, or no answer came.
+    """
+
+    delivery_id: str
+    name: str | None = None
     event: str
     url: str
     state: str
+    created_at: AwareDatetime | None = None
     attempts: list[dict[str, Any]]
     next_try_at: AwareDatetime | None = None
+    request: Message | None = None
+    response: Message | None = None
 
 
 class ActLine(AnswerModel):
@@ -224,9 +247,9 @@ class LogLine(AnswerModel):
 class DeliveryLine(Told):
     """A notification in a list."""
 
-    delivery_id: str
     job_id: str
     execution_id: str
+    request_counts: int | None = None
 
 
 class DeliveryRef(AnswerModel):

@@ -43,6 +43,7 @@ class Statistics(AnswerModel):
     due: int
     waiting: int
     running: int
+    jobs: dict[str, int] = Field({})
     by_state: dict[str, int]
     lateness: dict[str, Any]
     per_minute: list[dict[str, Any]]

@@ -4,11 +4,13 @@ import asyncio
 import multiprocessing
 import os
 import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
 import pytest
+from pydantic import BaseModel
 
 from client_sdk import BlockingClient, Client, job
 from client_sdk.client.connection import CallGroup
@@ -47,6 +49,34 @@ async def test_a_job_is_made_fired_and_waited_for(client: Client) -> None:
     assert (ended.state, ended.params, ended.execute_number) == ("succeeded", {"size": 3}, 1)
     assert [step.status for attempt in ended.attempts for step in attempt.steps] == [200]
     assert [line.kind async for line in client.executions.log(ended)]
+
+
+async def test_every_member_of_an_answer_has_a_name(client: Client) -> None:
+    """The models are those of the API's description: a member without a name would not be described there."""
+    told = [{"url": "service://jobswork/told", "stateEquals": "finalSucceed"}]
+    await client.jobs.create(definition(notification=told, labels={"a": "b"}, keepResult=True), job_id="one")
+    fired = await client.jobs.trigger("one")
+    answers = [
+        await client.wait_for(fired, timeout=20),
+        *[one async for one in client.executions.list()],
+        *[one async for one in client.executions.log(fired)],
+        *[one async for one in client.deliveries.list(job_id="one")],
+        *[one async for one in client.jobs.list()],
+        await client.jobs.get("one"),
+        await client.scheduler.statistics(),
+        *await client.scheduler.nodes(),
+    ]
+    assert len({type(one) for one in answers}) == 8
+    assert [one for one in answers for one in find_unnamed(one)] == []
+
+
+def find_unnamed(value: Any) -> Iterator[str]:
+    """The members, at any depth, that the models do not have."""
+    if isinstance(value, list | tuple):
+        yield from (name for one in value for name in find_unnamed(one))
+    elif isinstance(value, BaseModel):
+        yield from (f"{type(value).__name__}.{name}" for name in value.model_extra or {})
+        yield from (name for one in type(value).model_fields for name in find_unnamed(getattr(value, one)))
 
 
 async def test_the_result_of_a_job_is_waited_for(client: Client, world: World) -> None:
