@@ -177,11 +177,11 @@ def replan(turn: TurnState, calendar: int = 0) -> Reply:
     if timer.rule is not None and timer.rule.version != head.calendar:
         return Taken()  # what is owed by the version before has to wait: see `follow_calendar`
     if head.next_fire is not None and head.next_fire > now and timer.kind in RECURRING:
-        following = upcoming(timer, head.cursor, head.uid)
-        last = over(timer, head.cursor, head.uid, now + 1)
-        passed = replace(head.cursor, last=max(last, head.cursor.last or last))
-        if following is not None and following.planned_at <= now and upcoming(timer, passed, head.uid):
-            turn.change_head(cursor=passed)
+        following, last = upcoming(timer, head.cursor, head.uid), head.next_fire - 1
+        if head.cursor.last == last:
+            return Taken()  # it was left so by an earlier review, which another one may follow at each start
+        if following is not None and following.planned_at <= now:
+            turn.change_head(cursor=replace(head.cursor, last=last))
             return Taken()
     plan_next(turn)
     fire_due(turn)
