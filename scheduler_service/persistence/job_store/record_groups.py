@@ -114,6 +114,8 @@ class RecordGroups:
 
     def _rows_of(self, batches: Sequence[Batch], holder: Holder) -> list[Row]:
         if len(batches) == 1:
+            # A turn that is taken again: the group of its first time was in doubt, and was not written.
+            self._groups.pop((batches[0].uid, batches[0].sequence), None)
             return records_of(batches, holder)
         content = pack(batches)
         if len(content) > MOST_BYTES:

@@ -17,8 +17,14 @@ import pytest
 
 from scheduler_service.domain.moments import Due
 from scheduler_service.domain.records import Noted
+from scheduler_service.domain.wire import Holder
 from scheduler_service.persistence.common.fault_points import FaultPoint
-from scheduler_service.persistence.job_store.record_groups import GROUP_UID, MOST_BATCHES, MOST_BYTES
+from scheduler_service.persistence.job_store.record_groups import (
+    GROUP_UID,
+    MOST_BATCHES,
+    MOST_BYTES,
+    RecordGroups,
+)
 from scheduler_service.persistence.job_store.state_store import CONFIRMED_SECONDS, MAX_CONFIRMED, owns_all
 from scheduler_service.persistence.sqlite.database import open_beside, open_writing
 from scheduler_service.persistence.sqlite.files import MANY_BYTES, Checkpoints
@@ -385,6 +391,16 @@ async def test_a_group_in_doubt(folder: Path, when: str) -> None:
     await store.written([("u", 0), ("u", 1)] if is_there else [])
     await store.close()
     assert rows_of(folder) == []
+
+
+def test_a_turn_of_a_group_in_doubt_that_is_taken_again_alone() -> None:
+    """On a server it is unknown whether the first row is there; the second one goes when it is confirmed."""
+    groups, holder = RecordGroups(boot=1), Holder("", "")
+    for turns in ([batch(0), batch(1)], [batch(0)]):
+        groups.begin()
+        rows = groups.rows_of(turns, holder)
+        groups.settle()
+    assert groups.confirm([("u", 0)]) == [row[:2] for row in rows] == [("u", 0)]
 
 
 async def test_a_start_divides_the_groups_that_it_finds(folder: Path) -> None:
