@@ -1,6 +1,6 @@
 """Jobs: create, read, list, update, pause, start again, trigger, destroy (SPEC section 10)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from http import HTTPStatus
 from typing import Any
@@ -95,10 +95,21 @@ async def create_job(request: ApiRequest) -> Response:
     reply = await _create(request, raw, posted)
     warnings = await warnings_today(request.deps, posted)
     if not isinstance(reply, Taken):
-        return succeed(*await _show_after(request, request.job_key), warnings=warnings)
+        data, headers = await _show_after(request, request.job_key)
+        warnings = (*warnings, *_warn_of_active(posted.active, data.get("state")))
+        return succeed(data, headers, warnings=warnings)
     data, headers = await _show_after(request, request.job_key, text=posted.definition.text)
     headers = {"location": f"/jobs/{job_id}"} | headers
     return succeed(data, headers, status=HTTPStatus.CREATED, warnings=warnings)
+
+
+def _warn_of_active(active: bool | None, state: object) -> Iterator[Problem]:
+    """An `active` that a job which is there does not follow: definitions are compared without it."""
+    if active is None or state is None or active is not (state == JobState.PAUSED):
+        return
+    way = f"PUT /jobs/{{jobId}}?active={int(active)}"
+    text = f"the job is there with this definition, and stays {state}; {way} changes that"
+    yield Problem("/active", "active_ignored", text)
 
 
 @ROUTES.add(

@@ -16,6 +16,7 @@ from scheduler_service.domain.effects import Call
 from scheduler_service.engine.feedback_url import feedback_token
 from scheduler_service.ports.catalogue import LONGEST_READ
 from scheduler_service.ports.delivery import Definition
+from tests.rows import each_row
 from tests.unit.api.stores import START
 from tests.unit.api.world import KEY, World, definition, pointers
 
@@ -101,6 +102,23 @@ async def test_options_name_their_source(client: httpx.AsyncClient) -> None:
     options = (await client.get("/jobs/j1")).json()["data"]["options"]
     assert options["timeoutSeconds"] == {"value": 5, "source": "job"}
     assert options["maxRetries"] == {"value": 5, "source": "product"}
+
+
+@each_row(
+    ("active", "before", "warned"),
+    [(0, 1, True), (1, 0, True), (1, 1, False), (0, 0, False), (None, 0, False)],
+)
+async def test_a_creation_leaves_a_job_that_is_there_as_it_is(
+    active: int | None, before: int, warned: bool
+) -> None:
+    """Definitions are compared without `active`, and the answer says where it is not followed."""
+    async with World().client() as client:
+        await client.post("/jobs/j1", json=definition(active=before))
+        again = await client.post(
+            "/jobs/j1", json=definition(**({} if active is None else {"active": active}))
+        )
+        assert (again.status_code, again.json()["data"]["state"]) == (200, "active" if before else "paused")
+        assert [one["code"] for one in again.json()["warnings"]] == ["active_ignored"] * warned
 
 
 async def test_the_same_definition_again_is_200_another_409(client: httpx.AsyncClient) -> None:
