@@ -411,11 +411,11 @@ async def test_plain_credentials_of_a_definition_are_for_editors() -> None:
         ("/request/0/body/password", "plain_secret"),
     ]
     declared = {"timers": [{**plain, "jobId": "d1"}]}
-    assert await keyed.status("/services/1", editor, "PUT", json=declared) == 201
+    assert await keyed.status("/services/s1", editor, "PUT", json=declared) == 201
     changed = definition(request=[{**places, "body": {"password": f"{canary}-2"}}])
     for job in ("j1", "d1"):
         assert await keyed.status(f"/jobs/{job}/update", editor, "POST", json=changed) == 200
-    paths = ("/jobs/j1", "/jobs?definitions=true", "/jobs/j1/revisions", "/services/1", "/services/1/drift")
+    paths = ("/jobs/j1", "/jobs?definitions=true", "/jobs/j1/revisions", "/services/s1", "/services/s1/drift")
     for path in paths:
         for of in (viewer, operator, editor):
             shown = (await keyed.client.get(path, headers=of)).text
@@ -436,7 +436,7 @@ async def test_plain_credentials_of_a_definition_are_for_editors() -> None:
     _, part = await keyed.make(role="editor", service="other")
     hidden = {"timers": [{**seen, "jobId": "j1", "creator": "other"}]}
     assert await keyed.status("/services/other", part, "PUT", json=hidden) == 201, "as if it were not there"
-    again = await keyed.client.put("/services/1", json={"timers": [{**seen, "jobId": "d1"}]}, headers=editor)
+    again = await keyed.client.put("/services/s1", json={"timers": [{**seen, "jobId": "d1"}]}, headers=editor)
     assert (again.status_code, pointers(again)[0]) == (422, ("/timers/0/request/0/url", "masked"))
     kept = (await keyed.client.get("/jobs/j1", headers=editor)).json()["data"]["definition"]
     assert kept["request"][0]["body"] == {"password": f"{canary}-2"}
