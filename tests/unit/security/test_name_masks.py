@@ -21,6 +21,7 @@ from scheduler_service.security.name_masks import (
     VALUE_BYTES,
     Concealment,
     DefinitionMasking,
+    hide_hook,
     hide_login,
     hide_query,
 )
@@ -240,6 +241,14 @@ def test_the_path_of_a_hook_is_a_credential(url: str, expected: str) -> None:
         named = expected.replace("***", "${secrets.HOOK}")
         assert hide_query(named) == named
         assert DEFINITIONS.find_plain(msgspec.json.encode({"url": named})) == []
+
+
+def test_a_long_path_of_a_hook_is_read_once() -> None:
+    """Not again from each of its characters: that would take minutes, and a second at the longest URL."""
+    for piece in ("a", "a-", "/hook"):
+        url = "http://h/hook/" + piece * 100_000
+        assert hide_hook(url) == url
+        assert hide_hook(f"{url}/{RANDOM}").endswith("/hook/***")
 
 
 def test_of_a_schema_values_alone_are_hidden() -> None:
