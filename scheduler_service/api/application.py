@@ -206,6 +206,8 @@ class Endpoint:
                     self._count(scope, HTTPStatus.INTERNAL_SERVER_ERROR, began)
                     await _refusal(_fault())(scope, receive, send)
                     raise
+                # A frame that keeps its error would stay, with the body, until the collector comes: seldom.
+                error.__traceback__ = None
                 response = explained
             self._count(scope, response.status_code, began)
             response.raw_headers += PROTECTING

@@ -1,5 +1,6 @@
 """Other applications beside the API, below a path prefix."""
 
+import gc
 import re
 from collections.abc import AsyncIterator
 from typing import Any
@@ -112,6 +113,25 @@ async def test_a_fault_is_answered_on_both_ways(world: World, path: str) -> None
 def broken(*given: Any, **named: Any) -> Any:
     """A defect."""
     raise ZeroDivisionError(given)
+
+
+async def test_a_refused_request_is_freed_at_once(world: World, client: httpx.AsyncClient) -> None:
+    """Without the collector: 60 refused bodies of a MiB took 320 MiB until its turn came."""
+    gc.collect()
+    gc.disable()
+    try:
+        refused = set()
+        for operation in OPERATIONS:
+            path = re.sub(r"\{\w+\}", "none", operation.path)
+            if operation.method != "GET":
+                answer = await client.request(operation.method, path, json={"wrong": 1})
+                refused |= {operation.name} if answer.is_error else set()
+        requests = (one for one in gc.get_objects() if type(one) is ApiRequest)
+        kept = [request.operation for request in requests if request.deps is world.deps]
+    finally:
+        gc.enable()
+    assert {"createJob", "putService", "changeManyJobs", "claimWork"} <= refused
+    assert kept == []
 
 
 TRIES = ("/preview", "/check", "/outlook", "/compare", "/dates/read")
