@@ -32,9 +32,9 @@ _SPLIT = msgspec.msgpack.Decoder(list[tuple[int, int, msgspec.Raw]])
 _RECORD: msgspec.msgpack.Decoder[Detail] = msgspec.msgpack.Decoder(Detail)
 _PLACE = itemgetter(0, 1)
 _TAG_BYTES = 24
+"""The tag of a record is the first of its members."""
 MOST_REPLAYS = 50
 """So far back replays of replays are followed."""
-"""The tag of a record is the first of its members."""
 
 Place = tuple[int, int]
 
@@ -245,7 +245,7 @@ def read_last_exchanges(connection: sa.Connection, uid: str, execute_number: int
         if origin is None:
             break
         uid, execute_number, from_step = origin
-        first = min(from_step, *found)
+        first = min((from_step, *found))  # it may have sent nothing
         earlier = _read_exchanges(connection, uid, execute_number)
         found |= {index: one for index, one in earlier.items() if index < first}
     return found

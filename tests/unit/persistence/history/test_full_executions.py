@@ -529,6 +529,13 @@ async def test_a_replay_of_what_is_gone_has_its_own_alone(room: Room) -> None:
     assert await responses(room) == {2: b"c"}
 
 
+async def test_a_replay_that_sent_nothing_has_those_before_its_step(room: Room) -> None:
+    """As one whose template failed, or that waits: of what it replays the steps from there on are not its."""
+    await write(room, batch(1, step(1, 0, b"a"), step(1, 1, b"old"), uid="first"))
+    await write(room, batch(1, Noted(1, START, REPLAY, write_replayed("first-1", 1))))
+    assert await responses(room) == {0: b"a"}
+
+
 async def test_parts_are_no_steps(room: Room) -> None:
     """The step as a whole has the response that later steps see."""
     await write(room, batch(1, execution(), step(1, 0, b"part", part=0), step(1, 0, b"whole")))
