@@ -9,7 +9,10 @@ import msgspec
 from scheduler_service.domain.audit_acts import AuditEntry
 from scheduler_service.persistence.history.database import count_executions
 from scheduler_service.persistence.history.schema import MIGRATIONS as HISTORY
+from scheduler_service.persistence.history.schema import executions
 from scheduler_service.persistence.job_store.database import OnTrouble
+from scheduler_service.persistence.sql.database import read_unopened
+from scheduler_service.persistence.sql.job_catalogue import has_jobs
 from scheduler_service.persistence.sql.sqlite import IN_MEMORY, address_of, file_of, is_database, misread
 from scheduler_service.persistence.sqlite.files import OnDamagedPage
 from scheduler_service.persistence.sqlite.folder_lock import (
@@ -120,6 +123,31 @@ def check_new_database(settings: Settings) -> None:
             f"The database of store.url is new, and the history has {found} executions: the jobs are "
             "missing. Name the database that has them, restore a dump of it, or start once with --new-state "
             "to begin without jobs."
+        )
+
+
+def check_history(folder: Path | None, url: str | None, history: str) -> None:
+    """Raises StoreDamaged where there are jobs, in the folder or at `url`, and their history is new or empty.
+
+    A service that went on would ask nobody for a key any more, and lack secrets and calendars without a word.
+    """
+    place = file_of(history)
+    if history == IN_MEMORY:
+        return
+    if url is None:
+        if folder is None or not has_state(folder):
+            return
+        url = address_of(folder / STATE_FILE)
+    if place is None or place.is_file():
+        is_new = read_unopened(history, executions, lambda _: False, missing=True)
+    else:  # opening it would make it; an earlier version may have it elsewhere, without keys
+        elsewhere = misread(place)
+        is_new = elsewhere is None or not is_database(elsewhere)
+    if is_new and has_jobs(url=url):
+        raise StoreDamaged(
+            f"There are jobs, and their history ({'database.url' if place is None else place}) is new or "
+            "empty: keys of callers, secrets, calendars and the audit are missing. Put it back, restore a "
+            "backup, or run 'punctual db migrate --new-history' once to go on without them."
         )
 
 

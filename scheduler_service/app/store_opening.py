@@ -10,6 +10,7 @@ from pathlib import Path
 from scheduler_service import how_to_install
 from scheduler_service.app.data_folder import (
     check_beginning,
+    check_history,
     check_new_database,
     check_unused,
     history_address,
@@ -188,10 +189,16 @@ def _claim(folder: Path, log: Log) -> FolderLock:
 
 
 async def open_history(settings: Settings, faults: FaultPoints | None = None) -> HistoryDatabase:
-    """The database of the history, whose tables are then of this version's format. Raises StoreError."""
+    """The database of the history, whose tables are then of this version's format.
+
+    The state of the jobs was opened before. Raises StoreError, also where the history of jobs is missing.
+    """
+    folder = data_folder(settings)
+    history = history_address(settings, folder)
+    await asyncio.to_thread(check_history, folder, settings.store.url, history)
     return await asyncio.to_thread(
         HistoryDatabase,
-        url=history_address(settings, data_folder(settings)),
+        url=history,
         durability=settings.store.durability,
         faults=faults,
     )

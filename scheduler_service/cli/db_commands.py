@@ -23,7 +23,17 @@ Data = Annotated[str | None, typer.Option(help="The data folder; else the settin
 
 
 @app.command("migrate")
-def migrate(data: Data = None, config: Config = None) -> None:
+def migrate(
+    data: Data = None,
+    new_history: Annotated[
+        bool,
+        typer.Option(
+            "--new-history",
+            help="Only make a history anew that is lost: keys, secrets, calendars and audit are gone.",
+        ),
+    ] = False,
+    config: Config = None,
+) -> None:
     """Migrate the data folder's files to this version's formats; the service must not be running.
 
     With store.url the tables there, and those of the history.
@@ -32,10 +42,12 @@ def migrate(data: Data = None, config: Config = None) -> None:
     """
     settings, folder = _settings(data, config)
     from scheduler_service.app.data_folder import history_address
-    from scheduler_service.maintenance.folder_formats import migrate_folder, migrate_server
+    from scheduler_service.maintenance.folder_formats import make_history, migrate_folder, migrate_server
 
     history = history_address(settings, folder)
-    if settings.store.url is not None:
+    if new_history:
+        make_history(folder, history)
+    elif settings.store.url is not None:
         migrate_server(settings.store.url, history)
     else:
         migrate_folder(folder, history)

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from scheduler_service.app.core_settings import DefinitionCompiler, examined_surroundings
-from scheduler_service.app.data_folder import STATE_FILE, history_address
+from scheduler_service.app.data_folder import STATE_FILE, check_history, history_address
 from scheduler_service.domain.errors import PunctualError
 from scheduler_service.domain.job_key import read_job_key
 from scheduler_service.maintenance.doctor_findings import DoctorFinding, ExaminedPart, ExaminedService
@@ -93,7 +93,8 @@ def _look(folder: Path, subject: ExaminedService) -> Iterator[DoctorFinding]:
         yield FOLDER.warn("file system", f"{kind}: its locks may not hold", "use a local disk")
     if holder is None:
         yield _try_writing(folder, SLOW_SECONDS if has_rows else math.inf)
-        yield _judge_files(folder, is_elsewhere=settings.store.url is not None and not subject.is_node)
+        is_elsewhere = settings.store.url is not None and not subject.is_node
+        yield _judge_files(folder, history_address(settings, folder), is_elsewhere=is_elsewhere)
 
 
 def _judge_parent(folder: Path) -> DoctorFinding:
@@ -185,7 +186,7 @@ def _time_sync(descriptor: int) -> float:
     return time.perf_counter() - began
 
 
-def _judge_files(folder: Path, *, is_elsewhere: bool) -> DoctorFinding:
+def _judge_files(folder: Path, history: str, *, is_elsewhere: bool) -> DoctorFinding:
     """`is_elsewhere`: the jobs are to be in the database of `store.url`."""
     if (folder / RESTORING).exists():
         detail = "a backup was being copied into it, which has not ended"
@@ -199,6 +200,8 @@ def _judge_files(folder: Path, *, is_elsewhere: bool) -> DoctorFinding:
         if not has_state(folder):
             return FOLDER.well("files", f"no {STATE_FILE} yet")
         kept, known = inspect(str(folder / STATE_FILE))
+        if kept == known and not divided:
+            check_history(folder, None, history)
     except StoreError as error:
         return FOLDER.fail(
             "files", str(error), "see docs/operations.md, Damage; 'punctual db check' reads all"

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from scheduler_service.app.data_folder import STATE_FILE, check_beginning
+from scheduler_service.app.data_folder import STATE_FILE, check_beginning, check_history
 from scheduler_service.engine.document_bytes import SnapshotError, decode, is_apart, read_version
 from scheduler_service.persistence.history.database import inspect, migrate
 from scheduler_service.persistence.job_store.database_lock import ServiceLock
@@ -18,6 +18,7 @@ from scheduler_service.persistence.sqlite.folder_lock import (
     FolderLock,
     await_workers,
     check_kinds,
+    has_state,
     is_divided,
 )
 from scheduler_service.persistence.sqlite.shard_merge import gather
@@ -34,6 +35,7 @@ def migrate_folder(folder: Path, history: str) -> None:
         await_workers(folder)
         gather(folder, log=lambda *_, **__: None)
         upgrade_folder(folder)
+        check_history(folder, None, history)
         migrate(url=history)
     finally:
         lock.release()
@@ -53,11 +55,22 @@ def migrate_server(url: str, history: str) -> None:
             await lock.release()
 
     asyncio.run(run())
+    check_history(None, url, history)
     migrate(url=history)
+
+
+def make_history(folder: Path, history: str) -> None:
+    """Makes the history anew beside the jobs that were. Raises StoreError, also where a service runs here."""
+    lock = FolderLock.claim(folder)
+    try:
+        migrate(url=history)
+    finally:
+        lock.release()
 
 
 def check_server(url: str, history: str) -> list[str]:
     """As `check_folder`, of a service whose jobs are in the database at `url`."""
+    check_history(None, url, history)
     state = _check_tables(inspect(url=url, migrations=CLUSTER), "the jobs' state")
     return [*state, *_check_tables(inspect(url=history), "the history")]
 
@@ -71,6 +84,8 @@ def check_folder(folder: Path, history: str) -> list[str]:
     divided = [f"the jobs are in several files: {MIGRATE}"] if is_divided(folder) else []
     check_beginning(folder, history)
     place = folder / STATE_FILE
+    if not divided and has_state(folder) and not check_state(place):
+        check_history(folder, None, history)
     if missing := _missing(place) + _missing_history(history):
         return [f"{', '.join(missing)}: {MIGRATE if place.is_file() else NOT_USED}"]
     return [*divided, *check_state(place), *_check_tables(inspect(url=history), "the history")]

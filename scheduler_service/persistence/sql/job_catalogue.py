@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from scheduler_service.domain.execution import ExecutionState, JobState
 from scheduler_service.domain.moments import Now
 from scheduler_service.persistence.common.pagination import LABELS_BYTES, cut_page
+from scheduler_service.persistence.sql.database import unopened
 from scheduler_service.persistence.sql.dialect import Dialect, Run
 from scheduler_service.persistence.sql.expressions import IsIn, Unindexed
 from scheduler_service.persistence.sql.job_selections import (
@@ -160,6 +161,16 @@ class JobCatalogue:
             by_state[JobState(state)] = by_state.get(JobState(state), 0) + count
         due, waiting, running = (int(rows[0][0]) for rows in sums)
         return JobCounts(due=due, waiting=waiting, running=running, by_state=by_state)
+
+
+def has_jobs(*, url: str) -> bool:
+    """Whether the state of jobs at `url` has any that is not the system's, also a destroyed one.
+
+    Raises StoreUnavailable.
+    """
+    first = sa.select(jobs.c.job_id).where(jobs.c.system == 0).limit(1)
+    with unopened(url, subject="the jobs' state") as dialect, dialect.engine.connect() as connection:
+        return sa.inspect(connection).has_table(jobs.name) and connection.execute(first).first() is not None
 
 
 @lru_cache(FORMS_KEPT)

@@ -155,6 +155,37 @@ def test_a_service_without_its_state_does_not_start(tmp_path: Path) -> None:
         assert process.stop() == 0
 
 
+@pytest.mark.parametrize("fate", ["moved", "emptied", "readdressed"])
+def test_a_service_without_its_history_does_not_start(tmp_path: Path, db: Db, fate: str) -> None:
+    """Callers' keys lie there: it would serve everybody. `db migrate --new-history` goes on without them."""
+    data, settings = tmp_path / "data", dict[str, str]()
+    with serve(data) as process:
+        with httpx.Client(base_url=process.wait_for_url(), timeout=PATIENCE) as client:
+            assert client.post("/jobs/orders", json=JOB).status_code == 201
+        assert process.stop() == 0
+    if fate == "readdressed":
+        settings["PUNCTUAL_DATABASE__URL"] = f"sqlite:///{tmp_path}/other.db"
+    else:
+        for place in data.glob("history.db*"):
+            place.unlink()
+        if fate == "emptied":
+            (data / "history.db").touch()
+        for command in ("check", "migrate"):
+            code, said = db(command, data)
+            assert (code, "db migrate --new-history" in said) == (3, True), said
+        assert run(["doctor", "--data", str(data)]) == 1
+    with serve(data, **settings) as process:
+        process.wait_for_line(r"keys of callers.*--new-history")
+        assert process.wait() == 3
+    arguments = [*COMMAND, "db", "migrate", "--data", str(data), "--new-history"]
+    with Process(arguments, cwd=tmp_path, environ=bare_environment(**settings)) as making:
+        assert making.wait() == 0, making.err
+    with serve(data, **settings) as process:
+        with httpx.Client(base_url=process.wait_for_url(), timeout=PATIENCE) as client:
+            assert client.get("/jobs/orders").status_code == 200
+        assert process.stop() == 0
+
+
 def test_no_setting_takes_the_guard_away_for_good(tmp_path: Path) -> None:
     """`--new-state` is said for one start: left in a file it would hide the next loss."""
     with serve(tmp_path / "data", PUNCTUAL_STORE__NEW_STATE="true") as process:
