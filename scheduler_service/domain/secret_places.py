@@ -33,7 +33,8 @@ _TELLING = (
     "passphrase", "credential", "credentials",
 )  # fmt: skip
 _CLEAR = _TELLING[2:]
-"""A key may be that of a cache, a table or a partition."""
+"""A key may be that of a cache, a table or a partition; not one of these."""
+_CLEAR_KEY = re.compile(r"(?i)(?:api|access|private|secret|signing|auth)[-_. ]?keys?(?![a-z])")
 
 IN_JSON, IN_TEXT, IN_FORM, IN_JSON_IN_FORM = "j", "t", "f", "g"
 """How a value is written into a body: as the content of a JSON string, as it is, or in a form."""
@@ -66,7 +67,7 @@ def secret_values(variables: Mapping[str, str]) -> list[str]:
     """The values of the variables of an environment that are masked wherever they stand.
 
     Words are not (`CACHE_KEY=prod`): what people write stands in bodies by chance, and would take these for
-    secret. Long ones are, but of a name that speaks of a key alone.
+    secret. Long ones are, but of a name that speaks of a key alone, and not of an API's, say.
     """
     return [value for name, value in variables.items() if speaks_of_secret(name) and _is_odd(name, value)]
 
@@ -74,7 +75,8 @@ def secret_values(variables: Mapping[str, str]) -> list[str]:
 def _is_odd(name: str, value: str) -> bool:
     if _WORDS.fullmatch(value) is None:
         return len(value) >= LEAST_CHARACTERS
-    return len(value) >= LEAST_OF_WORDS and any(one.lower().endswith(_CLEAR) for one in _WORD.findall(name))
+    is_clear = any(one.lower().endswith(_CLEAR) for one in _WORD.findall(name)) or _CLEAR_KEY.search(name)
+    return len(value) >= LEAST_OF_WORDS and bool(is_clear)
 
 
 @final
