@@ -106,7 +106,8 @@ def update(turn: TurnState, event: Updated) -> Reply:
         if run.triggered_by is TriggeredBy.TIMER and run.state not in LIVE:
             drop(turn, run, SUPERSEDED)
     reconfigure(turn, turn.programs[event.revision])
-    active = turn.head.active if event.active is None else event.active
+    was_active = turn.head.active
+    active = was_active if event.active is None else event.active
     turn.change_head(
         revision=event.revision,
         updated_at=turn.now.wall,
@@ -117,7 +118,7 @@ def update(turn: TurnState, event: Updated) -> Reply:
         owner=owner,
         failures=0,
     )
-    if event.active is False:
+    if was_active and not active:  # of a job that is paused already live executions keep theirs
         _take_offline(turn, drain=False)
     start_queued(turn)
     plan_next(turn)
