@@ -7,7 +7,7 @@ const HEIGHT = 46;
 const EDGE = 10;
 const LABEL_ROOM = 52;
 /** What else a definition needs, so that policies can be planned while other members still have errors. */
-const REST = { jobId: "plan", jobName: "plan", creator: "plan", creatorName: "plan", request: [{ url: "service:/plan" }] };
+const REST = { jobId: "plan", jobName: "plan", creator: "plan", creatorName: "plan", request: [{ url: "service://plan/" }] };
 
 /** The plans of `retry` with `maxRetries`. */
 export const Plan = {
