@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from scheduler_service.domain.document import Counting
+from scheduler_service.domain.document import Counting, Head
 from scheduler_service.domain.effects import CountMissed
 from scheduler_service.domain.execution import FiringOutcome, TriggeredBy
 from scheduler_service.domain.moments import DAY, SECOND
@@ -177,15 +177,20 @@ def replan(turn: TurnState, calendar: int = 0) -> Reply:
     if timer.rule is not None and timer.rule.version != head.calendar:
         return Taken()  # what is owed by the version before has to wait: see `follow_calendar`
     if head.next_fire is not None and head.next_fire > now and timer.kind in RECURRING:
-        following, last = upcoming(timer, head.cursor, head.uid), head.next_fire - 1
-        if head.cursor.last == last:
-            return Taken()  # it was left so by an earlier review, which another one may follow at each start
+        following = upcoming(timer, head.cursor, head.uid)
+        if is_left_as_planned(head):
+            return Taken()  # by an earlier review, which another one may follow at each start
         if following is not None and following.planned_at <= now:
-            turn.change_head(cursor=replace(head.cursor, last=last))
+            turn.change_head(cursor=replace(head.cursor, last=head.next_fire - 1))
             return Taken()
     plan_next(turn)
     fire_due(turn)
     return Taken()
+
+
+def is_left_as_planned(head: Head) -> bool:
+    """Whether `replan` has left the next firing as it was: no moment before it counts, nor has one fired."""
+    return head.next_fire is not None and head.cursor.last == head.next_fire - 1
 
 
 def record_missed(turn: TurnState, missed: MissedRun, reason: str) -> None:

@@ -14,6 +14,7 @@ from scheduler_service.engine.firing import (
     count_from_end,
     fire_due,
     fire_or_put_off,
+    is_left_as_planned,
     plan_next,
     record_missed,
 )
@@ -151,8 +152,10 @@ def activate(turn: TurnState, event: Activated) -> Reply:
         return refusal
     if turn.head.active:
         return Unchanged()
-    head = turn.head
-    back = resume(turn.program.timer, head.cursor, seed=head.uid, now=turn.now.wall, policy=event.misfire)
+    head, cursor = turn.head, turn.head.cursor
+    if is_left_as_planned(head):
+        cursor = replace(cursor, last=min(turn.now.wall, cursor.last or 0))
+    back = resume(turn.program.timer, cursor, seed=head.uid, now=turn.now.wall, policy=event.misfire)
     turn.change_head(
         active=True,
         paused_at=None,
@@ -208,7 +211,12 @@ def _begin(turn: TurnState, revision: int) -> int:
 def _last_firing(turn: TurnState, revision: int) -> int | None:
     """The last planned firing, if the new schedule could repeat it: with lead, or after a clock set back."""
     last, timer = turn.head.cursor.last, turn.programs[revision].timer
-    if last is None or last < turn.now.wall or timer.kind is TimerKind.ONE_TIME:
+    if (
+        last is None
+        or last < turn.now.wall
+        or timer.kind is TimerKind.ONE_TIME
+        or is_left_as_planned(turn.head)
+    ):
         return None
     return last if timer.kind is TimerKind.CRON or timer == turn.program.timer else None
 

@@ -20,6 +20,7 @@ from scheduler_service.domain.turn_events import (
     AlarmRang,
     Backfilled,
     CancelRequested,
+    Event,
     MissedCounted,
     Paused,
     Released,
@@ -383,6 +384,19 @@ def test_a_timer_is_planned_again_in_its_zone() -> None:
     assert isinstance(in_zone(rig, "Asia/Shanghai").deliver(Replanned()).reply, Unchanged)
     rig.deliver(Activated())
     assert rig.summary.next_fire == MIDNIGHT + HOUR
+
+
+@each_row("events", [[Updated(2)], [Paused(), Activated()]])
+def test_a_new_schedule_does_not_wait_for_what_was_left_as_planned(events: list[Event]) -> None:
+    """An update and a resumption begin now, though nothing fires before that otherwise."""
+    rig = Rig(timer={"period": "0 0 9,10 * * ?"}).create()
+    rig.pass_time(MIDNIGHT + 90 * MINUTE - rig.wall)
+    in_zone(rig, "Asia/Shanghai", period="0 0 9,10 * * ?").deliver(Replanned())
+    assert rig.summary.next_fire == MIDNIGHT + 9 * HOUR
+    rig.programs[2] = program(Surroundings(default_zone="Asia/Shanghai"), timer={"period": "0 0 10 * * ?"})
+    for event in events:
+        rig.deliver(event)
+    assert rig.summary.next_fire == MIDNIGHT + 2 * HOUR
 
 
 LIMIT = ReachedLimit("tenant_executions_per_minute", 3, 1_500)
