@@ -13,12 +13,9 @@ from scheduler_service.app.data_folder import HISTORY_FILE
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.maintenance.folder_formats import check_folder
 from scheduler_service.persistence.sql.sqlite import file_of
-from scheduler_service.persistence.sqlite.folder_lock import REPAIRING, RESTORING, FolderLock
+from scheduler_service.persistence.sqlite.folder_lock import BACKUP_LIST, REPAIRING, RESTORING, FolderLock
 from scheduler_service.persistence.sqlite.snapshot import OnProgress, copy_as_of_now, sync
 from scheduler_service.ports.errors import FolderUnusable, StoreDamaged, StoreRefused, StoreTooNew
-
-LIST_FILE = "backup.json"
-"""What a backup holds; written last, so that an unfinished one is recognised."""
 
 FORMAT = 1
 CHUNK_BYTES = 8 << 20
@@ -157,7 +154,7 @@ def _make_empty(into: Path) -> None:
 
 
 def _write_list(into: Path, backup: Backup) -> None:
-    place = into / LIST_FILE
+    place = into / BACKUP_LIST
     sync(into)
     place.write_bytes(msgspec.json.format(msgspec.json.encode(backup)) + b"\n")
     sync(place)
@@ -165,7 +162,7 @@ def _write_list(into: Path, backup: Backup) -> None:
 
 
 def _read_list(source: Path) -> Backup:
-    place = source / LIST_FILE
+    place = source / BACKUP_LIST
     try:
         if place.exists() and not place.is_file():
             raise StoreDamaged(f"{place} is no file. Use another backup.")
@@ -173,7 +170,7 @@ def _read_list(source: Path) -> Backup:
             backup = msgspec.json.decode(stream.read(LONGEST_LIST_BYTES), type=Backup)
     except FileNotFoundError as error:
         raise StoreRefused(
-            f"{source} is no whole backup: {LIST_FILE} is missing. "
+            f"{source} is no whole backup: {BACKUP_LIST} is missing. "
             "Name a folder that 'punctual db backup' has made."
         ) from error
     except OSError as error:
@@ -194,14 +191,14 @@ def _check_file(source: Path, name: str, size: int) -> None:
     place = source / name
     if not _FILE.fullmatch(name) or not place.is_file() or place.stat().st_size != size:
         raise StoreDamaged(
-            f"{place} is missing, or has not the {size} bytes that {LIST_FILE} says. Use another backup."
+            f"{place} is missing, or has not the {size} bytes that {BACKUP_LIST} says. Use another backup."
         )
 
 
 def _check_digest(place: Path, found: str, expected: str) -> None:
     if found != expected:
         raise StoreDamaged(
-            f"{place} is not what was backed up: its SHA-256 is {found}, and {LIST_FILE} says {expected}. "
+            f"{place} is not what was backed up: its SHA-256 is {found}, and {BACKUP_LIST} says {expected}. "
             "Nothing was restored. Use another backup."
         )
 

@@ -21,6 +21,7 @@ from scheduler_service.maintenance.audited_commands import audited_command
 from scheduler_service.maintenance.folder_formats import NOT_USED
 from scheduler_service.persistence.history.database import HistoryDatabase
 from scheduler_service.persistence.sql.sqlite import file_of
+from scheduler_service.persistence.sqlite.folder_lock import check_no_backup
 from scheduler_service.persistence.tables.key_secret_calendar_tables import (
     SqlKeyTable,
     living_keys,
@@ -51,6 +52,7 @@ def make_key(settings: Settings, wanted: Mapping[str, object]) -> Row:
         return key_wire(made, _now()) | {"key": text}
 
     folder = Path(settings.store.data)
+    check_no_backup(folder)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     tenant = wanted.get("tenant")
     return _with_ring(settings, make, "makeKey", tenant=tenant if isinstance(tenant, str) else DEFAULT_TENANT)

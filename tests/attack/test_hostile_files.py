@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scheduler_service.cli.main import run
-from scheduler_service.maintenance.backup import LIST_FILE
+from scheduler_service.persistence.sqlite.folder_lock import BACKUP_LIST
 
 ALIASES = "a0: &a0 x\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9))
 RED = "\x1b[31m\x9b2J"
@@ -124,7 +124,7 @@ def test_a_backup_is_refused_in_words(capsys: pytest.CaptureFixture[str], tmp_pa
     """Whose list is no list: nothing is waited for, and nothing is written outside the folder."""
     backup, data = tmp_path / "backup", tmp_path / "data"
     backup.mkdir()
-    place = backup / LIST_FILE
+    place = backup / BACKUP_LIST
     match kind:
         case "pipe":
             os.mkfifo(place)

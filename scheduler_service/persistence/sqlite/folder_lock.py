@@ -27,6 +27,9 @@ LOCK = "lock"
 LOCK_WAIT_SECONDS = 10.0
 """For a worker process whose service was killed: it ends within milliseconds, but not at once."""
 
+BACKUP_LIST = "backup.json"
+"""The name of the file in a backup that says what it has; written last."""
+
 RESTORING = "restoring"
 """The name of a file that is in a folder while a backup is copied into it: what is there is not whole."""
 
@@ -58,7 +61,7 @@ class FolderLock:
         """Makes `folder` if it is missing, and locks it.
 
         Raises StoreLocked when another process holds it, FolderUnusable when it cannot be written or holds
-        half a backup or half a repair.
+        a backup, half of one or half a repair.
         """
         lock = cls.claim_for_repair(folder)
         if (folder / REPAIRING).exists():
@@ -72,6 +75,7 @@ class FolderLock:
     @classmethod
     def claim_for_repair(cls, folder: Path) -> Self:
         """The same, also where a repair has not ended."""
+        check_no_backup(folder)
         descriptor = _open(folder, LOCK)
         if not _try_lock(descriptor, folder):
             raise StoreLocked(
@@ -228,6 +232,15 @@ def has_state(folder: Path) -> bool:
 def _has_content(place: Path) -> bool:
     """A file of no bytes is what a copy that broke off leaves, or a first start that was killed."""
     return place.is_file() and place.stat().st_size > 0
+
+
+def check_no_backup(folder: Path) -> None:
+    """Raises FolderUnusable where the folder is a backup: what is written there could not be restored."""
+    if (folder / BACKUP_LIST).exists():
+        raise FolderUnusable(
+            f"{folder} is a backup ({BACKUP_LIST} is in it), and stays as it is. Restore it into another "
+            "folder ('punctual db restore'), and name that one."
+        )
 
 
 def check_kinds(*places: Path) -> None:

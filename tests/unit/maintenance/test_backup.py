@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from scheduler_service.app.data_folder import history_address
-from scheduler_service.maintenance.backup import LIST_FILE, back_up, restore
+from scheduler_service.maintenance.backup import back_up, restore
 from scheduler_service.maintenance.folder_formats import check_folder, migrate_folder
-from scheduler_service.persistence.sqlite.folder_lock import RESTORING, FolderLock
+from scheduler_service.persistence.sqlite.folder_lock import BACKUP_LIST, RESTORING, FolderLock
 from scheduler_service.ports.errors import (
     FolderUnusable,
     StoreDamaged,
@@ -66,9 +66,9 @@ def made(data: Path, tmp_path: Path) -> Path:
 def test_all_files_come_back(data: Path, made: Path, tmp_path: Path) -> None:
     """Those of the jobs' state and the history; the lock belongs to the process, not to the data."""
     names = ["state.db", "history.db"]
-    said = json.loads((made / LIST_FILE).read_bytes())
+    said = json.loads((made / BACKUP_LIST).read_bytes())
     assert (said["madeAt"], sorted(said["files"])) == ("1970-01-01T00:00:00.000Z", sorted(names))
-    assert sorted(place.name for place in made.iterdir()) == sorted([*names, LIST_FILE])
+    assert sorted(place.name for place in made.iterdir()) == sorted([*names, BACKUP_LIST])
     target = tmp_path / "new" / "restored"
     seen: list[tuple[str, bool]] = []
     restore(
@@ -92,7 +92,7 @@ def test_a_divided_backup_of_an_earlier_version_comes_back(data: Path, tmp_path:
         shutil.copy(data / name, old / name)
     files = {name: (old / name).stat().st_size for name in names}
     said = {"format": 1, "punctual": "0.1.0", "madeAt": "1970-01-01T00:00:00.000Z", "files": files}
-    (old / LIST_FILE).write_text(json.dumps(said))
+    (old / BACKUP_LIST).write_text(json.dumps(said))
     target = tmp_path / "target"
     restore(old, target, beside(target), on_progress=say_nothing)
     assert "the jobs are in several files: run 'punctual db migrate'" in check_folder(target, beside(target))
@@ -142,7 +142,7 @@ def test_what_cannot_be_completed_is_not_restored(made: Path, tmp_path: Path) ->
 
 def test_half_a_backup_is_refused(made: Path, tmp_path: Path) -> None:
     """One whose list was never written, one without a file, one of a later format, one that is none."""
-    listed = (made / LIST_FILE).read_text()
+    listed = (made / BACKUP_LIST).read_text()
     target = tmp_path / "target"
     for change, error in [
         (listed.replace("1", "2", 1), StoreTooNew),
@@ -150,14 +150,14 @@ def test_half_a_backup_is_refused(made: Path, tmp_path: Path) -> None:
         ("{}", StoreDamaged),
         ("\xff", StoreDamaged),
     ]:
-        (made / LIST_FILE).write_text(change, encoding="latin-1")
+        (made / BACKUP_LIST).write_text(change, encoding="latin-1")
         with pytest.raises(error):
             restore(made, target, beside(target), on_progress=say_nothing)
-    (made / LIST_FILE).write_text(listed)
+    (made / BACKUP_LIST).write_text(listed)
     (made / "state.db").write_bytes(b"short")
     with pytest.raises(StoreDamaged, match=r"state\.db is missing, or has not the"):
         restore(made, target, beside(target), on_progress=say_nothing)
-    (made / LIST_FILE).unlink()
+    (made / BACKUP_LIST).unlink()
     with pytest.raises(StoreRefused, match="is no whole backup"):
         restore(made, target, beside(target), on_progress=say_nothing)
     assert not target.exists()
@@ -178,9 +178,9 @@ def test_a_changed_byte_is_refused(made: Path, tmp_path: Path) -> None:
 
 def test_a_changed_letter_in_the_list_is_refused(made: Path, tmp_path: Path) -> None:
     """Else the files would not be compared with what was backed up."""
-    listed = (made / LIST_FILE).read_text()
+    listed = (made / BACKUP_LIST).read_text()
     for changed in (listed.replace('"digests"', '"digestt"'), listed.replace('"files"', '"filez"')):
-        (made / LIST_FILE).write_text(changed)
+        (made / BACKUP_LIST).write_text(changed)
         with pytest.raises(StoreDamaged, match="cannot be read"):
             restore(made, tmp_path / "target", beside(tmp_path / "target"), on_progress=say_nothing)
     assert not (tmp_path / "target").exists()
@@ -188,9 +188,9 @@ def test_a_changed_letter_in_the_list_is_refused(made: Path, tmp_path: Path) -> 
 
 def test_a_backup_without_digests_is_restored(made: Path, tmp_path: Path) -> None:
     """Version 0.1.0 made none."""
-    listed = json.loads((made / LIST_FILE).read_bytes())
+    listed = json.loads((made / BACKUP_LIST).read_bytes())
     del listed["digests"]
-    (made / LIST_FILE).write_text(json.dumps(listed))
+    (made / BACKUP_LIST).write_text(json.dumps(listed))
     restore(made, tmp_path / "target", beside(tmp_path / "target"), on_progress=say_nothing)
     assert check_folder(tmp_path / "target", beside(tmp_path / "target")) == []
 

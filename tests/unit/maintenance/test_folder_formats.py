@@ -15,8 +15,10 @@ from scheduler_service.app.data_folder import (
     name_misplaced,
 )
 from scheduler_service.maintenance.backup import back_up, restore
+from scheduler_service.maintenance.database_keys import make_key
 from scheduler_service.maintenance.folder_formats import check_folder, migrate_folder
 from scheduler_service.maintenance.folder_repair import repair_folder
+from scheduler_service.persistence.sqlite.folder_lock import FolderLock
 from scheduler_service.persistence.sqlite.schema import MIGRATIONS
 from scheduler_service.ports.errors import FolderUnusable, StoreDamaged, StoreError, StoreUnavailable
 from scheduler_service.settings import Settings
@@ -200,6 +202,24 @@ def test_no_command_makes_a_state_beside_a_history(tmp_path: Path, is_empty: boo
         with pytest.raises(StoreDamaged, match="--new-state"):
             command(tmp_path, beside(tmp_path))
     assert not is_empty or (tmp_path / STATE_FILE).stat().st_size == 0
+
+
+def test_a_backup_is_no_data_folder(tmp_path: Path) -> None:
+    """What would write into it refuses it by name and leaves every file, so that it can be restored."""
+    folder, made = tmp_path / "data", tmp_path / "made"
+    migrate_folder(folder, beside(folder))
+    back_up(folder, beside(folder), made, now=0, on_progress=lambda *_: None)
+    before = {one.name: one.read_bytes() for one in made.iterdir()}
+    for write in (
+        lambda: FolderLock.claim(made),
+        lambda: migrate_folder(made, beside(made)),
+        lambda: repair_folder(made, beside(made), now=0),
+        lambda: make_key(Settings.model_validate({"store": {"data": str(made)}}), {"name": "me"}),
+    ):
+        with pytest.raises(FolderUnusable, match="is a backup"):
+            write()
+    assert {one.name: one.read_bytes() for one in made.iterdir()} == before
+    restore(made, tmp_path / "again", beside(tmp_path / "again"), on_progress=lambda *_: None)
 
 
 def test_files_that_others_could_read_are_named_and_closed(tmp_path: Path) -> None:
