@@ -280,6 +280,7 @@ class RunningService(ProcessParts):
             statistics_days=history.statistics_days,
             audit_age=round(self.settings.audit.retain_days * DAY),
             most_of=kept.of if kept.is_set else None,
+            system_jobs=made_here(self.settings),
         )
         # Later, when it is asked for: the jobs send requests, and what sends those knows the cleanup.
         trials = Trials(store=store, deliver=lambda *turn: self.jobs.deliver(*turn), clock=clock)

@@ -541,3 +541,24 @@ async def test_the_history_of_a_tenant_is_kept_up_to_its_limit() -> None:
         kept = data_of(await on.small.get("/executions"))["items"]
         assert [one["executeNumber"] for one in kept] == [6, 5, 4]
         assert await states(on.large) == 6
+
+
+async def test_the_system_s_own_jobs_use_nothing_of_the_limits() -> None:
+    """Nor do those of alerts: what they have kept pushes nothing out of the tenant `default`."""
+    limits = {"tenant_history_executions": 2}
+    alert = {"name": "mail", "on": ["jobPaused"], "url": "http://127.0.0.1:1/"}
+    async with running(limits=limits, alerts=[alert]) as world:
+        data_of(await world.client.post("/jobs/one", json=definition()), 201)
+        data_of(await world.client.post("/jobs/one/trigger"))
+        await world.settle()
+        for job in ("check-timers", "check-timers", "check-timers", "clean"):
+            await world.advance(1)
+            data_of(await world.client.post(f"/jobs/{job}/trigger"))
+            await world.settle()
+
+        async def has_cleaned() -> bool:
+            cleaned = data_of(await world.client.get("/executions?jobId=clean"))["items"]
+            return [one["state"] for one in cleaned] == ["succeeded"]
+
+        await world.until(has_cleaned)
+        assert await states(world.client) == 1

@@ -4,7 +4,7 @@ Each step works on many rows at once, in a transaction of the writer. The keys o
 once: other nodes may write between two statements (`Dialect.hold`).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from msgspec.structs import astuple
 
 from scheduler_service.domain.execution import TERMINAL
+from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import DAY
 from scheduler_service.persistence.history.day_statistics import SLOT, SLOT_DAYS, fold_days
 from scheduler_service.persistence.history.schema import (
@@ -51,7 +52,8 @@ class Retention:
 
     `ages` has other ages for outcomes (terminal states). `max_bytes` None: no bound on the size.
     `statistics_days` are kept of the statistics per day, and `audit_age` ms of the audit, whatever becomes of
-    the executions. `most_of` is how many executions of a tenant are kept at most; 0: any number.
+    the executions. `most_of` is how many executions of a tenant are kept at most; 0: any number. Those of
+    `system_jobs`, the scheduler's own work in the tenant `default`, are none of them.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Retention:
         statistics_days: int = 400,
         audit_age: int = 365 * DAY,
         most_of: Callable[[str], int] | None = None,
+        system_jobs: Collection[str] = (),
     ) -> None:
         self._writer = writer
         self._removal = Removal(writer.dialect)
@@ -74,6 +77,7 @@ class Retention:
         self._statistics_days = statistics_days
         self._audit_age = audit_age
         self._most_of = most_of
+        self._system_jobs = system_jobs
 
     async def run(self, now: int) -> RemovedRows:
         """One pass at `now` (wall ms): by age, then by size; then unused space goes back to the disk.
@@ -152,7 +156,8 @@ class Retention:
         tenant = None if self._most_of is None else await self._writer.perform(self._removal.first_tenant)
         while tenant is not None and self._most_of is not None:
             most = self._most_of(tenant)
-            step = partial(self._removal.remove_beyond, tenant, most)
+            without = self._system_jobs if tenant == DEFAULT_TENANT else ()
+            step = partial(self._removal.remove_beyond, tenant, most, without)
             while most and (batch := await self._writer.perform(step)) != RemovedRows():
                 removed = removed.plus(batch)
             tenant = await self._writer.perform(partial(self._removal.first_tenant, after=tenant))
@@ -240,15 +245,21 @@ class Removal:
         found: str | None = connection.execute(statement).scalar_one()
         return found
 
-    def remove_beyond(self, tenant: str, most: int, connection: sa.Connection) -> RemovedRows:
-        """Removes some executions of a tenant that have ended, and are older than its newest `most`."""
+    def remove_beyond(
+        self, tenant: str, most: int, without: Collection[str], connection: sa.Connection
+    ) -> RemovedRows:
+        """Removes some executions of a tenant that have ended, and are older than its newest `most`.
+
+        Those of the jobs `without` neither count nor go.
+        """
         table = executions.c
-        newest = sa.select(table.created_at).where(table.tenant == tenant).order_by(table.created_at.desc())
+        counted = [table.tenant == tenant, *([table.job_id.not_in(without)] if without else [])]
+        newest = sa.select(table.created_at).where(*counted).order_by(table.created_at.desc())
         oldest_kept = connection.execute(newest.limit(1).offset(most - 1)).scalar()
         if oldest_kept is None:
             return RemovedRows()
         has_ended = table.state.in_([str(state) for state in TERMINAL])
-        return self._remove(connection, [table.tenant == tenant, table.created_at < oldest_kept, has_ended])
+        return self._remove(connection, [*counted, table.created_at < oldest_kept, has_ended])
 
     def find_lives(self, jobs: Mapping[str, int], tenant: str, connection: sa.Connection) -> list[str]:
         """The lives (uids) with executions up to the last `executeNumber` of each job."""

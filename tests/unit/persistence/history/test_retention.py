@@ -229,6 +229,20 @@ async def test_clean_removes_destroyed_lives_and_trims_the_living(room: Room) ->
     assert await retention.clean(retain=2) == {"jobs": 0, "executions": 1, "notifications": 1}
 
 
+async def test_executions_of_the_system_are_none_of_the_tenant_s(room: Room) -> None:
+    """They neither count for the most that `default` keeps nor go by it; those of other tenants do."""
+    await write(
+        room,
+        *(ended(n) for n in range(1, 5)),
+        *(ended(n, uid="u2", job_id="outbox") for n in range(11, 31)),
+        *(ended(n, uid="u3", job_id="outbox", tenant="elsewhere") for n in range(1, 5)),
+    )
+    retention = Retention(writer=room.writer, count=50, most_of=lambda _: 3, system_jobs={"outbox"})
+    assert (await retention.run(START)).executions == 2
+    assert await numbers(room, job_id="job") == [4, 3, 2]
+    assert await numbers(room, job_id="outbox") == list(range(30, 10, -1))
+
+
 async def test_lives_are_found_up_to_the_last_number(room: Room) -> None:
     """Numbers go on from life to life: those before count, one that began since then does not
     (SPEC section 10)."""
