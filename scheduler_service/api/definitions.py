@@ -235,9 +235,8 @@ class DefinitionChecks:
         except ModelError as error:
             further = self._find_further(error, filled, len(raw))
             raise invalid_all(_point((*error.problems, *further), value)) from None
-        for name in ("timer", "checkUrl"):
-            if isinstance(held := value.get(name), str):  # the JSON of an object
-                refuse_repeated_name(held.encode(), f"/{name}")
+        if isinstance(held := value.get("timer"), str):  # the JSON of an object
+            refuse_repeated_name(held.encode(), "/timer")
         if posted.job_id not in (None, parsed.job_id):
             message = f"jobId {parsed.job_id!r} must be {posted.job_id!r}, as in the path"
             raise invalid("/jobId", "mismatch", message)

@@ -276,7 +276,7 @@ class JobLabels:
     ),
     headers=("Last-Event-ID",),
     data=answers.Event,
-    statuses=(406, 429),
+    statuses=(404, 406, 429),
     media_type=MEDIA_TYPE,
 )
 async def stream_events(request: ApiRequest) -> Response:

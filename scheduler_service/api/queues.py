@@ -233,7 +233,7 @@ async def complete_work(request: ApiRequest) -> Response:
     Role.OPERATOR,
     scopes=OF_SERVICES,
     body=PostedBody(HeldPartName, openapi_examples.FREEING, required=True),
-    statuses=(409,),
+    statuses=(404, 409),
 )
 async def free_part(request: ApiRequest) -> Response:
     """Take a part from the instance that holds it, so that others may claim it; 409 where none does."""

@@ -161,7 +161,6 @@ async def test_a_name_that_is_given_twice_is_refused(
         ("/jobs/j1/trigger", '{"a":{"b":1,"b":2}}', "/a/b"),
         ("/timers/preview", '{"timer":{"period":"1m","period":"2m"}}', "/timer/period"),
         ("/jobs/j2", json.dumps(definition(timer='{"period":"1m","period":"2m"}')), "/timer/period"),
-        ("/jobs/j2", json.dumps(definition(checkUrl='{"url":"http://a.test","url":"b"}')), "/checkUrl/url"),
         ("/definitions/try", '{"definition":{"jobName":"a","jobName":"b"}}', "/definition/jobName"),
         ("/queues/q/claim", '{"max":1,"max":1}', "/max"),
     ],
@@ -173,6 +172,13 @@ async def test_no_operation_takes_a_name_twice(
     response = await client.post(path, content=body, headers=JSON_TYPE)
     assert (response.status_code, pointers(response)) == (422, [(pointer, "repeated")])
     assert "given twice" in response.json()["detail"]
+
+
+async def test_a_check_that_is_a_text_is_a_url(client: httpx.AsyncClient) -> None:
+    """Its brackets are no JSON: one that closed nothing was a fault of the service."""
+    body = definition(checkUrl="http://a.test/?a=]}") | {"async": True}
+    response = await client.post("/jobs/j1", json=body)
+    assert response.status_code == 201, response.text
 
 
 @pytest.mark.parametrize("name", ["Content-Type", "Idempotency-Key"])
