@@ -401,6 +401,13 @@ class ServicesSettings(Group):
     wait_seconds: Seconds = 30
     declared_bytes: PositiveCount = 16 << 20
 
+    @model_validator(mode="after")
+    def _check_heartbeats(self) -> Self:
+        if self.heartbeat_seconds >= self.offline_seconds:
+            text = f"heartbeat_seconds is not below offline_seconds ({self.offline_seconds:g})"
+            raise ValueError(f"{text}: instances would be offline between two heartbeats; lengthen that")
+        return self
+
 
 class LogSettings(Group):
     """What the log has, and in which form; `format` None: text on a terminal, else JSON.

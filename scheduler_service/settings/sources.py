@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from pydantic import BaseModel, ValidationError
@@ -214,12 +214,15 @@ def read_seal_keys(settings: Settings) -> tuple[bytes, ...]:
 
 
 def _read_limited(path: Path) -> str:
-    """The text of a file, which may be a pipe. Raises OSError, UnicodeDecodeError, SettingsError."""
+    """The text of a file, which may be a pipe; a byte order mark, as Windows writes it, is left out.
+
+    Raises OSError, UnicodeDecodeError, SettingsError.
+    """
     with path.open("rb") as file:
         content = file.read(LONGEST_FILE + 1)
     if len(content) > LONGEST_FILE:
         raise SettingsError(f"{path} is larger than {LONGEST_FILE:,} bytes, so it is no file of settings")
-    return content.decode()
+    return content.decode("utf-8-sig")
 
 
 def _unquote(value: str) -> str:
@@ -386,11 +389,16 @@ def _known(path: list[str]) -> list[str]:
         if part not in model.model_fields:  # the place in a list, the name of a tenant
             continue
         annotation = model.model_fields[part].annotation
-        options = getattr(annotation, "__args__", (annotation,))
-        model = next(
-            (one for one in options if isinstance(one, type) and issubclass(one, BaseModel)), Settings
-        )
-    return sorted(model.model_fields)
+        types = (one for one in _types_in(annotation) if isinstance(one, type))
+        model = next((one for one in types if issubclass(one, BaseModel)), Settings)
+    return sorted(field.alias or name for name, field in model.model_fields.items())
+
+
+def _types_in(annotation: Any) -> Iterator[Any]:
+    """The types of a field, also those that its list or table has."""
+    yield annotation
+    for one in get_args(annotation):
+        yield from _types_in(one)
 
 
 def _flatten(value: object, path: Name = ()) -> Iterator[tuple[str, object]]:

@@ -24,7 +24,11 @@ STEP = {
 
 HELD = STEP | {"leaseSeconds": 300, "parallelism": 1}
 BRIEF = {"url": "queue://work", "parallelism": 2, "queueTimeoutSeconds": 0.5}
-LOSING = {"services.offline_seconds": 1, "services.lost_after_seconds": 0.3}
+LOSING = {
+    "services.heartbeat_seconds": 0.5,
+    "services.offline_seconds": 1,
+    "services.lost_after_seconds": 0.3,
+}
 INSTANCE = "/services/shop/instances/a"
 
 

@@ -222,6 +222,9 @@ def test_one_more_address_is_allowed_where_egress_is_configured(tmp_path: Path) 
         ("port = 1\n", "unknown setting port"),
         ("server = 1\n", "server = 1"),
         ("[server]\nport = [1]\n", "server.port"),
+        ("[[defaults.retry]]\nerrorEquals = '*'\nmaxAtempts = 3\n", "group: backoffRate, errorEquals, "),
+        ("[services]\nheartbeat_seconds = 10\n", "heartbeat_seconds is not below offline_seconds (10)"),
+        ("\ufeff[server]\nport = [1]\n", "server.port"),
     ],
 )
 def test_a_file_that_is_wrong_is_refused(tmp_path: Path, text: str, said: str) -> None:
