@@ -239,7 +239,8 @@ def check_no_backup(folder: Path) -> None:
     if (folder / BACKUP_LIST).exists():
         raise FolderUnusable(
             f"{folder} is a backup ({BACKUP_LIST} is in it), and stays as it is. Restore it into another "
-            "folder ('punctual db restore'), and name that one."
+            "folder ('punctual db restore'), and name that one; if a service of an earlier version has run "
+            f"in it, so that it is a data folder by now, remove {BACKUP_LIST}."
         )
 
 

@@ -18,7 +18,7 @@ from scheduler_service.maintenance.backup import back_up, restore
 from scheduler_service.maintenance.database_keys import make_key
 from scheduler_service.maintenance.folder_formats import check_folder, migrate_folder
 from scheduler_service.maintenance.folder_repair import repair_folder
-from scheduler_service.persistence.sqlite.folder_lock import FolderLock
+from scheduler_service.persistence.sqlite.folder_lock import BACKUP_LIST, FolderLock
 from scheduler_service.persistence.sqlite.schema import MIGRATIONS
 from scheduler_service.ports.errors import FolderUnusable, StoreDamaged, StoreError, StoreUnavailable
 from scheduler_service.settings import Settings
@@ -216,10 +216,12 @@ def test_a_backup_is_no_data_folder(tmp_path: Path) -> None:
         lambda: repair_folder(made, beside(made), now=0),
         lambda: make_key(Settings.model_validate({"store": {"data": str(made)}}), {"name": "me"}),
     ):
-        with pytest.raises(FolderUnusable, match="is a backup"):
+        with pytest.raises(FolderUnusable, match=r"is a backup .* earlier version .* remove backup\.json"):
             write()
     assert {one.name: one.read_bytes() for one in made.iterdir()} == before
     restore(made, tmp_path / "again", beside(tmp_path / "again"), on_progress=lambda *_: None)
+    (made / BACKUP_LIST).unlink()
+    migrate_folder(made, beside(made))
 
 
 def test_files_that_others_could_read_are_named_and_closed(tmp_path: Path) -> None:
