@@ -126,7 +126,8 @@ def has_capacity(turn: TurnState, run: Open) -> bool:
     """Whether `run` may start now, beside those that run."""
     program = turn.program
     if program.overlap == "allow" and not _keeps_in_line(turn, run):
-        return len(turn.opens) <= program.surroundings.open_executions
+        most = program.surroundings.open_executions
+        return len(turn.opens) <= most or turn.count_live() < most  # a long line is no reason to stand still
     return turn.count_live() < program.max_concurrency
 
 

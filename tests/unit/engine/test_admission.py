@@ -109,6 +109,17 @@ def test_allow_counts_no_limit() -> None:
     assert rig.states() == [S.PROCESSING, S.SUCCEEDED, S.PROCESSING, S.SKIPPED]
 
 
+def test_a_long_line_does_not_stand_still_under_allow() -> None:
+    """It has more than may be open: as many run as may."""
+    rig = ticking(Surroundings(open_executions=2), overlapPolicy="allow")
+    rig.deliver(Backfilled((1_000, 2_000, 3_000, 4_000)))
+    rig.deliver(Triggered())
+    first, second = rig.calls()
+    rig.answer(call=first)
+    rig.answer(call=second)
+    assert rig.states() == [S.SUCCEEDED, S.PROCESSING, S.ENQUEUED, S.ENQUEUED, S.SUCCEEDED]
+
+
 def test_max_concurrency_is_the_limit() -> None:
     """Up to `maxConcurrency` executions run at once."""
     rig = ticking(maxConcurrency=2)
