@@ -10,6 +10,10 @@ from typing import Final
 DEFAULT_TENANT: Final = "default"
 TRIALS: Final = "punctual:trials"
 """The `parentJob` of all trials: by it they are found."""
+SYSTEM_IDS: Final = frozenset({"check-timers", "clean", "outbox"})
+"""The jobs that each scheduler has for its own work; no caller has one of these ids, in any tenant."""
+ALERTS: Final = "alert."
+"""What the ids of jobs that send alerts begin with; a caller's may, too."""
 SEPARATOR: Final = "|"
 """Not allowed in a jobId. What is before it tells tenants apart without a call: nothing for `default`."""
 _BEGIN = "trial:"

@@ -9,6 +9,7 @@ import msgspec
 from client_sdk.models import JobDefinition
 from client_sdk.models import Timer as TimerModel
 from scheduler_service.domain.errors import DefinitionError, Problem
+from scheduler_service.domain.job_key import SYSTEM_IDS
 from scheduler_service.domain.moments import SECOND
 from scheduler_service.engine.compile_requests import compile_targets
 from scheduler_service.engine.definition_checks import as_accepted_before, find_refused
@@ -30,7 +31,6 @@ from scheduler_service.timing.timer import (
     stand_still,
 )
 
-RESERVED_IDS = frozenset({"check-timers", "clean", "outbox"})
 ROOT_NAMES = frozenset({"responses", "trigger"})
 RESERVED_NAMES = ROOT_NAMES | {"secrets"}
 PER_ATTEMPT = FEEDBACK_URLS | {"schedulingRequestCounts"}
@@ -260,7 +260,7 @@ def _check_rest(definition: JobDefinition, *, system: bool) -> list[Problem]:
 def _check_id(definition: JobDefinition, *, system: bool) -> list[Problem]:
     if definition.job_id is None:
         return [Problem("/jobId", "required", "jobId is required")]
-    if definition.job_id in RESERVED_IDS and not system:
+    if definition.job_id in SYSTEM_IDS and not system:
         text = f"{definition.job_id!r} is the id of a system job; choose another"
         return [Problem("/jobId", "reserved", text)]
     return []

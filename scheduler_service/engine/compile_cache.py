@@ -18,9 +18,8 @@ from client_sdk.models import Timer as TimerModel
 from client_sdk.models.definition import PlainLabel
 from client_sdk.models.fields import FilledName, Lines, PlainText, Text
 from scheduler_service.domain.errors import DefinitionError, Problem
-from scheduler_service.domain.job_key import DEFAULT_TENANT, TRIALS
+from scheduler_service.domain.job_key import DEFAULT_TENANT, SYSTEM_IDS, TRIALS
 from scheduler_service.engine.compile import (
-    RESERVED_IDS,
     Compiled,
     below_timer,
     bind_timer,
@@ -176,7 +175,7 @@ class CompileCache:
         colons: int | None,
     ) -> CachedDefinition | None:
         job_id = _TEXT.decode(members["jobId"])
-        if JOB_ID_FORM.fullmatch(job_id) is None or job_id in RESERVED_IDS:
+        if JOB_ID_FORM.fullmatch(job_id) is None or job_id in SYSTEM_IDS:
             return None
         own, bodies = self._own.read(members), _read_bodies(posted)
         rest = encode_sorted((own, bodies))

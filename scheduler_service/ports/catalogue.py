@@ -131,7 +131,7 @@ class Revision(msgspec.Struct, frozen=True, gc=False):
 
 
 class JobCounts(msgspec.Struct, frozen=True):
-    """Figures of `/stats`. `due`: jobs whose planned firing is due and has not begun.
+    """Figures of `/stats`, without the system's jobs. `due`: those whose planned firing is due and not begun.
 
     `waiting` and `running` count executions: scheduled or enqueued; processing or before a retry.
     """

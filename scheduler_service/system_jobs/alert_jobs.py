@@ -12,7 +12,7 @@ from urllib.parse import quote
 from client_sdk.models import ModelError, parse_definition
 from scheduler_service.domain.errors import DefinitionError, Problem
 from scheduler_service.domain.execution import JobState
-from scheduler_service.domain.job_key import DEFAULT_TENANT
+from scheduler_service.domain.job_key import ALERTS, DEFAULT_TENANT
 from scheduler_service.domain.replies import Refusal
 from scheduler_service.domain.turn_events import Activated, Created, Paused, Triggered, Updated
 from scheduler_service.domain.wire import Answer
@@ -36,7 +36,6 @@ from scheduler_service.telemetry.alerts.alert_receivers import RECEIVERS
 
 SEND = "alert"
 """The step of these jobs, `system://alert`, which does nothing: what is sent is their notification."""
-PREFIX = "alert."
 FORMATTED = "formatted"
 """The member of a message that a chat is sent."""
 HIDDEN = "***"
@@ -53,7 +52,7 @@ async def accept() -> Answer:
 
 def job_of(name: str) -> str:
     """The id of the job that sends this alert."""
-    return PREFIX + name
+    return ALERTS + name
 
 
 def jobs_of(settings: Settings) -> frozenset[str]:
@@ -218,14 +217,14 @@ class AlertJobs:
                 JobQuery(states=(JobState.ACTIVE,), system=True, limit=PAGE, cursor=cursor)
             )
             for entry in page.items:
-                if entry.job_id.startswith(PREFIX) and entry.job_id not in wanted:
+                if entry.job_id.startswith(ALERTS) and entry.job_id not in wanted:
                     await self._retire(entry.job_id)
             if page.next_cursor is None:
                 return
             cursor = page.next_cursor
 
     async def _retire(self, job_id: str) -> None:
-        name = job_id.removeprefix(PREFIX)
+        name = job_id.removeprefix(ALERTS)
         try:
             await self._deliver(job_id, Command(Paused(drain=True, reason=UNDECLARED), act=START))
         except StateUnreadable as error:

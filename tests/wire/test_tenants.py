@@ -545,7 +545,7 @@ async def test_the_history_of_a_tenant_is_kept_up_to_its_limit() -> None:
 
 async def test_the_system_s_own_jobs_use_nothing_of_the_limits() -> None:
     """Nor do those of alerts: what they have kept pushes nothing out of the tenant `default`."""
-    limits = {"tenant_history_executions": 2}
+    limits = {"tenant_history_executions": 2, "tenant_jobs": 1}
     alert = {"name": "mail", "on": ["jobPaused"], "url": "http://127.0.0.1:1/"}
     async with running(limits=limits, alerts=[alert]) as world:
         data_of(await world.client.post("/jobs/one", json=definition()), 201)
@@ -562,3 +562,6 @@ async def test_the_system_s_own_jobs_use_nothing_of_the_limits() -> None:
 
         await world.until(has_cleaned)
         assert await states(world.client) == 1
+        check_refused(await world.client.post("/jobs/two", json=definition()), "tenant_jobs", 1)
+        assert (await used(world.client))["tenant_jobs"] == (1, 1)
+        assert data_of(await world.client.get("/stats"))["jobs"] == {"active": 1}

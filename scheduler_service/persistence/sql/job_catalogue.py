@@ -1,5 +1,6 @@
 """The catalogue of jobs over SQL, the same for `state.db` and the database of a cluster."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -8,6 +9,7 @@ import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.execution import ExecutionState, JobState
+from scheduler_service.domain.job_key import ALERTS, SYSTEM_IDS
 from scheduler_service.domain.moments import Now
 from scheduler_service.persistence.common.pagination import LABELS_BYTES, cut_page
 from scheduler_service.persistence.sql.database import unopened
@@ -62,6 +64,8 @@ _REVISIONS = (
 )
 
 
+# The first text behind all that begin with ALERTS; no id has a "/".
+BEHIND_ALERTS = f"{ALERTS[:-1]}{chr(ord(ALERTS[-1]) + 1)}"
 _LABELS = CatalogueEntry.__struct_fields__.index("labels")
 
 
@@ -155,12 +159,14 @@ class JobCatalogue:
 
     async def counts(self, now: Now, *, tenant: str | None = "default") -> JobCounts:
         values = {"now": now.wall, "tenant": tenant}
-        states, *sums = await self.read_rows([(one, values) for one in _select_counts(tenant is not None)])
-        by_state: dict[JobState, int] = {}
-        for state, count in states:
-            by_state[JobState(state)] = by_state.get(JobState(state), 0) + count
+        statements = _select_counts(tenant is not None)
+        every, own, *sums = await self.read_rows([(one, values) for one in statements])
+        by_state: Counter[JobState] = Counter()
+        for state, count in every:
+            by_state[JobState(state)] += count
+        by_state.subtract({JobState(state): count for state, count in own})
         due, waiting, running = (int(rows[0][0]) for rows in sums)
-        return JobCounts(due=due, waiting=waiting, running=running, by_state=by_state)
+        return JobCounts(due=due, waiting=waiting, running=running, by_state=dict(+by_state))
 
 
 def has_jobs(*, url: str) -> bool:
@@ -203,18 +209,22 @@ def _select_upcoming(of_tenant: bool, of_creator: bool, labels: int) -> Statemen
 
 @lru_cache(FORMS_KEPT)
 def _select_counts(of_tenant: bool) -> tuple[Statement, ...]:
-    """By state; due jobs; waiting executions; running ones."""
+    """All jobs by state, and the system's; without these due jobs, waiting executions, and running ones."""
     # The index of states begins with the tenant: grouped by both, it is read in its order.
     states = sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.tenant, jobs.c.state)
     if of_tenant:
         states = states.where(jobs.c.tenant == _bind("tenant"))
     own = list(_of_tenant(of_tenant))
+    # That index does not tell the system's apart, but these few are found by their ids.
+    is_known = jobs.c.job_id.in_(sorted(SYSTEM_IDS)) | jobs.c.job_id.between(ALERTS, BEHIND_ALERTS)
+    system = sa.select(jobs.c.state, sa.func.count()).where(is_known, Unindexed(jobs.c.system) == 1, *own)
+    own.append(Unindexed(jobs.c.system) == 0)
     due = sa.select(sa.func.count()).where(jobs.c.next_fire <= _bind("now"), *own)
     waiting, running = (
         sa.select(sa.func.coalesce(sa.func.sum(column), 0)).where(column > 0, *own)
         for column in (jobs.c.waiting, jobs.c.live)
     )
-    return states, due, waiting, running
+    return states, system.group_by(jobs.c.state), due, waiting, running
 
 
 def _of_tenant(of_tenant: bool) -> Iterable[Condition]:

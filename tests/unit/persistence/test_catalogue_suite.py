@@ -268,11 +268,15 @@ async def test_upcoming_and_counts(store: OpenStore) -> None:
     assert (counts.due, counts.waiting, counts.running) == (2, 4, 6)
     assert counts.by_state == {JobState.ACTIVE: 4, JobState.PAUSED: 1}
     assert (await store.catalogue.counts(Now(wall=10, steady=0), tenant="other")).by_state == {}
+    for name in ("outbox", "alert.mail"):
+        await store.commit(commit(name, next_fire=10, live=1, waiting=1, system=True))
+    assert await store.catalogue.counts(Now(wall=10, steady=0), tenant="default") == counts
+    await store.commit(commit("alert.own"))
     await store.commit(commit("foreign", next_fire=10, live=1, tenant="other"))
     assert [item.job_id for item in await store.catalogue.upcoming(10, 10, 9)] == ["j1"]
     counts = await store.catalogue.counts(Now(wall=10, steady=0), tenant=None)
     assert (counts.due, counts.waiting, counts.running) == (3, 4, 7)
-    assert counts.by_state == {JobState.ACTIVE: 5, JobState.PAUSED: 1}
+    assert counts.by_state == {JobState.ACTIVE: 6, JobState.PAUSED: 1}
 
 
 async def test_upcoming_jobs_of_a_part_are_found_behind_all_others(store: OpenStore) -> None:

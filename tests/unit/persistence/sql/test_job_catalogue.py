@@ -156,6 +156,7 @@ async def test_the_figures_are_read_from_indexes(
     texts = await trace(connection, catalogue, lambda one: one.counts(Now(5, 5), tenant="default"))
     assert explain(connection, texts) == [
         ["SEARCH jobs USING COVERING INDEX jobs_state (tenant=?)"],
+        [f"SEARCH {JOB_ID} (job_id=?)", f"SEARCH {JOB_ID} (job_id>? AND job_id<?)"],
         ["SEARCH jobs USING INDEX jobs_next_fire (next_fire<?)"],
         ["SCAN jobs USING INDEX jobs_waiting"],
         ["SCAN jobs USING INDEX jobs_live"],
