@@ -6,7 +6,7 @@ load ─► decide ─► durable:    set the alarm ─► store.commit: put con
 ```
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TypeVar
 
@@ -32,7 +32,7 @@ from scheduler_service.domain.wire import Answer, Holder, Token
 from scheduler_service.engine import job_summary
 from scheduler_service.engine.compile import with_present_days
 from scheduler_service.engine.decision import SMALL_BYTES, STOPPING, Decision, Job
-from scheduler_service.engine.program import weigh
+from scheduler_service.engine.program import Program, weigh
 from scheduler_service.hosts.begun_executions import BegunMark
 from scheduler_service.hosts.clock import WaitUntil, ahead_of, begin_of, is_past
 from scheduler_service.hosts.commit_builder import (
@@ -163,7 +163,7 @@ class Turn:
         decision = self._core.decide(job, born, now)
         if decision.document is None:
             return None
-        self._count_begun(cached.job_id, None, decision)
+        self._count_begun(cached.job_id, None, decision, programs)
         if command.act is not None:
             decision = note_act(decision, event, command.act)
         kept = remembered and remember_reply(cached.job_id, remembered, decision.reply, command.answer)
@@ -299,7 +299,7 @@ class Turn:
             if decision.counts_more:  # at once: the next turn may be decided before this one is durable
                 decision = self._admit(cached, decision, job, event, now)
         if rates is not None:
-            self._count_begun(cached.job_id, before, decision)
+            self._count_begun(cached.job_id, before, decision, programs)
         decision, deliveries, queued = sort_effects(cached.job_id, decision, self._lacks_room)
         kept = remembered and remember_reply(cached.job_id, remembered, decision.reply, command.answer)
         if not (decision.effects or decision.records or kept is not None) and is_idle(before, decision):
@@ -335,12 +335,17 @@ class Turn:
             return decision
         return self._core.decide(replace(job, is_full=True), event, now)
 
-    def _count_begun(self, job_id: str, before: Document | None, decision: Decision) -> None:
-        if self._rates is not None and decision.document is not None:
-            reply = decision.reply
+    def _count_begun(
+        self, job_id: str, before: Document | None, decision: Decision, programs: Mapping[int, Program]
+    ) -> None:
+        """The system's own work uses nothing of what its tenant may begin."""
+        after, reply = decision.document, decision.reply
+        if self._rates is not None and after is not None:
             if type(reply) is Refusal and reply.limit is not None:
                 self._rates.refuse(job_id)
-            self._rates.count(job_id, job_summary.count_begun(before, decision.document))
+            begun = job_summary.count_begun(before, after)
+            if begun and not programs[after.head.revision].system:
+                self._rates.count(job_id, begun)
 
     async def _apart(
         self, make: Callable[[CachedJob, DecidedTurn], Made], cached: CachedJob, turn: DecidedTurn

@@ -545,7 +545,12 @@ async def test_the_history_of_a_tenant_is_kept_up_to_its_limit() -> None:
 
 async def test_the_system_s_own_jobs_use_nothing_of_the_limits() -> None:
     """Nor do those of alerts: what they have kept pushes nothing out of the tenant `default`."""
-    limits = {"tenant_history_executions": 2, "tenant_jobs": 1}
+    most = 3
+    limits = {
+        "tenant_history_executions": 2,
+        "tenant_jobs": 1,
+        "tenant_executions_per_minute": most,
+    }
     alert = {"name": "mail", "on": ["jobPaused"], "url": "http://127.0.0.1:1/"}
     async with running(limits=limits, alerts=[alert]) as world:
         data_of(await world.client.post("/jobs/one", json=definition()), 201)
@@ -564,4 +569,10 @@ async def test_the_system_s_own_jobs_use_nothing_of_the_limits() -> None:
         assert await states(world.client) == 1
         check_refused(await world.client.post("/jobs/two", json=definition()), "tenant_jobs", 1)
         assert (await used(world.client))["tenant_jobs"] == (1, 1)
+        for _ in range(most - 1):
+            data_of(await world.client.post("/jobs/one/trigger"))
+            await world.settle()
+        name = "tenant_executions_per_minute"
+        check_refused(await world.client.post("/jobs/one/trigger"), name, most)
+        assert (await used(world.client))[name] == (most, most)
         assert data_of(await world.client.get("/stats"))["jobs"] == {"active": 1}

@@ -4,15 +4,18 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.execution import FiringOutcome
 from scheduler_service.domain.moments import MINUTE, SECOND, Now
 from scheduler_service.domain.records import ExecutionRecord, FiringRecord
 from scheduler_service.domain.replies import Refusal, RefusalCode, Started, StartedMany
-from scheduler_service.domain.turn_events import Backfilled
+from scheduler_service.domain.turn_events import Backfilled, Created
+from scheduler_service.ports.delivery import Command
 from scheduler_service.services.tenant_execution_rates import ExecutionRates
 from tests.conformance.hosts.houses import HOUSES, AnyHouse
+from tests.unit.hosts.house import describe
 
 pytestmark = pytest.mark.anyio
 MOST = 4
@@ -86,6 +89,21 @@ async def test_a_trigger_over_the_limit_is_refused_with_its_moment(limited: AnyH
     assert isinstance(await limited.trigger(), Refusal)
     await limited.advance(1)
     assert isinstance(await limited.trigger(), Started)
+
+
+@pytest.mark.parametrize("limited", ["embedded"], indirect=True)  # it keeps the program that it is given
+async def test_what_the_system_begins_is_none_of_the_tenant_s(limited: AnyHouse) -> None:
+    """Its own jobs are neither held back nor counted."""
+    made = describe(jobId="own")
+    own = replace(made, program=replace(made.program, system=True))
+    await limited.host("own", Command(Created("", b""), definition=own))
+    await limited.create()
+    for job_id, number in (("own", 2 * MOST), ("job", MOST)):
+        for _ in range(number):
+            assert isinstance(await limited.trigger(job_id), Started)
+            await limited.settle()
+    assert isinstance(await limited.trigger(), Refusal)
+    assert isinstance(await limited.trigger("own"), Started)
 
 
 async def test_the_rest_of_a_backfill_outlives_a_crash_and_begins_as_the_limit_allows(
