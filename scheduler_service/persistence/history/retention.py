@@ -155,10 +155,13 @@ class Retention:
         removed = RemovedRows()
         tenant = None if self._most_of is None else await self._writer.perform(self._removal.first_tenant)
         while tenant is not None and self._most_of is not None:
-            most = self._most_of(tenant)
             without = self._system_jobs if tenant == DEFAULT_TENANT else ()
-            step = partial(self._removal.remove_beyond, tenant, most, without)
-            while most and (batch := await self._writer.perform(step)) != RemovedRows():
+            counted = LimitedExecutions(tenant, without)
+            since = await self._writer.perform(
+                partial(self._removal.oldest_kept, counted, self._most_of(tenant))
+            )
+            step = partial(self._removal.remove_before, counted, since)
+            while since is not None and (batch := await self._writer.perform(step)) != RemovedRows():
                 removed = removed.plus(batch)
             tenant = await self._writer.perform(partial(self._removal.first_tenant, after=tenant))
         return removed
@@ -219,6 +222,19 @@ class Trim(msgspec.Struct, frozen=True, kw_only=True):
     spared: Sequence[str] = ()
 
 
+class LimitedExecutions(msgspec.Struct, frozen=True):
+    """The executions of a tenant that its limit is about: all but those of the jobs `without`."""
+
+    tenant: str
+    without: Collection[str]
+
+    def conditions(self) -> list[sa.ColumnElement[bool]]:
+        """Of their rows. Where no job is left out, an index has all that is read."""
+        table = executions.c
+        own = table.tenant == self.tenant
+        return [own, table.job_id.not_in(self.without)] if self.without else [own]
+
+
 class Removal:
     """The steps of a removal; each runs in a transaction that its caller opens."""
 
@@ -245,21 +261,22 @@ class Removal:
         found: str | None = connection.execute(statement).scalar_one()
         return found
 
-    def remove_beyond(
-        self, tenant: str, most: int, without: Collection[str], connection: sa.Connection
-    ) -> RemovedRows:
-        """Removes some executions of a tenant that have ended, and are older than its newest `most`.
-
-        Those of the jobs `without` neither count nor go.
+    def oldest_kept(self, counted: LimitedExecutions, most: int, connection: sa.Connection) -> int | None:
+        """When the oldest of the newest `most` executions was created (wall ms); None: there are not so many,
+        or `most` is 0. It reads so many rows: once in a pass.
         """
         table = executions.c
-        counted = [table.tenant == tenant, *([table.job_id.not_in(without)] if without else [])]
-        newest = sa.select(table.created_at).where(*counted).order_by(table.created_at.desc())
-        oldest_kept = connection.execute(newest.limit(1).offset(most - 1)).scalar()
-        if oldest_kept is None:
-            return RemovedRows()
+        newest = sa.select(table.created_at).where(*counted.conditions()).order_by(table.created_at.desc())
+        found: int | None = connection.execute(newest.limit(1).offset(most - 1)).scalar() if most else None
+        return found
+
+    def remove_before(
+        self, counted: LimitedExecutions, since: int | None, connection: sa.Connection
+    ) -> RemovedRows:
+        """Removes some of the executions that were created before `since` and have ended."""
+        table = executions.c
         has_ended = table.state.in_([str(state) for state in TERMINAL])
-        return self._remove(connection, [*counted, table.created_at < oldest_kept, has_ended])
+        return self._remove(connection, [*counted.conditions(), table.created_at < since, has_ended])
 
     def find_lives(self, jobs: Mapping[str, int], tenant: str, connection: sa.Connection) -> list[str]:
         """The lives (uids) with executions up to the last `executeNumber` of each job."""
