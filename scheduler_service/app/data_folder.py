@@ -16,6 +16,7 @@ from scheduler_service.persistence.sql.job_catalogue import has_jobs
 from scheduler_service.persistence.sql.sqlite import IN_MEMORY, address_of, file_of, is_database, misread
 from scheduler_service.persistence.sqlite.files import OnDamagedPage
 from scheduler_service.persistence.sqlite.folder_lock import (
+    has_own_jobs,
     has_state,
     narrow_files,
 )
@@ -134,16 +135,16 @@ def check_history(folder: Path | None, url: str | None, history: str) -> None:
     place = file_of(history)
     if history == IN_MEMORY:
         return
-    if url is None:
-        if folder is None or not has_state(folder):
-            return
-        url = address_of(folder / STATE_FILE)
+    if url is None and (folder is None or not has_state(folder)):
+        return
     if place is None or place.is_file():
         is_new = read_unopened(history, executions, lambda _: False, missing=True)
     else:  # opening it would make it; an earlier version may have it elsewhere, without keys
         elsewhere = misread(place)
         is_new = elsewhere is None or not is_database(elsewhere)
-    if is_new and has_jobs(url=url):
+    if not is_new:
+        return
+    if has_jobs(url=url) if url is not None else folder is not None and has_own_jobs(folder):
         raise StoreDamaged(
             f"There are jobs, and their history ({'database.url' if place is None else place}) is new or "
             "empty: keys of callers, secrets, calendars and the audit are missing. Put it back, restore a "

@@ -357,10 +357,11 @@ def _open_engine(url: str, durability: Durability) -> sa.Engine:
 def _make_private(place: Path) -> None:
     """A file that is made here is for its owner alone: it holds what targets answered.
 
-    SQLite gives its log the same rights. Where it cannot be made, SQLite says why.
+    SQLite gives its log the same rights. Where it cannot be made, SQLite says why. A file that is there is
+    not opened: closing it would end the locks that SQLite holds on it in this process (POSIX).
     """
     with contextlib.suppress(OSError):
-        os.close(os.open(place, os.O_RDWR | os.O_CREAT, 0o600))
+        os.close(os.open(place, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 @lru_cache(QUERIES_KEPT)

@@ -229,6 +229,18 @@ def has_state(folder: Path) -> bool:
     return _has_content(state_file(folder))
 
 
+def has_own_jobs(folder: Path) -> bool:
+    """Whether `state.db`, of this version's format, has a job that is not the system's, also a destroyed one.
+
+    Changes nothing. Raises StoreRefused.
+    """
+    place = str(state_file(folder))
+    with translated(place), closing(open_reading(place)) as connection:
+        if not read_version(connection, place=place):
+            return False
+        return connection.execute("SELECT 1 FROM jobs WHERE system = 0 LIMIT 1").fetchone() is not None
+
+
 def _has_content(place: Path) -> bool:
     """A file of no bytes is what a copy that broke off leaves, or a first start that was killed."""
     return place.is_file() and place.stat().st_size > 0
@@ -236,7 +248,7 @@ def _has_content(place: Path) -> bool:
 
 def check_no_backup(folder: Path) -> None:
     """Raises FolderUnusable where the folder is a backup: what is written there could not be restored."""
-    if (folder / BACKUP_LIST).exists():
+    if os.path.exists(folder / BACKUP_LIST):  # noqa: PTH110 - False also where it may not be looked for
         raise FolderUnusable(
             f"{folder} is a backup ({BACKUP_LIST} is in it), and stays as it is. Restore it into another "
             "folder ('punctual db restore'), and name that one; if a service of an earlier version has run "

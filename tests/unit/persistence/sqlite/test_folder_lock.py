@@ -3,15 +3,21 @@
 import asyncio
 import os
 import subprocess
+import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from scheduler_service.persistence.sql.database import unopened
+from scheduler_service.persistence.sql.sqlite import address_of
+from scheduler_service.persistence.sqlite.database import open_writing
 from scheduler_service.persistence.sqlite.folder_lock import (
     FolderLock,
     await_workers,
     files_of,
+    has_own_jobs,
     is_divided,
     narrow_files,
 )
@@ -161,3 +167,17 @@ def test_a_file_that_another_process_removes_meanwhile_is_left_out(tmp_path: Pat
     finally:
         has_ended.set()
         thread.join()
+
+
+def test_a_look_at_a_file_that_is_open_leaves_its_locks(tmp_path: Path) -> None:
+    """Closing a descriptor beside SQLite would end them: another process would take the log away (POSIX)."""
+    place = tmp_path / "state.db"
+    with closing(open_writing(str(place), durability="process")) as store:
+        store.execute("SELECT count(*) FROM jobs").fetchone()
+        assert not has_own_jobs(tmp_path)
+        with unopened(address_of(place), subject="the jobs' state") as dialect, dialect.engine.connect():
+            pass
+        taking = f"sqlite3.connect({str(place)!r}, timeout=0).execute('PRAGMA journal_mode=DELETE')"
+        command = [sys.executable, "-c", f"import sqlite3; {taking}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert "database is locked" in done.stderr
