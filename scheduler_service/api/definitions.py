@@ -213,10 +213,8 @@ class DefinitionChecks:
         if found is None or posted.job_id not in (None, found.program.job_id):
             return None
         if signs := found.program.signs:
-            judge, tenant = (
-                self._deps.definitions.compiler.around(self._by.tenant).judge_secret,
-                self._by.tenant,
-            )
+            tenant = self._by.tenant
+            judge = self._deps.definitions.compiler.around(tenant).judge_secret
             if judge is not None and any(judge(tenant, one) for one in signs):
                 return None  # a secret is gone since: compiled anew, its pointer is found
         return self._conclude(raw, posted, found)

@@ -132,24 +132,24 @@ def check_history(folder: Path | None, url: str | None, history: str) -> None:
 
     A service that went on would ask nobody for a key any more, and lack secrets and calendars without a word.
     """
-    place = file_of(history)
-    if history == IN_MEMORY:
+    if history == IN_MEMORY or not _is_new(history):
         return
-    if url is None and (folder is None or not has_state(folder)):
-        return
-    if place is None or place.is_file():
-        is_new = read_unopened(history, executions, lambda _: False, missing=True)
-    else:  # opening it would make it; an earlier version may have it elsewhere, without keys
-        elsewhere = misread(place)
-        is_new = elsewhere is None or not is_database(elsewhere)
-    if not is_new:
-        return
-    if has_jobs(url=url) if url is not None else folder is not None and has_own_jobs(folder):
+    in_folder = url is None and folder is not None and has_own_jobs(folder)
+    if in_folder or (url is not None and has_jobs(url=url)):
         raise StoreDamaged(
-            f"There are jobs, and their history ({'database.url' if place is None else place}) is new or "
-            "empty: keys of callers, secrets, calendars and the audit are missing. Put it back, restore a "
-            "backup, or run 'punctual db migrate --new-history' once to go on without them."
+            f"There are jobs, and their history ({file_of(history) or 'database.url'}) is new or empty: keys "
+            "of callers, secrets, calendars and the audit are missing. Put it back, restore a backup, or run "
+            "'punctual db migrate --new-history' once to go on without them."
         )
+
+
+def _is_new(history: str) -> bool:
+    place = file_of(history)
+    if place is None or place.is_file():
+        return read_unopened(history, executions, lambda _: False, missing=True)
+    # Opening it would make it; an earlier version may have it elsewhere, without keys.
+    elsewhere = misread(place)
+    return elsewhere is None or not is_database(elsewhere)
 
 
 def leave_line(history: Path, entry: AuditEntry) -> None:

@@ -109,7 +109,8 @@ def _refusal(place: str, error: sqlite3.Error) -> StoreDamaged | FolderUnusable:
 
 def _make_private(place: str) -> None:
     # The file holds the keys of feedback tokens. SQLite gives its log the same rights as the file.
-    if place == ":memory:":
+    # One that is there is left alone: closing it would end the locks that SQLite has on it here (POSIX).
+    if place == ":memory:" or (Path(place).is_file() and os.access(place, os.R_OK | os.W_OK)):
         return
     try:
         os.close(os.open(place, os.O_RDWR | os.O_CREAT, 0o600))

@@ -234,6 +234,8 @@ def has_own_jobs(folder: Path) -> bool:
 
     Changes nothing. Raises StoreRefused.
     """
+    if not has_state(folder):  # opening it would make it
+        return False
     place = str(state_file(folder))
     with translated(place), closing(open_reading(place)) as connection:
         if not read_version(connection, place=place):

@@ -175,6 +175,7 @@ def test_a_look_at_a_file_that_is_open_leaves_its_locks(tmp_path: Path) -> None:
     with closing(open_writing(str(place), durability="process")) as store:
         store.execute("SELECT count(*) FROM jobs").fetchone()
         assert not has_own_jobs(tmp_path)
+        open_writing(str(place), durability="process").close()
         with unopened(address_of(place), subject="the jobs' state") as dialect, dialect.engine.connect():
             pass
         taking = f"sqlite3.connect({str(place)!r}, timeout=0).execute('PRAGMA journal_mode=DELETE')"
