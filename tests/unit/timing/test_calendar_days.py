@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from itertools import islice
 from zoneinfo import ZoneInfo
 
@@ -293,6 +294,7 @@ def test_it_agrees_with_a_walk_over_all_days(
     timer = on_days(known, period[1], period[0], days, otherwise, timezone=zone)
     place = ZoneInfo(own_zone or zone)
 
+    @cache
     def is_right(one: date) -> bool:
         number = one.toordinal() - EPOCH
         is_work = bool(week >> one.weekday() & 1)
@@ -318,7 +320,7 @@ def test_it_agrees_with_a_walk_over_all_days(
             expected.add(firing.base)
         elif otherwise != "skip":
             step = timedelta(days=1 if otherwise == "next" else -1)
-            tries = [local.date() + step * number for number in range(1, 367)]
+            tries = (local.date() + step * number for number in range(1, 367))
             target = next((one for one in tries if is_right(one)), None)
             for delay in delays.get(firing.base, [timedelta()]) if target is not None else ():
                 shown = local_of(firing.base, clocks)
