@@ -1,4 +1,4 @@
-"""Seeds that have found a defect, each with what it was: they are played in every run."""
+"""Seeds that have found a defect, each with what it was: they are played in the long run."""
 
 SEEDS: dict[tuple[str, int], str] = {
     ("alone", 249): "firings that a job owed when it was destroyed were in no ledger",

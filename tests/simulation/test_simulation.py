@@ -12,9 +12,8 @@ from tests.simulation.seeds import SEEDS
 from tests.simulation.trace import tell
 from tests.simulation.world import draw
 
-GROUP = 9
-USUAL = 9
-FEW = 3
+GROUP = 6
+FEW = 2
 MOST_SEEDS = 400
 SOON_FOUND = {
     ("alone", "claims of qos 0 are kept in memory alone"),
@@ -26,12 +25,13 @@ SOON_FOUND = {
     ("siblings", "each process recovers the jobs of all"),
 }
 
+REPLAYED = {("alone", 249), ("siblings", 357), ("dapr", 22000562)}
+"""One of each placement in the usual run: the defects have tests on their floors."""
+
 
 def groups() -> list[object]:
     """Placements, and the seeds that they live through in the usual run; many more in the long one."""
-    usual = [("alone", range(first, first + GROUP)) for first in range(0, USUAL, GROUP)]
-    usual += [("siblings", range(GROUP))]
-    usual += [("dapr", range(FEW))]
+    usual = [("alone", range(GROUP)), ("siblings", range(GROUP)), ("dapr", range(FEW))]
     long = [("alone", range(first, first + 500)) for first in range(1_000, 11_000, 500)]
     long += [("siblings", range(first, first + 500)) for first in range(1_000, 6_000, 500)]
     long += [("dapr", range(first, first + 100)) for first in range(1_000, 2_000, 100)]
@@ -54,7 +54,10 @@ def test_promises_hold_in_all_worlds(placement: str, seeds: range) -> None:
     assert not found, f"replay with: {replay}; {found}"
 
 
-@pytest.mark.parametrize(("placement", "seed"), SEEDS)
+@pytest.mark.parametrize(
+    ("placement", "seed"),
+    [one if one in REPLAYED else pytest.param(*one, marks=pytest.mark.long) for one in SEEDS],
+)
 def test_what_was_found_once_stays_mended(placement: str, seed: int) -> None:
     """Seeds that have found a defect."""
     assert not live(draw(seed), placement)[1], SEEDS[placement, seed]
