@@ -166,8 +166,12 @@ def load_zone(name: str) -> Zone:
     return Zone(name=name, starts=starts, offsets=offsets, reached=tuple(accumulate(ends, max)))
 
 
+@cache
 def digest_zones(package: Traversable | None = None) -> str:
-    """A digest of the rules of all zones in `package` (`tzdata`), which may change without its version."""
+    """A digest of the rules of all zones in `package` (`tzdata`), which may change without its version.
+
+    It is read once in a process, as each zone is.
+    """
     folder = files("tzdata") if package is None else package
     names = folder.joinpath("zones").read_bytes()
     digest = hashlib.blake2b(names, digest_size=12)

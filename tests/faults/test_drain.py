@@ -48,7 +48,7 @@ async def test_what_runs_ends_and_is_recorded(tmp_path: Path, qos: int) -> None:
         assert len(target.seen) == 1
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.long)])
 async def test_what_waits_begins_after_the_next_start(tmp_path: Path, workers: int) -> None:
     """The stop takes no longer than what runs; each of those that wait is sent once, at qos 0 too."""
     async with open_target() as target:
@@ -70,7 +70,7 @@ async def test_what_waits_begins_after_the_next_start(tmp_path: Path, workers: i
     assert len({one.key for one in target.seen}) == len(target.seen) == 3
 
 
-@pytest.mark.parametrize("qos", [0, 1])
+@pytest.mark.parametrize("qos", [pytest.param(0, marks=pytest.mark.long), 1])
 async def test_nothing_is_doubled_or_lost_over_rolling_restarts(tmp_path: Path, qos: int) -> None:
     """Twelve firings over four processes: each planned moment has one execution, each was sent once."""
     async with open_target() as target:

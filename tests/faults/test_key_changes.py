@@ -27,9 +27,17 @@ SETTINGS = {
     "store.durability": "process",
 }
 INSIDE = {name.replace(".", "__"): value for name, value in SETTINGS.items()}
-USUAL = ("makeKey", "putSecret", "putCalendar", "pauseService")
-"""One of each kind of thing that is kept; the others in the long run."""
-FURTHER = ("rotateKey", "revokeKey", "deleteSecret", "deleteCalendar", "removeService")
+USUAL = ("makeKey", "pauseService")
+"""The others are in the long run; a real kill meets all kinds in every one."""
+FURTHER = (
+    "putSecret",
+    "putCalendar",
+    "rotateKey",
+    "revokeKey",
+    "deleteSecret",
+    "deleteCalendar",
+    "removeService",
+)
 CHANGES = (*USUAL, *FURTHER)
 DISMISS = "dismissDelivery"
 NOWHERE = "http://127.0.0.1:1/"

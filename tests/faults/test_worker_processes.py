@@ -127,6 +127,7 @@ def test_the_jobs_lie_in_all_shards() -> None:
     assert set(map(shard_of(SHARDS), JOBS)) == set(range(SHARDS))
 
 
+@pytest.mark.long
 async def test_several_processes_answer_as_one(service: Service) -> None:
     """Created, listed, triggered, changed, read and removed, whichever shard a job is in
     (SPEC section 10)."""

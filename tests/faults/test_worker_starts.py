@@ -157,6 +157,7 @@ async def test_killed_at_each_stage_of_its_own_start(tmp_path: Path) -> None:
         await works(service)
 
 
+@pytest.mark.long
 async def test_killed_while_the_service_goes_on(tmp_path: Path) -> None:
     """It takes calls already: the service recovers its own shard, and extends leases."""
     async with opened(tmp_path, faults=Death(1)) as service:

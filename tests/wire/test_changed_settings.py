@@ -134,7 +134,8 @@ def changes() -> Iterator[Any]:
     bare = {"env": {}, "env_file": None}
     yield pytest.param(bare | {"alerts": []}, id="without variables and alerts", marks=pytest.mark.long)
     yield pytest.param(bare | {"egress": None}, id="restored elsewhere", marks=pytest.mark.long)
-    yield pytest.param(bare | {"egress": None, "alerts": []}, id="restored elsewhere without alerts")
+    elsewhere = bare | {"egress": None, "alerts": []}
+    yield pytest.param(elsewhere, id="restored elsewhere without alerts", marks=pytest.mark.long)
 
 
 def given_of(name: str, changed: dict[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ BROKEN = frozenset(
 )
 QUICK = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
 FREE = settings(deadline=None, suppress_health_check=list(HealthCheck), phases=QUICK)
-FEW = settings(FREE, max_examples=10)
+FEW = settings(FREE, max_examples=5)
 MANY = settings(FREE, max_examples=1_500)
 
 

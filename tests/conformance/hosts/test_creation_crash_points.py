@@ -50,7 +50,7 @@ async def create_singly(host: DaprHost, definitions: Sequence[Definition]) -> li
 
 
 WAYS = {"together": create_together, "singly": create_singly}
-USUAL = ((1, 2, "together"), (0, 2, "singly"))
+USUAL = ((1, 2, "together"),)
 """Of `qos`, nodes and way: the others are `long`."""
 ANSWERS = {
     "together": {Taken(), Unchanged()},

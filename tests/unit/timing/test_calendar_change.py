@@ -43,7 +43,7 @@ def timer_of(
     return bind_calendar(compile_timer(text, default_zone="UTC"), calendar)
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(
     before=calendars(),
     after=calendars(),

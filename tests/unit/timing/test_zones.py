@@ -185,11 +185,14 @@ def test_usual_names_that_are_no_zones(name: str, remedy: str):
 
 def test_a_changed_rule_changes_the_digest(tmp_path: Path):
     """The version of a package says nothing where it was patched, or is found on another path."""
-    (tmp_path / "zoneinfo" / "Europe").mkdir(parents=True)
-    (tmp_path / "zones").write_text("Europe/Oslo\n")
-    rules = tmp_path / "zoneinfo" / "Europe" / "Oslo"
-    shutil.copy(str(files("tzdata").joinpath("zoneinfo", "Europe", "Berlin")), rules)
-    before = zones.digest_zones(tmp_path)
-    assert zones.digest_zones(tmp_path) == before
-    shutil.copy(str(files("tzdata").joinpath("zoneinfo", "Asia", "Tokyo")), rules)
-    assert zones.digest_zones(tmp_path) != before
+
+    def digest(package: str, *rules: str) -> str:
+        folder = tmp_path / package / "zoneinfo" / "Europe"
+        folder.mkdir(parents=True)
+        (tmp_path / package / "zones").write_text("Europe/Oslo\n")
+        shutil.copy(str(files("tzdata").joinpath("zoneinfo", *rules)), folder / "Oslo")
+        return zones.digest_zones(tmp_path / package)
+
+    before = digest("before", "Europe", "Berlin")
+    assert digest("same", "Europe", "Berlin") == before
+    assert digest("after", "Asia", "Tokyo") != before

@@ -24,7 +24,9 @@ FURTHER = (pytest.param(page, marks=pytest.mark.long) for page in (QUESTIONS, *C
 PAGES = (TUTORIAL, MOVING, *FURTHER)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "page", [pytest.param(one, marks=pytest.mark.long) if one == MOVING else one for one in PAGES]
+)
 def test_a_page_can_be_followed(page: str, tmp_path: Path) -> None:
     """From its first line to its last, in a folder with the target of the tutorial."""
     with executor(tmp_path) as reader:

@@ -155,7 +155,9 @@ def test_a_service_without_its_state_does_not_start(tmp_path: Path) -> None:
         assert process.stop() == 0
 
 
-@pytest.mark.parametrize("fate", ["moved", "emptied", "readdressed"])
+@pytest.mark.parametrize(
+    "fate", ["moved", *(pytest.param(one, marks=pytest.mark.long) for one in ("emptied", "readdressed"))]
+)
 def test_a_service_without_its_history_does_not_start(tmp_path: Path, db: Db, fate: str) -> None:
     """Callers' keys lie there: it would serve everybody. `db migrate --new-history` goes on without them."""
     data, settings = tmp_path / "data", dict[str, str]()

@@ -52,6 +52,7 @@ def started(
         process.communicate()
 
 
+@pytest.mark.long
 def test_a_command_that_is_killed_amid_its_changes_is_repeated(terminal: Terminal) -> None:
     """Then each job was changed once: none is half changed, and none a second time (faults)."""
     jobs = schedule(terminal, 40)

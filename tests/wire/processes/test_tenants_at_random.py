@@ -11,7 +11,7 @@ from tests.wire.target import Target
 from tests.wire.tenant_traffic import settings_of, tenants_at
 
 SEED = 47
-ROUNDS = 160
+ROUNDS = 100
 LONG_SECONDS = 150
 
 

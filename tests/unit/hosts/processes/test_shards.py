@@ -439,7 +439,7 @@ ARRAYS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=8)
 @given(arrays=ARRAYS, admin_key=st.sampled_from([None, "secret"]))
 def test_several_processes_answer_as_one_does(
     arrays: list[tuple[list[Any], dict[str, str]]], admin_key: str | None

@@ -98,7 +98,9 @@ class Cut(Exception):
     """The process ends here."""
 
 
-@pytest.mark.parametrize("is_old", [False, True], ids=["fresh", "of 0.1.0"])
+@pytest.mark.parametrize(
+    "is_old", [pytest.param(False, marks=pytest.mark.long), True], ids=["fresh", "of 0.1.0"]
+)
 def test_tables_are_made_to_their_end_however_often_that_is_cut_off(
     bare_mariadb_url: str, is_old: bool
 ) -> None:

@@ -370,7 +370,7 @@ async def compare(before: Sequence[Write], together: Sequence[Write]) -> None:
     await single.close()
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=8)
 @given(before=st.lists(writes, max_size=6), together=groups)
 def test_a_group_is_its_writes_one_after_the_other(before: list[Write], together: list[Write]) -> None:
     """Grouping, and what is known of rows, change neither an answer nor what is kept."""
