@@ -114,7 +114,10 @@ async def put_calendar(request: ApiRequest) -> Response:
     version = 0 if known is None else known.version
     if expected is not None and version not in expected:
         raise _outdated(name)
-    request.tell_audit(subject=name, detail={"given": _posted(document)})
+    given, masking = _posted(document), request.deps.security.masking
+    before = dict.fromkeys(given) if known is None else _posted(json.loads(known.document))
+    changes = masking.changes(before, given, request.secret_mask)
+    request.tell_audit(subject=name, detail={"given": given, **changes})
     if known is None and len(calendars.list(tenant)) >= MOST_CALENDARS:
         message = f"the tenant {tenant!r} has {MOST_CALENDARS} calendars; remove one"
         raise full(message)

@@ -61,6 +61,7 @@ async def test_a_calendar_is_stored_read_and_removed() -> None:
     assert [(one["operation"], one["kind"], one["subject"]) for one in audit] == [
         ("putCalendar", "calendar", "office")
     ] * 3
+    assert audit[1]["difference"] == [{"pointer": "/work", "before": ["2026-01-10"], "after": []}]
     assert (await kept.client.delete("/calendars/office")).status_code == 200
     for method in ("GET", "DELETE"):
         assert (await kept.client.request(method, "/calendars/office")).status_code == 404
