@@ -82,7 +82,8 @@ class DefinitionParts:
     """How definitions are judged.
 
     - `check_names`: None: names are not looked up before a request is made.
-    - `find_unfit`: why a job cannot run as it stands; `list_unfit`: all these jobs.
+    - `find_unfit`: why a job cannot run as it stands; `list_unfit`: all these jobs; `find_problem`: why one
+      with this definition cannot now.
     - `calendars`: those of all tenants. `tell_calendar`: begins to plan the jobs of a changed one anew.
     """
 
@@ -91,6 +92,7 @@ class DefinitionParts:
     check_names: CheckNames | None = None
     find_unfit: Callable[[CatalogueEntry], Problem | None] = lambda _: None
     list_unfit: Callable[[], Awaitable[Sequence[tuple[str, Problem]]]] | None = None
+    find_problem: Callable[[Program], Problem | None] = lambda _: None
     tell_calendar: Callable[[StoredCalendar], None] = lambda _: None
 
 

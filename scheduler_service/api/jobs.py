@@ -381,8 +381,10 @@ async def _in_full(request: ApiRequest, entry: CatalogueEntry, text: bytes | Non
     """The job in its wire form; `text` is its definition, if that is known. Raises StoreError."""
     text = text or await read_definition(request, entry)
     reason = await _read_pause_reason(request, entry)
-    unfit = request.deps.definitions.find_unfit(entry) or _find_missing_calendar(request, entry, text)
-    options, mask = request.deps.definitions.compiler.options(entry.tenant), request.secret_mask
+    parts = request.deps.definitions
+    unfit = parts.find_problem(await parts.compiler.stored(text, entry.tenant))
+    unfit = unfit or _find_missing_calendar(request, entry, text)
+    options, mask = parts.compiler.options(entry.tenant), request.secret_mask
     shown = await work_by_size(len(text), lambda: request.shown(text))
     return job_in_full(entry, text, options, shown=shown, pause_reason=reason, unfit=unfit, mask=mask)
 

@@ -31,9 +31,11 @@ from scheduler_service.app.store_opening import data_folder
 from scheduler_service.app.tenant_limits import HISTORY, limits_of, read_limit
 from scheduler_service.domain.audit_acts import ActKind, ActOutcome, AuditEntry, OwnAct, act_of_system
 from scheduler_service.domain.effects import QueueWrite
+from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.moments import DAY, rfc3339
 from scheduler_service.domain.wire import Holder
+from scheduler_service.engine.program import Program
 from scheduler_service.hosts.cleanup import Cleanup, TrialRounds, Trials
 from scheduler_service.hosts.host import Host, HostStatus
 from scheduler_service.hosts.operations.operations import Operations
@@ -61,7 +63,7 @@ from scheduler_service.system_jobs import alert_jobs
 from scheduler_service.system_jobs.alert_jobs import made_here
 from scheduler_service.system_jobs.calendar_rounds import CalendarRounds
 from scheduler_service.system_jobs.process_alerts import ClusterSight, ProcessAlerts
-from scheduler_service.system_jobs.startup_review import Review, basis_of
+from scheduler_service.system_jobs.startup_review import Review, basis_of, first_problem
 from scheduler_service.system_jobs.system_job_definitions import (
     CHECK_TIMERS,
     CLEAN,
@@ -340,12 +342,29 @@ class RunningService(ProcessParts):
         """Brings stored moments to what settings and zones say now."""
         return Review(
             settings=self.settings,
-            basis=lambda: basis_of(self.surroundings, self.settings, self.calendars.names()),
+            basis=lambda: basis_of(
+                self.surroundings, self.settings, self.calendars.names(), self._read_named()
+            ),
             catalogue=self.catalogue,
             deliver=self.jobs.deliver,
             compile_text=self.compiler.stored,
             log=self.log,
+            find_problem=self._find_problem,
+            read_named=self._read_named,
         )
+
+    def _find_problem(self, program: Program) -> Problem | None:
+        """Why jobs of it cannot run now. In a cluster the sidecar may find other services."""
+        return first_problem(program, None if self.surroundings.topics else self.services.has)
+
+    def _read_named(self) -> object:
+        """The names that jobs may name: of the secrets and services of all tenants."""
+        settings, services = self.settings, self.services.registry.all()
+        given = settings.tenants, settings.env, settings.secrets, settings.signing.secrets
+        tenants = sorted({DEFAULT_TENANT, *(one.tenant for one in services)}.union(*given))
+        secrets = [(one, sorted(known.name for known in self.secrets.list(one))) for one in tenants]
+        signing = [(one, sorted(names)) for one, names in settings.signing.secrets.items()]
+        return secrets, signing, sorted((one.tenant, one.name) for one in services)
 
     @cached_property
     def calendar_rounds(self) -> CalendarRounds:
@@ -404,7 +423,8 @@ class RunningService(ProcessParts):
                 compiler=self.compiler,
                 check_names=name_check_of(self.loaded),
                 find_unfit=self.review.unfit.find,
-                list_unfit=self.review.unfit.list,
+                list_unfit=self.review.list_unfit,
+                find_problem=self._find_problem,
                 calendars=self.calendars,
                 tell_calendar=self.calendar_rounds.tell,
             ),

@@ -96,6 +96,10 @@ class ServiceRegistry:
             terms=self._terms,
         )
 
+    def has(self, tenant: str, name: str) -> bool:
+        """Whether settings name an address of the service, or it is registered or declared."""
+        return name in self._fixed or self.registry.find(tenant, name) is not None
+
     def _make_router(self) -> MemoryRouter:
         pauses = self.registry.pauses
         return MemoryRouter(

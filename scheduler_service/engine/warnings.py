@@ -1,7 +1,7 @@
 """Warnings about a valid definition that probably has a mistake (SPEC sections 4, 5, 6, 7 and 13)."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from itertools import islice
 from typing import TypeGuard
@@ -10,8 +10,9 @@ from client_sdk.models import CancelUrl, CheckUrl, JobDefinition
 from client_sdk.models.parse import write_pointer
 from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.moments import SECOND
-from scheduler_service.engine.definition_checks import posted_targets
+from scheduler_service.engine.definition_checks import UNKNOWN_SECRET, posted_targets
 from scheduler_service.engine.notification_events import FINAL
+from scheduler_service.engine.outbound_requests import NAMED
 from scheduler_service.engine.parts.step_options import read_options
 from scheduler_service.engine.program import Program, Target, Targets, targets_of
 from scheduler_service.engine.retry import NEVER_RETRIED
@@ -19,7 +20,9 @@ from scheduler_service.engine.template_scope import ANYTHING
 from scheduler_service.language.compiled import ArrayNode, Interpolation, ObjectNode, Slot, Splice
 from scheduler_service.language.conditions import find_slips
 from scheduler_service.language.expression import SYSTEM_VARIABLES, Expression, Name, Query, SecretName
+from scheduler_service.language.urls import KNOWN_NAMES
 
+HasService = Callable[[str, str], bool]
 CLASSES = frozenset({"4xx", "5xx"})
 CODES = frozenset(
     {
@@ -225,6 +228,34 @@ def find_missing_secrets(program: Program) -> Iterator[Problem]:
         for place, part in _parts(target, pointer):
             if isinstance(part, SecretName) and not has_secret(tenant, part.name):
                 yield missing_secret(place, part.name)
+
+
+def find_obstacles(program: Program, has_service: HasService | None = None) -> Iterator[Problem]:
+    """Why an accepted definition cannot run as it stands: also secrets and services that are not there now.
+
+    `has_service`: whether a tenant has a service of that name; without it that is not known.
+    """
+    yield from (one for one in program.problems if one.code != UNKNOWN_SECRET)
+    yield from find_missing_secrets(program)
+    around = program.surroundings
+    for pointer, target in targets_of(program):
+        judge = around.judge_secret if target.sign else None
+        if judge is not None and (reason := judge(around.tenant, target.sign)) is not None:
+            yield Problem(f"{pointer}/sign", UNKNOWN_SECRET, reason)
+        name = _service_of(target)
+        if name and has_service is not None and not has_service(around.tenant, name):
+            text = f"there is no service {name!r}: start an instance of it, declare it, or correct the name"
+            yield Problem(f"{pointer}/url", "unknown_service", text)
+
+
+def _service_of(target: Target) -> str:
+    """The service that its `serviceName` or URL names; empty: none, the owner, or one by a template."""
+    if target.service_name is not None:
+        name = target.service_name.text if target.service_name.is_constant else ""
+        return "" if name in KNOWN_NAMES else name
+    (first, *more) = target.url.parts or ("",)
+    named = NAMED.match(first) if isinstance(first, str) else None
+    return "" if named is None or (more and named[0] == first) else named[1]
 
 
 def missing_secret(pointer: str, name: str) -> Problem:

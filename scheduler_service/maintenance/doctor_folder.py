@@ -39,6 +39,7 @@ from scheduler_service.ports.errors import StoreError
 from scheduler_service.ports.shared_tables import StoredCalendar
 from scheduler_service.services.shared_calendars import lacks_year, lists_none_of, read_calendar
 from scheduler_service.settings import LoadedSettings
+from scheduler_service.system_jobs.startup_review import first_problem
 
 FOLDER = ExaminedPart("folder")
 LEAST_BYTES = 100 << 20
@@ -284,8 +285,8 @@ async def find_unfit(loaded: LoadedSettings, folder: Path) -> AsyncGenerator[tup
     )
     compiler = DefinitionCompiler(settings=loaded.settings, surroundings=around)
     for job_id, text in read_definitions(str(folder / STATE_FILE)):
-        problems = (await compiler.stored(text, read_job_key(job_id)[0])).problems
-        yield job_id, problems[0].message if problems else None
+        problem = first_problem(await compiler.stored(text, read_job_key(job_id)[0]))
+        yield job_id, None if problem is None else problem.message
 
 
 def name_unfit(

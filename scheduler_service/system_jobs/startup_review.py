@@ -15,7 +15,8 @@ from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.execution import JobState
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.turn_events import Replanned, Updated
-from scheduler_service.engine.program import Surroundings
+from scheduler_service.engine.program import Program, Surroundings
+from scheduler_service.engine.warnings import HasService, find_obstacles
 from scheduler_service.pacing.slices import Slices
 from scheduler_service.ports.catalogue import Catalogue, CatalogueEntry, JobQuery
 from scheduler_service.ports.delivery import Command, Compile, Definition, Deliver
@@ -37,10 +38,13 @@ INCOMPLETE = "!"
 """Behind what is noted where jobs cannot run or be reached: the next start looks at them again."""
 
 
-def basis_of(surroundings: Surroundings, settings: Settings, calendars: Collection[tuple[str, str]]) -> str:
+def basis_of(
+    surroundings: Surroundings, settings: Settings, calendars: Collection[tuple[str, str]], named: object = ()
+) -> str:
     """From what stored moments and compiled definitions follow, as a digest: no value can be read from it.
 
     `calendars`: tenant and name of each. Their days are no part of it: jobs follow these by themselves.
+    `named`: the names of secrets and services.
     """
     environments = settings.env | {DEFAULT_TENANT: surroundings.environment}
     variables = sorted(
@@ -51,9 +55,14 @@ def basis_of(surroundings: Surroundings, settings: Settings, calendars: Collecti
     parts = (
         __version__, digest_zones(), surroundings.default_zone, surroundings.gateway, surroundings.topics,
         [one for one in variables if one[2] in ("queue:", "servic", "topic:", "http:/")],
-        [one[:2] for one in variables], settings.egress, sorted(calendars),
+        [one[:2] for one in variables], settings.egress, sorted(calendars), named,
     )  # fmt: skip
     return hashlib.blake2b(repr(parts).encode(), digest_size=12).hexdigest()
+
+
+def first_problem(program: Program, has_service: HasService | None = None) -> Problem | None:
+    """Why a job of this definition cannot run now; None: it can (`warnings.find_obstacles`)."""
+    return next(find_obstacles(program, has_service), None)
 
 
 class UnfitJobs:
@@ -67,6 +76,10 @@ class UnfitJobs:
         """Keeps the first problem of a job."""
         if len(self._known) < MOST_KEPT:
             self._known[entry.job_id] = entry.uid, entry.revision, problem
+
+    def forget(self, entry: CatalogueEntry) -> None:
+        """It can run (again)."""
+        self._known.pop(entry.job_id, None)
 
     def find(self, entry: CatalogueEntry) -> Problem | None:
         """The first problem of the job, unless it was changed since."""
@@ -95,8 +108,13 @@ class Review:
         deliver: Deliver,
         compile_text: Compile,
         log: Log,
+        find_problem: Callable[[Program], Problem | None] = first_problem,
+        read_named: Callable[[], object] = tuple,
     ) -> None:
         self.unfit = UnfitJobs(catalogue=catalogue)
+        self._find_problem = find_problem
+        self._read_named = read_named
+        self._named = read_named()
         self._settings = settings
         self._read_basis = basis
         self._catalogue = catalogue
@@ -127,15 +145,29 @@ class Review:
             self._task = asyncio.create_task(self._run())
             await asyncio.wait((self._task,), timeout=WAIT_SECONDS)
 
+    async def list_unfit(self) -> list[tuple[str, Problem]]:
+        """As `UnfitJobs.list`; where secrets or services came or went, after another look at all jobs.
+
+        It is awaited no longer than by a start.
+        """
+        if self.is_idle and self._named != (named := self._read_named()):
+            self._named = named
+            self._task = asyncio.create_task(self._run(replans=False))
+        if self._task is not None:
+            await asyncio.wait((self._task,), timeout=WAIT_SECONDS)
+        return await self.unfit.list()
+
     async def stop(self) -> None:
         """Ends it; the next start repeats it."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _run(self) -> None:
+    async def _run(self, *, replans: bool = True) -> None:
         try:
-            are_all_fit = await self._look_at_all()
+            are_all_fit = await self._look_at_all(replans=replans)
+            if not replans:
+                return
             follows = self._basis if are_all_fit else self._basis + INCOMPLETE
             (text, *_) = system_definitions(self._settings, follows)
             definition = Definition(text, await self._compile(text, DEFAULT_TENANT))
@@ -143,7 +175,7 @@ class Review:
         except Exception as error:  # noqa: BLE001 - nobody awaits this task: a defect would end it unseen
             self._log("review_not_completed", error=explain(error))
 
-    async def _look_at_all(self) -> bool:
+    async def _look_at_all(self, *, replans: bool) -> bool:
         cursor, slices, are_fit = None, Slices(), True
         while True:
             page = await self._catalogue.list(JobQuery(tenant=None, system=None, limit=PAGE, cursor=cursor))
@@ -155,7 +187,7 @@ class Review:
                 are_fit = await self._is_fit(entry, text) and are_fit
                 if entry.state is JobState.ACTIVE and entry.kind != TimerKind.EXTERNAL:
                     again.append(entry)
-            are_fit = await self._replan(again) and are_fit
+            are_fit = (not replans or await self._replan(again)) and are_fit
             cursor = page.next_cursor
             if cursor is None:
                 return are_fit
@@ -181,10 +213,12 @@ class Review:
         return not errors
 
     async def _is_fit(self, entry: CatalogueEntry, text: bytes) -> bool:
-        problems = (await self._compile(text, entry.tenant)).problems if text else ()
-        if problems:
-            self.unfit.note(entry, problems[0])
-            self._untold -= 1
-            if self._untold >= 0:
-                self._log("job_blocked", jobId=entry.job_id, error=problems[0].message)
-        return not problems
+        problem = self._find_problem(await self._compile(text, entry.tenant)) if text else None
+        if problem is None:
+            self.unfit.forget(entry)
+            return True
+        self.unfit.note(entry, problem)
+        self._untold -= 1
+        if self._untold >= 0:
+            self._log("job_blocked", jobId=entry.job_id, error=problem.message)
+        return False

@@ -14,6 +14,7 @@ from tests.unit.persistence.servers import each_server, make_database
 from tests.wire.service import SERVED, World, data_of, definition, pointers, running
 from tests.wire.target import Target
 
+KEY = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 STEP = {"url": "service://shop/run"}
 
 
@@ -253,3 +254,40 @@ async def test_a_service_whose_history_is_away_does_not_start() -> None:
             log=lambda event, /, **keys: None,
         )
     assert "secret" not in str(found.value)
+
+
+async def test_a_secret_or_service_that_is_gone_is_named(tmp_path: Path) -> None:
+    """By the job, the counts that `punctual doctor` reads and the next start, until it is back."""
+    given: dict[str, Any] = {"store": {"data": str(tmp_path)}, "secrets_key": [KEY]}
+    steps = {
+        "header": {"url": "service://jobswork/a", "headers": {"X-Key": "${secrets.TOKEN}"}},
+        "sign": {"url": "service://jobswork/a", "sign": "TOKEN"},
+        "service": {"url": "service://gone/a"},
+    }
+    secret = {"value": f"whsec_{KEY}"}
+
+    async def blocked(world: World) -> dict[str, str]:
+        counted = data_of(await world.client.get("/counts/jobs"))["cannotRunJobs"]
+        read = {one: data_of(await world.client.get(f"/jobs/{one}"))["cannotRun"] for one in steps}
+        named = {one: text for one, text in read.items() if text}
+        assert {one["jobId"]: one["problem"] for one in counted} == named
+        return named
+
+    async with running(**given) as world:
+        data_of(await world.client.put("/secrets/TOKEN", json=secret))
+        data_of(await world.client.put("/services/gone", json={"address": "http://127.0.0.1:9"}), 201)
+        for job_id, step in steps.items():
+            data_of(await world.client.post(f"/jobs/{job_id}", json=definition(request=[step])), 201)
+        assert await blocked(world) == {}
+        data_of(await world.client.delete("/secrets/TOKEN"))
+        data_of(await world.client.delete("/services/gone"))
+        found = await blocked(world)
+        assert set(found) == set(steps)
+        assert "'TOKEN'" in found["header"]
+        assert "TOKEN" in found["sign"]
+        assert "there is no service 'gone'" in found["service"]
+    async with running(**given) as world:
+        assert await blocked(world) == found
+        assert {keys["jobId"] for event, keys in world.log if event == "job_blocked"} == set(steps)
+        data_of(await world.client.put("/secrets/TOKEN", json=secret))
+        assert set(await blocked(world)) == {"service"}
