@@ -8,6 +8,7 @@ is a file that has the seconds of CPU of all that have ended (`SPENT`).
 
 import contextlib
 import gc
+import importlib
 import os
 import runpy
 import selectors
@@ -31,6 +32,10 @@ from tests.faults.victim import Order, run_service
 
 LONGEST = 1 << 17
 THREADS_END_SECONDS = 30.0
+# What commands load when they are given.
+LATE = ("alembic.command", "httpcore", "mako.template", "rich.markdown", "rich.table", *(
+    f"scheduler_service.maintenance.{name}" for name in ("backup", "database_keys", "doctor", "folder_repair")
+))  # fmt: skip
 SPENT = struct.Struct("d")
 
 
@@ -134,6 +139,8 @@ def warm_up() -> None:
     What is there then stays as it is: a child that looked for garbage in it would copy all of it.
     """
     commands()
+    for name in LATE:
+        importlib.import_module(name)
     loaded = load_settings({"server.port": 0, "store.data": ":memory:"}, {})
 
     async def end(_: str) -> None:

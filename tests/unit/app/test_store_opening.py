@@ -1,5 +1,6 @@
 """Where a service keeps the contexts of qos 1."""
 
+import os
 import subprocess
 import sys
 import time
@@ -39,7 +40,7 @@ main()
 def test_a_package_that_is_missing_is_named() -> None:
     """With the extra that brings it, and exit code 3 (SPEC section 16)."""
     command = [sys.executable, "-c", WITHOUT_REDIS]
-    environ = {"COLUMNS": "500", "PUNCTUAL_CONTEXTS__URL": "redis://127.0.0.1:1"}
+    environ = os.environ | {"COLUMNS": "500", "PUNCTUAL_CONTEXTS__URL": "redis://127.0.0.1:1"}
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, env=environ)
     assert ended.returncode == 3, ended.stderr
     assert "in a checkout of Punctual: pip install '.[service,redis]'" in ended.stderr
