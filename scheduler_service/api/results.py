@@ -3,6 +3,7 @@
 import asyncio
 import re
 from base64 import b64encode
+from functools import partial
 from http import HTTPStatus
 
 import msgspec
@@ -25,6 +26,7 @@ from scheduler_service.language.json_values import NO_JSON, read_json
 from scheduler_service.persistence.history.history_reads import FoundResult
 from scheduler_service.persistence.history.row_shapes import result_wire
 from scheduler_service.security.callers import Role
+from scheduler_service.security.name_masks import DefinitionMasking
 
 ROUTES = Routes("executions")
 LONGEST_WAIT_SECONDS = 60
@@ -90,6 +92,9 @@ async def read_result(request: ApiRequest) -> Response:
     kept = found.result
     if kept is None:
         raise _no_result(given, found)
+    masking = request.deps.security.masking
+    if not request.caller.role.includes(Role.EDITOR) and masking.may_have_plain(kept.body):
+        kept = await work_by_size(len(kept.body), partial(_hide_plain, kept, masking))
     encoding, body = await work_by_size(len(kept.body), lambda: _show(kept.body))
     if request.query["download"]:
         return _file(execution_id, kept, encoding)
@@ -119,6 +124,16 @@ def _no_result(given: str, found: FoundResult) -> ApiProblem:
         return refuse(HTTPStatus.NOT_FOUND, "/executionId", "dropped", text)
     text = f"no result of {name} is kept: its job had no keepResult"
     return refuse(HTTPStatus.NOT_FOUND, "/executionId", "not_kept", text)
+
+
+def _hide_plain(kept: ResultKept, masking: DefinitionMasking) -> ResultKept:
+    """A result for those who may not edit: without plain credentials, as the execution's own bodies."""
+    try:
+        text = kept.body.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return kept
+    shown = str(masking.hide(text, "body"))
+    return kept if shown == text else msgspec.structs.replace(kept, body=shown.encode(), masked=True)
 
 
 def _show(body: bytes) -> tuple[str, object]:

@@ -323,7 +323,8 @@ async def test_plain_credentials_in_the_history_are_for_editors() -> None:
             {"url": f"{world.target.url}/echo", "headers": {"X-Shop-Secret": plain}, "body": long},
         ]
         told = [{"url": f"{world.target.url}/told?sessionToken={plain}"}]
-        data_of(await admin.post("/jobs/one", json=definition(request=steps, notification=told)), 201)
+        posted = definition(request=steps, notification=told, keepResult=True)
+        data_of(await admin.post("/jobs/one", json=posted), 201)
         execution = data_of(await admin.post("/jobs/one/trigger", json={"password": plain}))["executionId"]
         await world.settle()
         child = {"parentJob": "one", "parentJobExecution": 1}
@@ -348,6 +349,9 @@ async def test_plain_credentials_in_the_history_are_for_editors() -> None:
             assert ["/told" in texts[1], "/echo" in texts[0], "/echo" in texts[2]] == [True] * 3
             assert [plain in text for text in texts[:2]] == [role == "editor"] * 2
             assert (plain in texts[2]) is (role != "viewer")
+            for query in ("", "?download=true"):
+                text = (await caller.get(f"/executions/{execution}/result{query}")).text
+                assert ('"shop"' in text, plain in text) == (True, role == "editor"), text
 
 
 async def test_a_hidden_variable_names_no_queue() -> None:
