@@ -173,6 +173,7 @@ async def open_rows(
         node_id=node_id,
         owns=owns,
         is_first=is_first,
+        faults=faults,
         on_trouble=on_trouble,
         on_taken=on_taken,
         on_new=lambda: None if begins_anew else check_new_database(settings),

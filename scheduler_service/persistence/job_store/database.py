@@ -10,6 +10,7 @@ import msgspec
 import sqlalchemy as sa
 
 from scheduler_service.domain.effects import Delivery
+from scheduler_service.persistence.common.fault_points import FaultPoint, FaultPoints
 from scheduler_service.persistence.common.group_thread import GroupThread, Verdict, Weights
 from scheduler_service.persistence.job_store.claim_rows import SettledDeliveries
 from scheduler_service.persistence.job_store.job_store_schema import MIGRATIONS
@@ -106,16 +107,21 @@ class JobDatabase:
         self._apart = DatabaseThreads(database, name="state-lister", count=pace.readers)
 
     @classmethod
-    async def open(cls, *, url: str) -> "JobDatabase":
+    async def open(cls, *, url: str, faults: FaultPoints | None = None) -> "JobDatabase":
         """The database of `url`, its tables brought up to date beside the event loop.
 
-        Raises StoreUnavailable.
+        `faults` observes commits. Raises StoreUnavailable.
         """
         loop = asyncio.get_running_loop()
 
         def open_it() -> JobDatabase:
             database = Database(
-                url=url, migrations=MIGRATIONS, durability="process", unconfirmed=StoreUncertain
+                url=url,
+                migrations=MIGRATIONS,
+                durability="process",
+                faults=faults,
+                commit_point=FaultPoint.COMMIT,
+                unconfirmed=StoreUncertain,
             )
             try:
                 return cls(database, loop=loop)

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from scheduler_service.domain.effects import Delivery
 from scheduler_service.domain.wire import Holder
+from scheduler_service.persistence.common.fault_points import FaultPoints
 from scheduler_service.persistence.common.packing import read_deliveries
 from scheduler_service.persistence.common.pagination import count_fitting
 from scheduler_service.persistence.job_store import counters_and_leases
@@ -412,6 +413,7 @@ class ServerStateStore(SqlStateStore):
         node_id: str = "",
         owns: Owns = owns_all,
         is_first: bool = True,
+        faults: FaultPoints | None = None,
         on_trouble: OnTrouble | None = None,
         on_taken: Callable[[], None] = lambda: None,
         on_new: Callable[[], None] = lambda: None,
@@ -419,6 +421,7 @@ class ServerStateStore(SqlStateStore):
     ) -> Self:
         """Opens the database at `url`, whose tables it makes where they are missing.
 
+        `faults` observes commits.
         `node_id` empty: the name kept from the last start, or a new one. `is_first`: of the processes of one
         service, which has the database alone from now on; `on_taken` is called when another one has taken
         it: this one writes nothing more, and has to end. `on_trouble` is told when the database cannot be
@@ -432,7 +435,7 @@ class ServerStateStore(SqlStateStore):
         try:
             if lock.is_new:
                 await asyncio.to_thread(on_new)
-            database = await JobDatabase.open(url=url)
+            database = await JobDatabase.open(url=url, faults=faults)
             begin = partial(begin_start, dialect=database.dialect, node_id=node_id, is_first=is_first)
             started = await database.write(begin)
         except BaseException:

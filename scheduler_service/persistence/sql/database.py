@@ -195,11 +195,18 @@ class Database(OpenDatabase):
         migrations: Migrations,
         durability: Durability = "full",
         faults: FaultPoints | None = None,
+        commit_point: str = FaultPoint.HISTORY,
         unconfirmed: type[StoreError] = StoreUnavailable,
     ) -> None:
         """Opens `url`. Raises StoreUnavailable."""
         dialect = open_dialect(url, subject=migrations.subject, durability=durability)
-        super().__init__(dialect, in_memory=url == IN_MEMORY, faults=faults, unconfirmed=unconfirmed)
+        super().__init__(
+            dialect,
+            in_memory=url == IN_MEMORY,
+            faults=faults,
+            commit_point=commit_point,
+            unconfirmed=unconfirmed,
+        )
         try:
             with translated(dialect):
                 upgrade(dialect, migrations)

@@ -1,6 +1,7 @@
 """A process of its own that writes turns until it is killed or its disk is full, or holds a lock; prints."""
 
 import asyncio
+import json
 import os
 import resource
 import signal
@@ -12,6 +13,7 @@ from typing import Any
 
 from scheduler_service.domain.moments import Due
 from scheduler_service.persistence.job_store.database import GROUP_BYTES, LARGE_BYTES
+from scheduler_service.persistence.job_store.state_store import ServerStateStore
 from scheduler_service.persistence.sqlite.folder_lock import FolderLock
 from scheduler_service.persistence.sqlite.store import SqliteStateStore
 from scheduler_service.ports.errors import StoreError, StoreUncertain
@@ -20,6 +22,8 @@ from tests.fault_points import EachPoint
 from tests.forked import Forked
 from tests.unit.persistence.samples import batch, commit, delivery
 
+GROUPED = ("a", "b", "c")
+"""Jobs whose turns are written together: their records are one row."""
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -52,7 +56,9 @@ class Killer(EachPoint):
 
 
 async def open_at(place: str, passage: int) -> OpenStore:
-    """The store in a folder."""
+    """The store in a folder, or in the database of an address."""
+    if "://" in place:
+        return await ServerStateStore.open(url=place, faults=Killer(passage))
     return await SqliteStateStore.open(folder=Path(place), faults=Killer(passage))
 
 
@@ -115,6 +121,29 @@ async def write_changing(place: str, passage: int, turns: int) -> None:
         print(number, flush=True)
 
 
+async def write_groups(place: str, passage: int) -> None:
+    """Two groups of turns of `GROUPED`, after a look at what is there; prints that, and what is durable.
+
+    The history has what was there, the first group, and one of the second.
+    """
+    store = await open_at(place, passage)
+    stored = [await store.load(job_id) for job_id in GROUPED]
+    untold = [(one.uid, one.sequence) for one in await store.unwritten(("", 0), 500)]
+    sequences = [0 if one is None else one.sequence for one in stored]
+    print(json.dumps({"sequences": sequences, "untold": untold}), flush=True)
+    for number in (sequences[0] + 1, sequences[0] + 2):
+        first: dict[str, Any] = {"definition": b"{}"} if number == 1 else {}
+        turns = [
+            commit(job_id, expected=number - 1, batch=batch(number, uid=job_id, job_id=job_id), **first)
+            for job_id in GROUPED
+        ]
+        assert not any(await store.commit_all(turns))
+        print(number, flush=True)
+    await store.written([*untold, *((job_id, sequences[0] + 1) for job_id in GROUPED)])
+    await store.written([(GROUPED[0], sequences[0] + 2)])
+    await store.close()
+
+
 async def fill_disk(folder: Path) -> None:
     """The log may not grow any more, then it may again; a line with what each write came to."""
     store = await SqliteStateStore.open(folder=folder)
@@ -151,6 +180,8 @@ if __name__ == "__main__":
         hold_worker(Path(sys.argv[2]), int(sys.argv[3]))
     elif sys.argv[1] == "large":
         asyncio.run(write_large(sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
+    elif sys.argv[1] == "groups":
+        asyncio.run(write_groups(sys.argv[2], int(sys.argv[3])))
     elif sys.argv[1] == "changing":
         asyncio.run(write_changing(sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
     else:

@@ -1,7 +1,10 @@
 """What every store promises of turns, deliveries, answers, alarms and records."""
 
 import asyncio
+import itertools
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,16 +18,21 @@ from scheduler_service.domain.records import Noted, Record
 from scheduler_service.domain.step_parts import PartName, QueuedPart, QueueOptions
 from scheduler_service.domain.wire import OutboundRequest
 from scheduler_service.hosts.background_tasks import LightTasks
+from scheduler_service.persistence.job_store.record_groups import BatchKey
 from scheduler_service.ports.catalogue import JobQuery
 from scheduler_service.ports.errors import StoreConflict, StoreUnavailable
 from scheduler_service.ports.state import NOTHING, Commit, OpenStore, Remembered, Settlement
 from tests.present import present
+from tests.unit.persistence.crashing import GROUPED, fork
 from tests.unit.persistence.queue_bench import REQUEST
 from tests.unit.persistence.samples import RECORDS, batch, commit, delivery
 
 pytestmark = pytest.mark.anyio
 NEW, LOST = Due(wall=9), Due(wall=7)
 MIB = 1 << 20
+PATIENCE = 60.0
+Outcomes = dict[int, tuple[set[BatchKey], set[BatchKey]]]
+"""By the turns that a life has left of each job: the records that have to be there, and that may be."""
 
 
 async def test_a_committed_turn_is_loaded_as_it_was(store: OpenStore) -> None:
@@ -429,3 +437,49 @@ async def test_over_nothing_means_not_even_a_destroyed_job(store: OpenStore) -> 
     await store.commit(commit(expected=1, sequence=2, document=None, state=JobState.DESTROYED))
     with pytest.raises(StoreConflict):
         await store.commit(commit(expected=NOTHING, sequence=3))
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "sqlite file",
+        *(pytest.param(one, marks=pytest.mark.long) for one in ("sql, postgresql", "sql, mariadb")),
+    ],
+)
+def test_a_kill_at_each_point_leaves_whole_groups_of_records(
+    request: pytest.FixtureRequest, tmp_path: Path, place: str
+) -> None:
+    """Killed in a start that divides what it finds, in a group of turns, in a deletion, one life after the
+    other: a group is there with its turns or not at all, each record once, until the history has it."""
+    servers = {"sql, postgresql": "postgres_cluster_url", "sql, mariadb": "mariadb_cluster_url"}
+    where = request.getfixturevalue(servers[place]) if place in servers else tmp_path
+    possible: Outcomes = {0: (set(), set())}
+    kills, is_closed = 0, False
+    passages = itertools.count()
+    while not is_closed or kills == 0:
+        child = fork("groups", where, next(passages))
+        lines = child.lines()
+        is_closed = child.wait(PATIENCE) == 0
+        kills += not is_closed
+        if lines:
+            possible = check_groups(lines, possible, is_closed=is_closed)
+    check_groups(fork("groups", where, 0).lines(), possible, is_closed=True)
+    assert kills >= 10
+
+
+def check_groups(lines: list[str], possible: Outcomes, *, is_closed: bool) -> Outcomes:
+    """Asserts that what a life has found is `possible`; what the next one may find after it."""
+    found = json.loads(lines[0])
+    untold = [(uid, sequence) for uid, sequence in found["untold"]]
+    (number,) = set(found["sequences"])
+    least, most = possible[number]
+    assert least <= set(untold) <= most, (untold, possible)
+    assert len(untold) == len(set(untold)), untold
+    there = [set(untold)]
+    for after in (1, 2):
+        there.append(there[-1] | {(job_id, number + after) for job_id in GROUPED})
+    turns = len(lines) - 1
+    if turns < 2:
+        return {number + one: (there[one], there[one]) for one in (turns, turns + 1)}
+    last = there[2] - there[1]
+    return {number + 2: (last - {(GROUPED[0], number + 2)}, last if is_closed else there[2])}
