@@ -48,7 +48,7 @@ def fields_by_struct(trees: Iterable[ast.Module]) -> Fields:
     """The fields in their order, by the name of the class; several classes may have one name."""
     found: defaultdict[str, set[tuple[str, ...]]] = defaultdict(set)
     for tree in trees:
-        for node in ast.walk(tree):
+        for node in tree.body:
             if isinstance(node, ast.ClassDef):
                 fields = [one.target for one in node.body if isinstance(one, ast.AnnAssign)]
                 found[node.name].add(tuple(one.id for one in fields if isinstance(one, ast.Name)))
