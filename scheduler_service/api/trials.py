@@ -24,7 +24,7 @@ from scheduler_service.domain.errors import Problem
 from scheduler_service.domain.execution import write_execution_id
 from scheduler_service.domain.job_key import TRIALS, write_job_key, write_trial_id
 from scheduler_service.domain.replies import Reply, Started
-from scheduler_service.domain.turn_events import Created, Triggered
+from scheduler_service.domain.turn_events import Created, Destroyed, Triggered
 from scheduler_service.ports.delivery import Command
 from scheduler_service.ports.state import Remembered
 from scheduler_service.security.callers import Role
@@ -109,7 +109,10 @@ async def _check_room(request: ApiRequest) -> None:
 
 
 async def _run(request: ApiRequest, posted: _PostedTrial, name: str) -> dict[str, object]:
-    """Creates the trial and triggers it; both have their effect once. Raises ApiProblem, StoreError."""
+    """Creates the trial and triggers it, or neither; both have their effect once.
+
+    Raises ApiProblem, StoreError.
+    """
     job_id, params = write_trial_id(name), bytes(posted.params)
     now = request.deps.clock.now().wall
     # Of no job, so that it outlives the trial: else a repetition after its end would run it again.
@@ -119,7 +122,11 @@ async def _run(request: ApiRequest, posted: _PostedTrial, name: str) -> dict[str
     started = await _find_begun(request, job_key, trigger)
     if started is None:
         await _create(request, posted, job_id, job_key)
-        started = await run_command(request, job_key, trigger)
+        try:
+            started = await run_command(request, job_key, trigger)
+        except ApiProblem:  # it would count among the trials and jobs of its tenant for ten minutes
+            await run_command(request, job_key, Command(Destroyed()))
+            raise
     assert isinstance(started, Started)
     return {
         "jobId": job_id,

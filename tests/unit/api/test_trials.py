@@ -132,6 +132,17 @@ async def test_what_is_wrong_is_refused(
     assert world.catalogue.entries == {}
 
 
+async def test_one_that_may_not_begin_leaves_no_job(client: httpx.AsyncClient, world: World) -> None:
+    """As where its parameters do not fit: it takes no place among its tenant's."""
+    body = {"definition": definition(paramsSchema={"required": ["size"]}), "params": {}}
+    for _ in range(2):
+        refused = await client.post("/definitions/try", json=body, headers=KEY)
+        assert refused.status_code == 422, refused.text
+        assert await ids(client, system="true") == []
+    assert await world.deps.upkeep.trials.sweep() == 0
+    assert world.catalogue.entries == world.documents == {}
+
+
 async def test_warnings_are_those_of_the_definition(client: httpx.AsyncClient) -> None:
     """With pointers into the body."""
     members = {"timer": {"dueTime": "1s", "period": "0 0 * * * ?"}}
