@@ -127,10 +127,15 @@ def show_settings(config: Config = None, output: Output = Format.TABLE) -> None:
 
     Example: punctual settings -o json
     """
-    rows = [
-        {"name": name, "value": value, "source": source}
-        for name, value, source in read_settings({}, config).effective()
-    ]
+    from scheduler_service.app.egress import certificates_of
+    from scheduler_service.settings import SettingsError
+
+    loaded = read_settings({}, config)
+    try:
+        certificates_of(loaded, lambda event, /, **keys: None)
+    except SettingsError as error:
+        raise CommandError(str(error), Exit.USAGE) from error
+    rows = [{"name": name, "value": value, "source": source} for name, value, source in loaded.effective()]
     show(rows, output, ("name", "value", "source"))
 
 

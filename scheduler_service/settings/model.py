@@ -2,7 +2,8 @@
 
 import ipaddress
 import re
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -24,6 +25,7 @@ from client_sdk.signing import read_secret
 from scheduler_service.domain.errors import ExpressionError
 from scheduler_service.domain.job_key import DEFAULT_TENANT
 from scheduler_service.domain.secret_places import SECRET_NAME
+from scheduler_service.language.urls import explain_service_name
 from scheduler_service.persistence.contexts.redis_address import read_address
 from scheduler_service.security.secret_vault import read_seal_key
 from scheduler_service.security.secrets import TENANT_NAME, read_values
@@ -42,6 +44,13 @@ def _check_zone(name: str) -> str:
         return load_zone(name).name
     except ExpressionError as error:
         raise ValueError(error.message) from error
+
+
+def _check_service(name: str) -> str:
+    """As a registration is checked."""
+    if reason := explain_service_name(name):
+        raise ValueError(reason)
+    return name
 
 
 def _check_pattern(pattern: str) -> str:
@@ -163,7 +172,7 @@ Policies = Annotated[
     tuple[Annotated[RetryPolicy, AfterValidator(_check_policy)], ...], Field(max_length=MAX_ENTRIES)
 ]
 
-ServiceName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
+ServiceName = Annotated[str, AfterValidator(_check_service)]
 JobId = Annotated[str, Field(pattern=rf"^{JOB_ID_FORM.pattern}$")]
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
@@ -183,6 +192,29 @@ Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
 PositiveCount = Annotated[int, Field(ge=1, le=1_000_000_000)]
 
 
+IN_FILE = "file"
+"""The context of a validation of what a TOML file says, which has numbers and switches of its own."""
+
+
+def _refuse_texts(value: object, kind: Any) -> None:
+    """Raises ValueError for a text in a file where a number or a switch belongs; in the variables of an
+    environment all are texts.
+    """
+    kinds = [*_kinds_in(kind)]
+    if isinstance(value, dict):
+        for one in value.values():
+            _refuse_texts(one, get_args(kind)[1] if len(get_args(kind)) == 2 else None)
+    elif isinstance(value, str) and str not in kinds and any(one in kinds for one in (bool, int, float)):
+        said = "true or false" if bool in kinds else "the number"
+        raise ValueError(f"it is a text; in a file write {said} without quotes")
+
+
+def _kinds_in(kind: Any) -> Iterator[Any]:
+    yield kind
+    for one in get_args(kind):
+        yield from _kinds_in(one)
+
+
 class Group(BaseModel):
     """The base class of all groups: frozen; unknown names are refused."""
 
@@ -191,8 +223,11 @@ class Group(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _refuse_switch(cls, value: object, info: ValidationInfo) -> object:
-        if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
+        kind = cls.model_fields[str(info.field_name)].annotation
+        if isinstance(value, bool) and kind is not bool:
             raise ValueError("true and false are for switches only")
+        if info.context is IN_FILE:
+            _refuse_texts(value, kind)
         return value
 
 

@@ -19,7 +19,7 @@ from scheduler_service.domain.secret_places import speaks_of_secret
 from scheduler_service.security.name_masks import hide_login
 from scheduler_service.security.secret_vault import read_seal_key
 from scheduler_service.security.secrets import MOST_FILES, read_text
-from scheduler_service.settings.model import EgressSettings, Settings
+from scheduler_service.settings.model import IN_FILE, EgressSettings, Settings
 from scheduler_service.settings.otel_variables import SOURCE as OTEL_SOURCE
 from scheduler_service.settings.otel_variables import OtelError, read_otel, variables_of
 
@@ -161,7 +161,7 @@ def load_settings(
             _put(tree, path, value)
             sources[".".join(path)] = source
         # After each source, so that a wrong value is refused even if a later source overrides it.
-        settings = _validate(tree, sources)
+        settings = _validate(tree, sources, IN_FILE if source.startswith(FILE) else None)
     return LoadedSettings(
         settings, sources, config is not None, tuple(filter(partial(_is_link, environ), sorted(environ)))
     )
@@ -315,9 +315,9 @@ def _put(tree: dict[str, Any], path: Name, value: object) -> None:
     tree[last] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
 
 
-def _validate(tree: dict[str, Any], sources: Mapping[str, str]) -> Settings:
+def _validate(tree: dict[str, Any], sources: Mapping[str, str], context: str | None) -> Settings:
     try:
-        return Settings.model_validate(tree)
+        return Settings.model_validate(tree, context=context)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         path = [str(part) for part in first["loc"]]

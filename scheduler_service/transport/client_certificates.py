@@ -53,7 +53,7 @@ class ClientCertificates:
             try:
                 self._stamps[origin], self._contexts[origin] = _stamp(one), self._load(one)
             except (OSError, ValueError) as error:
-                raise PolicyError(_describe(origin, error)) from None
+                raise PolicyError(_describe(one, error)) from None
 
     def find(self, origin: str) -> ssl.SSLContext | None:
         """The context for connections to `origin`; None: it has no certificate."""
@@ -72,7 +72,7 @@ class ClientCertificates:
         """One line for each state of the files."""
         if self._told.get(origin) != stamp:
             self._told[origin] = stamp
-            self._log("certificate_not_read", origin=origin, error=_describe(origin, error))
+            self._log("certificate_not_read", origin=origin, error=_describe(self._by_origin[origin], error))
 
     def _load(self, certificate: ClientCertificate) -> ssl.SSLContext:
         ca = certificate.ca
@@ -106,8 +106,12 @@ def _stamp(certificate: ClientCertificate) -> Stamp:
     return tuple(found)
 
 
-def _describe(origin: str, error: OSError | ValueError) -> str:
+def _describe(certificate: ClientCertificate, error: OSError | ValueError) -> str:
+    """Names the file that is missing or may not be read: the error of the library does not."""
     reason = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+    unread = next((path for path in certificate.files if not os.access(path, os.R_OK)), None)
+    reason = reason if unread is None else f"{unread}: {reason}"
+    origin = read_origin(certificate.origin)
     return (
         f"the certificate for {origin} cannot be read ({reason}): cert and key are files in PEM form, which "
         "belong together, the key without a passphrase."

@@ -210,3 +210,13 @@ def test_settings_show_values_and_sources(ran: Ran, monkeypatch: pytest.MonkeyPa
     code, _, err = ran("settings")
     assert code == 2
     assert "server.port = 'none' (environment)" in err
+
+
+def test_settings_name_a_file_of_a_certificate_that_cannot_be_read(ran: Ran, tmp_path: Path) -> None:
+    """As a start does: what is shown would not serve."""
+    (tmp_path / "key.pem").write_text("no key")
+    entry = f"origin = 'https://a.test'\ncert = '{tmp_path}/gone.pem'\nkey = '{tmp_path}/key.pem'\n"
+    (tmp_path / "own.toml").write_text(f"[[egress.client_certificates]]\n{entry}")
+    code, _, err = ran("settings", "--config", str(tmp_path / "own.toml"))
+    assert code == 2
+    assert f"https://a.test cannot be read ({tmp_path}/gone.pem: No such file" in " ".join(err.split())

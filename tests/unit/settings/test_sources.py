@@ -224,6 +224,13 @@ def test_one_more_address_is_allowed_where_egress_is_configured(tmp_path: Path) 
         ("[server]\nport = [1]\n", "server.port"),
         ("[[defaults.retry]]\nerrorEquals = '*'\nmaxAtempts = 3\n", "group: backoffRate, errorEquals, "),
         ("[services]\nheartbeat_seconds = 10\n", "heartbeat_seconds is not below offline_seconds (10)"),
+        ("[server]\nport = '8000'\n", "write the number without quotes"),
+        ("[metrics]\nenabled = 'yes'\n", "write true or false without quotes"),
+        ("[services]\nlost_after_seconds = '5'\n", "write the number without quotes"),
+        ("[history.retain_days_by_outcome]\nfailed = '5'\n", "write the number without quotes"),
+        ("[tenants.a.limits]\njobs = '5'\n", "write the number without quotes"),
+        ("[services.static]\n'shop-' = 'http://a.test'\n", "is not a service name; use at most 128"),
+        ("[services.static]\n'10.0.0.1' = 'http://a.test'\n", "is read as a numeric address"),
         ("\ufeff[server]\nport = [1]\n", "server.port"),
     ],
 )
