@@ -253,7 +253,7 @@ class RedisContexts:
                 one.answers.set_exception(self._unavailable(text))
 
     def _unavailable(self, text: str) -> StoreUnavailable:
-        return StoreUnavailable(f"The store of contexts {self._address} does not answer: {text}.")
+        return StoreUnavailable(f"The store of contexts {self._address} does not answer: {text.rstrip('.')}.")
 
     async def _connect(self) -> Connection:
         if self._connection is not None and self._connection.is_connected:

@@ -40,7 +40,7 @@ FLUSH_INTERVAL_SECONDS = 0.1
 # and ends an execution becomes one row, and the event loop has the interpreter to itself meanwhile.
 BUSY_BATCHES = 200
 BUSY_INTERVALS = 4
-PAUSES_SECONDS = (0.1, 0.3, 1.0, 3.0, 10.0)
+PAUSES_SECONDS = (0.1, 0.3, 1.0, 2.0)
 # Of these pauses, what remains where a reader asks meanwhile.
 SHORTEST_PAUSE_SECONDS = 1.0
 # A load of this size is written at once: waiting would merge little more.
@@ -97,6 +97,7 @@ class HistoryWriter:
         self._last_batches = 0
         self._failures = 0
         self._errors = 0
+        self._has_failed_work = False
         self._flush_requested = False
         self._closing = False
         self._waiters: list[tuple[int, Future[None]]] = []
@@ -166,12 +167,14 @@ class HistoryWriter:
         return await asyncio.wrap_future(done)
 
     def samples(self) -> Iterator[Sample]:
-        """How much waits to be written, and whether the last try to write failed."""
+        """How much waits to be written, and whether the last write failed, be it one of `perform`."""
         batches, weight = self.waiting
         yield Sample(metric_list.HISTORY_QUEUE.name, (), batches)
         yield Sample(metric_list.HISTORY_BYTES.name, (), weight)
         yield Sample(metric_list.STORE_ERRORS.name, (HISTORY,), self._errors)
-        yield Sample(metric_list.STORE_UP.name, (HISTORY,), int(not self._failures))
+        yield Sample(
+            metric_list.STORE_UP.name, (HISTORY,), int(not (self._failures or self._has_failed_work))
+        )
 
     @property
     def dialect(self) -> Dialect:
@@ -326,7 +329,7 @@ class HistoryWriter:
         with self._changed:
             self._writing_bytes = 0
             self._written = load.complete_to
-            recovered, self._failures = self._failures > 0, 0
+            recovered, self._failures, self._has_failed_work = self._failures > 0, 0, False
         if load.confirmed:
             self._on_written([(batch.uid, batch.sequence) for batch in load.confirmed])
         if recovered:
@@ -358,6 +361,8 @@ class HistoryWriter:
         try:
             result = self._database.write(partial(self._do_long, function))
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is awaited
+            self._has_failed_work |= isinstance(error, StoreUnavailable)
             done.set_exception(error)
         else:
+            self._has_failed_work = False
             done.set_result(result)

@@ -25,9 +25,11 @@ from scheduler_service.persistence.history.writer import (
     BUSY_BATCHES,
     FLUSH_INTERVAL_SECONDS,
     FULL_BATCHES,
+    PAUSES_SECONDS,
     flush_interval_after,
 )
 from scheduler_service.ports.errors import StoreUnavailable
+from scheduler_service.telemetry.metrics.metric_list import STORE_UP
 from tests.unit.persistence.history.conftest import MakeRoom, Room
 from tests.unit.persistence.history.reading import count
 from tests.unit.persistence.history.samples import START, attempt, batch, exchange, execution
@@ -247,6 +249,30 @@ async def test_a_full_disk_keeps_everything_and_recovers(file_room: Room) -> Non
     assert sorted(file_room.confirmed) == [("u1", number) for number in range(1, 12)]
     assert await count(file_room, "executions") == 11
     assert await count(file_room, "entries") == 10
+
+
+async def test_it_is_down_while_the_last_write_failed(file_room: Room) -> None:
+    """Be it of records or of clean-up: on a full disk there may be no records, as no job can begin."""
+
+    def is_up() -> float:
+        return next(one.value for one in writer.samples() if one.family == STORE_UP.name)
+
+    def refuse(connection: object) -> None:
+        raise StoreUnavailable("the disk is full")
+
+    writer = file_room.writer
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable):
+            await writer.perform(refuse)
+        assert is_up() == 0
+    await writer.perform(lambda connection: None)
+    assert is_up() == 1
+    with pytest.raises(StoreUnavailable):
+        await writer.perform(refuse)
+    writer.append(batch(1, execution(1)), durable=True)
+    await writer.flush()
+    assert is_up() == 1
+    assert max(PAUSES_SECONDS) <= 2  # so soon it goes on when the disk has room
 
 
 @pytest.mark.parametrize("is_full", [False, True])
