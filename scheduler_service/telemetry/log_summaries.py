@@ -199,6 +199,12 @@ class Flood:
         """Seconds until the first window ends."""
         return max(self._due - self._clock(), 0)
 
+    def take_untold(self) -> Sequence[tuple[LineKind, int]]:
+        """How many lines of each kind were not written so far; the windows go on."""
+        with self._lock:
+            counted = [(kind, one.take_untold()) for kind, one in self._windows.items()]
+        return [(kind, untold) for kind, untold in counted if untold]
+
     def take_ended(self, *, all_of_them: bool = False) -> Sequence[tuple[LineKind, int]]:
         """The kinds whose windows have ended, or all, with how many lines were not written."""
         now = self._clock()

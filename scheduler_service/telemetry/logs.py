@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Literal, TextIO
@@ -102,6 +102,8 @@ class EventLog:
         word = VOCABULARY.get(event, UNKNOWN)
         self._write_sums()
         if word.is_asked_for or self._flood.admits(kind_of(event, word.kind, keys), word.lines):
+            if event.endswith("_again"):  # the trouble that ends here: nobody reads of it as one that goes on
+                self._log_sums(self._flood.take_untold())
             self._write(word.level, event, keys)
         else:
             self._plan_sums()
@@ -122,7 +124,10 @@ class EventLog:
             return
 
     def _write_sums(self, *, all_of_them: bool = False) -> None:
-        for kind, more in self._flood.take_ended(all_of_them=all_of_them):
+        self._log_sums(self._flood.take_ended(all_of_them=all_of_them))
+
+    def _log_sums(self, counted: Sequence[tuple[LineKind, int]]) -> None:
+        for kind, more in counted:
             self._log_sum("lines_omitted", kind, more)
 
     def _log_sum(self, event: str, kind: LineKind, more: int) -> None:

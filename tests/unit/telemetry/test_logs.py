@@ -141,6 +141,20 @@ def test_a_line_that_somebody_asked_for_is_always_written() -> None:
     assert len(world.lines()) == 2 * FULL
 
 
+def test_what_was_omitted_of_trouble_is_counted_before_its_end(world: World) -> None:
+    """A sum behind the line that all is well again would read as trouble that goes on."""
+    for _ in range(100):
+        world.log("history_not_written", error="full")
+    world.log("history_written_again")
+    world.now += LINE_SECONDS
+    world.log("ready")
+    lines = world.lines()
+    said = [line["event"] for line in lines]
+    told = said.count("history_not_written")
+    assert said[told:] == ["lines_omitted", "history_written_again", "ready"]
+    assert lines[told]["more"] == 100 - told
+
+
 def test_kinds_are_told_apart(world: World) -> None:
     """A flood of one service hides nothing of another one, nor of another event."""
     for number in range(100):
