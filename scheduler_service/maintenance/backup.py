@@ -3,7 +3,8 @@
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -13,9 +14,21 @@ from scheduler_service.app.data_folder import HISTORY_FILE
 from scheduler_service.domain.moments import rfc3339
 from scheduler_service.maintenance.folder_formats import check_folder
 from scheduler_service.persistence.sql.sqlite import file_of
-from scheduler_service.persistence.sqlite.folder_lock import BACKUP_LIST, REPAIRING, RESTORING, FolderLock
+from scheduler_service.persistence.sqlite.folder_lock import (
+    BACKUP_LIST,
+    LOCK,
+    REPAIRING,
+    RESTORING,
+    FolderLock,
+)
 from scheduler_service.persistence.sqlite.snapshot import OnProgress, copy_as_of_now, sync
-from scheduler_service.ports.errors import FolderUnusable, StoreDamaged, StoreRefused, StoreTooNew
+from scheduler_service.ports.errors import (
+    FolderUnusable,
+    StoreDamaged,
+    StoreLocked,
+    StoreRefused,
+    StoreTooNew,
+)
 
 FORMAT = 1
 CHUNK_BYTES = 8 << 20
@@ -88,8 +101,7 @@ def restore(
     """
     backup = _read_list(source)
     places = _find_places(backup, folder, history)
-    lock = FolderLock.claim(folder)
-    try:
+    with _claimed(folder):
         _check_empty(folder, places.values())
         mark = folder / RESTORING
         try:
@@ -110,9 +122,34 @@ def restore(
             if isinstance(error, OSError):
                 raise _refusal(folder, error) from error
             raise
+    return backup
+
+
+@contextmanager
+def _claimed(folder: Path) -> Iterator[None]:
+    """Holds the lock of the folder. Where it is refused, or fails, what was made for it is removed again."""
+    made = [place for place in (folder / LOCK, folder, *folder.parents) if not place.exists()]
+    try:
+        lock = FolderLock.claim(folder)
+    except StoreLocked:  # the lock is another's
+        raise
+    except BaseException:
+        _remove_made(made)
+        raise
+    try:
+        yield
+    except BaseException:
+        _remove_made(made)
+        raise
     finally:
         lock.release()
-    return backup
+
+
+def _remove_made(made: Sequence[Path]) -> None:
+    """The lock and the folders that were made for what was refused; a folder with something in it stays."""
+    for place in made:
+        with suppress(OSError):
+            place.rmdir() if place.is_dir() else place.unlink()
 
 
 def _find_places(backup: Backup, folder: Path, history: str) -> dict[str, Path]:
