@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from scheduler_service.cli.options import Cursor, Job, Limit, Since, Until, read_ago
+from scheduler_service.cli.options import Cursor, Job, Limit, Since, Until, read_span
 from scheduler_service.cli.output import Column, Row, RowsPage, at
 from scheduler_service.cli.service_connection import ApiConnection
 
@@ -67,7 +67,7 @@ def list_audit(
         found: Mapping[str, Any] = api.get("/audit", **{**wanted, "limit": limit, **more})
         return found
 
-    first = read(cursor=cursor, **{"from": read_ago(since), "to": read_ago(until)})
+    first = read(cursor=cursor, **read_span(since, until))
     return following_audit(first, read) if follow else first
 
 

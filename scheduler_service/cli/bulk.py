@@ -22,8 +22,8 @@ from scheduler_service.cli.options import (
     Timeout,
     Until,
     path_of,
-    read_ago,
     read_pairs,
+    read_span,
 )
 from scheduler_service.cli.output import (
     Column,
@@ -154,8 +154,7 @@ def bulk_executions(
         "outcome": outcome,
         "error": error,
         "label": label or None,
-        "from": read_ago(since),
-        "to": read_ago(until),
+        **read_span(since, until),
     }
     select = _select("executionIds", execution_ids, filters, everything)
     members = {"reason": reason, "fromStep": from_step, "params": read_pairs(param) if param else None}

@@ -30,9 +30,9 @@ from scheduler_service.cli.options import (
     Until,
     Wait,
     path_of,
-    read_ago,
     read_pairs,
     read_seconds,
+    read_span,
 )
 from scheduler_service.cli.output import (
     Column,
@@ -87,7 +87,7 @@ def count_executions(
 
     Example: punctual executions count --since 24h
     """
-    span = {"from": read_ago(since), "to": read_ago(until)}
+    span = read_span(since, until)
     filters = {"jobId": job, "label": label or None, "outcome": outcome, "error": error, **span}
     return api.get("/counts/executions", **filters)
 
@@ -138,7 +138,7 @@ def list_series(
     Example: punctual executions series --since 6h --bucket 30m
     """
     width = None if bucket is None else round(read_seconds(bucket))
-    span: dict[str, Any] = {"from": read_ago(since), "to": read_ago(until), "bucketSeconds": width}
+    span: dict[str, Any] = {**read_span(since, until), "bucketSeconds": width}
     filters = {"jobId": job, "label": label or None, "outcome": outcome, **span}
     return api.get("/series/executions", **filters)
 
@@ -178,8 +178,7 @@ def list_executions(
         "state": state,
         "outcome": outcome,
         "error": error,
-        "from": read_ago(since),
-        "to": read_ago(until),
+        **read_span(since, until),
     }
     page = api.get("/executions", **filters, limit=limit, cursor=cursor)
     has_filters = any(value is not None for value in filters.values())

@@ -13,7 +13,7 @@ from scheduler_service.cli.options import (
     Since,
     Until,
     path_of,
-    read_ago,
+    read_span,
 )
 from scheduler_service.cli.output import (
     Column,
@@ -180,7 +180,7 @@ def list_firings(
 
     Example: punctual jobs firings nightly --since 7d
     """
-    query = {"from": read_ago(since), "to": read_ago(until), "limit": limit, "cursor": cursor}
+    query = {**read_span(since, until), "limit": limit, "cursor": cursor}
     return api.get(f"{path_of('job', job_id)}/firings", **query)
 
 

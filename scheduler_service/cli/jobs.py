@@ -28,9 +28,9 @@ from scheduler_service.cli.options import (
     Timeout,
     Wait,
     path_of,
-    read_ago,
     read_pairs,
     read_seconds,
+    read_span,
 )
 from scheduler_service.cli.output import (
     Column,
@@ -375,7 +375,7 @@ def backfill_job(
 
     Example: punctual jobs backfill nightly --since 2d --dry-run
     """
-    span = {"from": read_ago(since), "to": read_ago(until)}
+    span = read_span(since, until)
     body = span | {"which": which, "dryRun": dry_run}
     if parameters:
         body["params"] = read_pairs(parameters)

@@ -4,6 +4,7 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -191,6 +192,19 @@ Limit = Annotated[int, typer.Option("--limit", help="The greatest number of item
 def read_ago(given: str | None) -> str | None:
     """A moment as the API reads it: a duration is that long ago, anything else stays as it is."""
     return _moment_away(given, -1)
+
+
+def read_span(since: str | None, until: str | None) -> dict[str, str | None]:
+    """`from` and `to` of a query by --since and --until. Raises CommandError for one after the other."""
+    from datetime import UTC, datetime
+
+    first, last = read_ago(since), read_ago(until)
+    with suppress(ValueError):  # what is no such moment the service judges
+        begin, end = (datetime.fromisoformat(one or "") for one in (first, last))
+        if begin.replace(tzinfo=begin.tzinfo or UTC) > end.replace(tzinfo=end.tzinfo or UTC):
+            text = f"--since {since} is after --until {until}: nothing is between them; exchange the two"
+            raise CommandError(text, Exit.USAGE)
+    return {"from": first, "to": last}
 
 
 def read_ahead(given: str | None) -> str | None:

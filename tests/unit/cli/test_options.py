@@ -16,6 +16,7 @@ from scheduler_service.cli.options import (
     read_ahead,
     read_pairs,
     read_seconds,
+    read_span,
 )
 from tests.rows import each_row
 from tests.unit.cli.running import Ran
@@ -68,6 +69,16 @@ def test_a_duration_in_other_words_gets_its_remedy() -> None:
     assert find_seconds("2026-01-31") is None
     with pytest.raises(CommandError, match="leads out of the calendar"):
         read_ahead("P3000000D")
+
+
+def test_a_span_that_ends_before_it_begins_names_its_options() -> None:
+    """As they were given; what is no moment is left to the service."""
+    for since, until in (("1h", "2h"), ("2026-02-01", "2026-01-31T09:00:00Z"), ("1h", "2026-01-01")):
+        with pytest.raises(CommandError, match=f"--since {since} is after --until {until}: "):
+            read_span(since, until)
+    for since, until in (("2026-01-31", "2026-02-01T00:00:00Z"), ("yesterday", "2026-01-01"), (None, "1h")):
+        assert read_span(since, until)["from"] == since
+    assert read_span(None, None) == {"from": None, "to": None}
 
 
 def test_a_wrong_duration_names_its_option(ran: Ran) -> None:
