@@ -63,7 +63,8 @@ class Story:
         create(self.stage, [self.describe("probe", number) for number in range(EACH)])
         for kind in KINDS:
             for number in range(EACH):
-                assert self.stage.call("one", "POST", f"/jobs/{kind}{number}/trigger", {})[0] == 200
+                status, answer = self.stage.call("one", "POST", f"/jobs/{kind}{number}/trigger", {})
+                assert status == 200, answer
         assert until(lambda: len(self.target.arrivals) == len(KINDS) * EACH, 30)
         time.sleep(0.3)
 
