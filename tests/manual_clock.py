@@ -51,6 +51,11 @@ class ManualClock:
             planned.make()
         self._move(end)
 
+    def stall(self, pause: int) -> None:
+        """The same, but the calls are made at its end, as by a loop that was busy for so long."""
+        self._move(self._now.steady + pause)
+        self.advance(0)
+
     async def run_on(self, pause: int, settle: Callable[[], Awaitable[object]]) -> None:
         """Moves by `pause` ms from one planned call to the next; after each, `settle` is awaited."""
         while pause > 0:

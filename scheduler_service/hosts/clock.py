@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from scheduler_service.domain.document import Document
 from scheduler_service.domain.moments import SECOND, Due, Now
+from scheduler_service.hosts.background_tasks import PromptFuture
 from scheduler_service.ports.clock import Alarm, Timekeeper
 
 STEP = SECOND
@@ -127,19 +128,18 @@ class _Burst:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._batches: deque[asyncio.Future[None]] = deque()
+        self._batches: deque[PromptFuture] = deque()
         self._room = 0
 
-    def join(self, size: int) -> asyncio.Future[None]:
+    def join(self, size: int) -> PromptFuture:
         if self._room == 0:
-            self._batches.append(self._loop.create_future())
+            self._batches.append(PromptFuture(loop=self._loop))
             self._room = size
         self._room -= 1
         return self._batches[-1]
 
     def release(self) -> None:
         reached = self._batches.popleft()
-        if not reached.done():
-            reached.set_result(None)
         if self._batches:
             self._loop.call_soon(self.release)
+        reached.resume()

@@ -12,6 +12,7 @@ from scheduler_service.domain.execution import ExecutionState as State
 from scheduler_service.domain.execution import FiringOutcome, JobState
 from scheduler_service.domain.records import AttemptEnded, AttemptStarted, ExecutionRecord, FiringRecord
 from scheduler_service.domain.turn_events import Paused
+from scheduler_service.hosts.background_tasks import LightTasks
 from scheduler_service.hosts.clock import BATCH_SIZE, SHARED_BATCH_SIZE, TimedRelease
 from scheduler_service.hosts.embedded.early_commit import SHARED_LEAD_MS, TURN_MICROSECONDS, EarlyCommit
 from scheduler_service.hosts.host_dependencies import HostLimits
@@ -105,7 +106,7 @@ async def test_what_begins_late_says_so_and_has_all_of_its_time(qos: int) -> Non
     """A crowd takes a while to start: lateness is told as it is, and no timeout is shortened by it."""
     house = await nearly(qos=qos, timeoutSeconds=1)
     house.sender.hold(URL)
-    house.clock.advance(10 + 300)
+    house.clock.stall(10 + 300)
     await house.settle()
     assert len(house.sender.requests) == 1
     record = next(one for one in house.records() if isinstance(one, ExecutionRecord))
@@ -121,7 +122,7 @@ async def test_what_begins_late_says_so_and_has_all_of_its_time(qos: int) -> Non
 async def test_a_firing_that_begins_a_second_late_is_late() -> None:
     """The ledger calls it what it is, however early it was decided (SPEC section 3)."""
     house = await nearly()
-    house.clock.advance(10 + 1_001)
+    house.clock.stall(10 + 1_001)
     await house.settle()
     assert [one.outcome for one in house.records() if isinstance(one, FiringRecord)] == [FiringOutcome.LATE]
     # The wait is measured on the line that no step of the wall clock moves
@@ -167,7 +168,7 @@ async def test_what_was_sent_is_lost_at_qos_0(late: int) -> None:
     """From the moment on it may have left; one that began late is durable with its moment alone."""
     house = await nearly(qos=0)
     house.sender.hold(URL)
-    house.clock.advance(10 + late)
+    house.clock.stall(10 + late)
     await house.settle()
     assert len(house.sender.requests) == 1
     await house.crash()
@@ -289,7 +290,7 @@ async def test_what_fails_as_it_begins_late_ends_no_earlier_than_it_began() -> N
         request=[{"url": "http://target.test/${params.who}"}],
         retry=[{"errorEquals": "States.ALL", "intervalSeconds": 1, "maxAttempts": 1}],
     )
-    house.clock.advance(10 + 300)
+    house.clock.stall(10 + 300)
     await house.settle()
     began = START + 1_300
     assert {one.at for one in house.records() if isinstance(one, AttemptStarted | AttemptEnded)} == {began}
@@ -360,6 +361,28 @@ async def test_a_crowd_goes_on_in_bunches(size: int) -> None:
     assert rounds >= 4
     assert gone == sorted(gone)
     assert len(moments) == 0
+
+
+async def test_a_firing_goes_on_before_what_the_loop_has_in_line() -> None:
+    """Its moment has come: the answers of a burst, which are in line by then, do not come first."""
+    house = House()
+    moments = TimedRelease(clock=house.clock)
+    now = house.clock.now().steady
+    order: list[str] = []
+
+    async def wait(name: str) -> None:
+        await moments.wait_until(now + 10)
+        order.append(name)
+
+    waiting = LightTasks()
+    waiting.start(wait("first"))
+    waiting.start(wait("second"))
+    asyncio.get_running_loop().call_soon(order.append, "in line")
+    house.clock.advance(10)
+    assert order == ["first", "second"]
+    waiting.start(wait("late"))
+    assert order == ["first", "second", "late"]
+    assert len(waiting) == len(moments) == 0
 
 
 async def test_a_change_within_a_rush_comes_after_the_firing() -> None:
