@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from scheduler_service.domain.audit_acts import AuditEntry
-from scheduler_service.persistence.history.database import count_executions
+from scheduler_service.persistence.history.database import count_traces_of_jobs
 from scheduler_service.persistence.history.schema import MIGRATIONS as HISTORY
 from scheduler_service.persistence.history.schema import executions
 from scheduler_service.persistence.job_store.database import OnTrouble
@@ -91,7 +91,7 @@ def tell_trouble(log: Log) -> OnTrouble:
 
 
 def check_beginning(folder: Path, history: str) -> None:
-    """Raises StoreDamaged where the history has executions of users' jobs, and there is no state of any job.
+    """Raises StoreDamaged where the history tells of users' jobs, and there is no state of any job.
 
     A service that went on would have lost all jobs without a word.
     """
@@ -105,11 +105,12 @@ def check_beginning(folder: Path, history: str) -> None:
         )
     if place is None or not place.is_file():
         return
-    if found := count_executions(url=history, but_of=NAMES):
+    if found := count_traces_of_jobs(url=history, but_of=NAMES):
         raise StoreDamaged(
             f"The data folder {folder} has no {STATE_FILE}, or an empty one, and the history {place} has "
-            f"{found} executions: the jobs are missing. Put {STATE_FILE} back, restore a backup into an "
-            "empty folder ('punctual db restore'), or start once with --new-state to begin without jobs."
+            f"{found} executions and changes of jobs: the jobs are missing. Put "
+            f"{STATE_FILE} back, restore a backup into an empty folder "
+            "('punctual db restore'), or start once with --new-state to begin without jobs."
         )
 
 
@@ -119,11 +120,11 @@ def check_new_database(settings: Settings) -> None:
     place = file_of(history)
     if (place is not None and not place.is_file()) or history == IN_MEMORY:
         return
-    if found := count_executions(url=history, but_of=NAMES):
+    if found := count_traces_of_jobs(url=history, but_of=NAMES):
         raise StoreDamaged(
-            f"The database of store.url is new, and the history has {found} executions: the jobs are "
-            "missing. Name the database that has them, restore a dump of it, or start once with --new-state "
-            "to begin without jobs."
+            f"The database of store.url is new, and the history has {found} executions and changes of "
+            "jobs: the jobs are missing. Name the database that has them, restore a dump of it, "
+            "or start once with --new-state to begin without jobs."
         )
 
 

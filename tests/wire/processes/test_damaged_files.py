@@ -188,6 +188,19 @@ def test_a_service_without_its_history_does_not_start(tmp_path: Path, db: Db, fa
         assert process.stop() == 0
 
 
+def test_jobs_that_have_not_run_yet_are_missed_as_well(tmp_path: Path) -> None:
+    """The history has no execution of them, only the line of the audit: that is as much a loss."""
+    data = tmp_path / "data"
+    with serve(data) as process, httpx.Client(base_url=process.wait_for_url(), timeout=PATIENCE) as client:
+        assert client.post("/jobs/orders", json=JOB).status_code == 201
+        assert process.stop() == 0
+    for place in data.glob("state.db*"):
+        place.unlink()
+    with serve(data) as process:
+        process.wait_for_line(r"has no state\.db.*--new-state")
+        assert process.wait() == 3
+
+
 def test_no_setting_takes_the_guard_away_for_good(tmp_path: Path) -> None:
     """`--new-state` is said for one start: left in a file it would hide the next loss."""
     with serve(tmp_path / "data", PUNCTUAL_STORE__NEW_STATE="true") as process:

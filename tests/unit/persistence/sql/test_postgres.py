@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from scheduler_service.persistence.history.database import (
     HistoryDatabase,
-    count_executions,
+    count_traces_of_jobs,
     inspect,
     migrate,
 )
@@ -38,7 +38,7 @@ def test_a_database_in_which_not_every_text_fits_is_refused(
         lambda: HistoryDatabase(url=url),
         lambda: inspect(url=url),
         lambda: migrate(url=url),
-        lambda: count_executions(url=url),
+        lambda: count_traces_of_jobs(url=url),
         lambda: read_report(url=url, subject="a test"),
         lambda: Database(url=url, migrations=CLUSTER),
     ):
