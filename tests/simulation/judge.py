@@ -367,7 +367,8 @@ def _sent_again(evidence: Evidence) -> Found:
         if known is not None and found[-1].order > known.order and found[-1].at > known.at + OUT_SECONDS:
             yield Finding("I4", f"{job_id}: {place} is sent at {found[-1].at:.3f}, with its answer recorded")
         later = [one for one in sent if one[:2] == place[:2] and one[2] > place[2]]
-        if any(sent[one][0].order < found[-1].order for one in later):
+        after = [sent[one][0] for one in later if sent[one][0].order < found[-1].order]
+        if any(found[-1].at > one.at + OUT_SECONDS for one in after):
             yield Finding("I4", f"{job_id}: {place} is sent again after {later}")
         lives = [one.life for one in found]
         if len(set(lives)) < len(lives):
@@ -472,7 +473,7 @@ def _heard(evidence: Evidence) -> Found:
 def _answers(evidence: Evidence) -> Found:
     job_id = evidence.plan.job_id
     changing = evidence.asked_for("create", "destroy")
-    for asked, following in zip(changing, [*changing[1:], None], strict=True):
+    for before, asked, following in zip([None, *changing], changing, [*changing[1:], None], strict=False):
         is_done = isinstance(asked.reply, Taken | Unchanged)
         if not is_done or asked.answered_at is None:
             continue
@@ -480,7 +481,8 @@ def _answers(evidence: Evidence) -> Found:
             left = evidence.world.left.get(job_id)
             if left is None or left.document is None:
                 yield Finding("I8", f"{job_id}: created at {asked.answered_at}, and not there")
-        if asked.ask.what == "destroy":
+        # A creation that was asked for more than once may come a second time, after the end of what it made.
+        if asked.ask.what == "destroy" and (before is None or before.times <= 1):
             until = 1 << 60 if following is None else following.asked_at
             for seen in evidence.seen:
                 if seen.is_step and asked.answered_at < round(seen.at * 1_000) < until:
