@@ -470,6 +470,14 @@ def _heard(evidence: Evidence) -> Found:
             yield Finding("I2", f"{job_id}: answered at {last.heard_at:.3f}, and yet {end}")
 
 
+def _made_after(evidence: Evidence, moment: int) -> Iterator[int]:
+    """When lives of the job that nothing was written of up to `moment` had their first commits, in ms."""
+    known = {one.commit.entry.uid for one in evidence.written if one.at * 1_000 <= moment}
+    for one in evidence.written:
+        if one.commit.entry.uid not in known:
+            yield round(one.at * 1_000) - 1
+
+
 def _answers(evidence: Evidence) -> Found:
     job_id = evidence.plan.job_id
     changing = evidence.asked_for("create", "destroy")
@@ -481,9 +489,11 @@ def _answers(evidence: Evidence) -> Found:
             left = evidence.world.left.get(job_id)
             if left is None or left.document is None:
                 yield Finding("I8", f"{job_id}: created at {asked.answered_at}, and not there")
-        # A creation that was asked for more than once may come a second time, after the end of what it made.
-        if asked.ask.what == "destroy" and (before is None or before.times <= 1):
+        if asked.ask.what == "destroy":
             until = 1 << 60 if following is None else following.asked_at
+            if before is not None and before.times > 1:
+                # A creation that was asked for again may come a second time: it begins another life.
+                until = min([until, *_made_after(evidence, asked.answered_at)])
             for seen in evidence.seen:
                 if seen.is_step and asked.answered_at < round(seen.at * 1_000) < until:
                     yield Finding("I8", f"{job_id}: destroyed at {asked.answered_at}, sent at {seen.at:.3f}")

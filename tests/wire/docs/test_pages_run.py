@@ -20,13 +20,11 @@ QUESTIONS = "docs/how-do-i.md"
 MOVING = "docs/moving.md"
 KEY_OF_ALL = "the key of an admin"
 COMING_FROM = sorted(f"docs/coming-from/{path.name}" for path in ROOT.glob("docs/coming-from/*.md"))
-FURTHER = (pytest.param(page, marks=pytest.mark.long) for page in (QUESTIONS, *COMING_FROM))
-PAGES = (TUTORIAL, MOVING, *FURTHER)
+FURTHER = (pytest.param(page, marks=pytest.mark.long) for page in (MOVING, QUESTIONS, *COMING_FROM))
+PAGES = (TUTORIAL, *FURTHER)
 
 
-@pytest.mark.parametrize(
-    "page", [pytest.param(one, marks=pytest.mark.long) if one == MOVING else one for one in PAGES]
-)
+@pytest.mark.parametrize("page", PAGES)
 def test_a_page_can_be_followed(page: str, tmp_path: Path) -> None:
     """From its first line to its last, in a folder with the target of the tutorial."""
     with executor(tmp_path) as reader:

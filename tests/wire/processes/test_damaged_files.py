@@ -131,6 +131,15 @@ JOB = {
 }
 
 
+def is_refused_without_its_state(data: Path) -> None:
+    """Removes `state.db`; the next start ends with code 3 and the remedies."""
+    for place in data.glob("state.db*"):
+        place.unlink()
+    with serve(data) as process:
+        process.wait_for_line(r"has no state\.db.*--new-state")
+        assert process.wait() == 3
+
+
 def test_a_service_without_its_state_does_not_start(tmp_path: Path) -> None:
     """Exit code 3 and the remedies; with `--new-state` it begins without jobs, and the history stays."""
     data = tmp_path / "data"
@@ -139,11 +148,7 @@ def test_a_service_without_its_state_does_not_start(tmp_path: Path) -> None:
         execution = client.post("/jobs/orders/trigger", json={}).json()["data"]["executionId"]
         assert client.get(f"/executions/{execution}").status_code == 200
         assert process.stop() == 0
-    for place in data.glob("state.db*"):
-        place.unlink()
-    with serve(data) as process:
-        process.wait_for_line(r"has no state\.db.*--new-state")
-        assert process.wait() == 3
+    is_refused_without_its_state(data)
     assert not (data / "state.db").exists()
     with serve(data, "--new-state") as process:
         with httpx.Client(base_url=process.wait_for_url(), timeout=PATIENCE) as client:
@@ -194,11 +199,7 @@ def test_jobs_that_have_not_run_yet_are_missed_as_well(tmp_path: Path) -> None:
     with serve(data) as process, httpx.Client(base_url=process.wait_for_url(), timeout=PATIENCE) as client:
         assert client.post("/jobs/orders", json=JOB).status_code == 201
         assert process.stop() == 0
-    for place in data.glob("state.db*"):
-        place.unlink()
-    with serve(data) as process:
-        process.wait_for_line(r"has no state\.db.*--new-state")
-        assert process.wait() == 3
+    is_refused_without_its_state(data)
 
 
 def test_no_setting_takes_the_guard_away_for_good(tmp_path: Path) -> None:
